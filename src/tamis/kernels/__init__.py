@@ -1,0 +1,1 @@
+"""Kernels, banks of kernels on columns, recipes that make banks, and stacks of kernel values."""

@@ -1,0 +1,87 @@
+"""KernelBank: named kernels on named columns, ready to be evaluated on rows.
+
+A bank is immutable and knows nothing of the training rows: whatever a recipe learns from data
+(bandwidths, groups of columns) is already a number in its kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.kernels.base import Kernel
+from tamis.kernels.stack import DenseStack, KernelStack, StreamingStack
+
+MEMORY = 1 << 30  # bytes that a dense stack may take under form="auto"
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One kernel on one group of columns (positions in the encoded table)."""
+
+    name: str
+    kernel: Kernel
+    columns: tuple[int, ...]
+
+    def __call__(self, X: Array, Y: Array) -> Array:
+        """Gram matrix (m, n) between the rows of two encoded tables."""
+        columns = list(self.columns)
+        return self.kernel(X[:, columns], Y[:, columns])
+
+
+@dataclass(frozen=True)
+class KernelBank:
+    """A tuple of channels."""
+
+    channels: tuple[Channel, ...]
+
+    def __len__(self) -> int:
+        return len(self.channels)
+
+    def __add__(self, other: KernelBank) -> KernelBank:
+        return KernelBank(self.channels + other.channels)
+
+    @property
+    def names(self) -> list[str]:
+        return [channel.name for channel in self.channels]
+
+    @property
+    def columns(self) -> np.ndarray:
+        """The columns that some channel stands on, sorted."""
+        return np.unique([c for channel in self.channels for c in channel.columns]).astype(int)
+
+    def incidence(self, n_columns: int) -> np.ndarray:
+        """Boolean matrix (kernels, columns): which channel stands on which column."""
+        table = np.zeros((len(self), n_columns), dtype=bool)
+        for row, channel in zip(table, self.channels, strict=True):
+            row[list(channel.columns)] = True
+        return table
+
+    def take(self, kernels: Sequence[int] | np.ndarray) -> KernelBank:
+        """The bank of the chosen channels."""
+        return KernelBank(tuple(self.channels[k] for k in kernels))
+
+    def relabel(self, columns: np.ndarray) -> KernelBank:
+        """The same bank on a table that keeps only `columns`, in that order."""
+        place = {int(c): k for k, c in enumerate(columns)}
+        return KernelBank(
+            tuple(replace(ch, columns=tuple(place[c] for c in ch.columns)) for ch in self.channels)
+        )
+
+    def stack(self, X: Array, Y: Array | None = None, *, form: str = "auto") -> KernelStack:
+        """Kernel values between the rows of X and Y (default: X itself), as a KernelStack.
+
+        Parameters
+        ----------
+        form : "dense" keeps all values, "streaming" recomputes them in blocks, "auto" is dense
+            up to a gibibyte.
+        """
+        Y = X if Y is None else Y
+        if form == "auto":
+            size = 8 * len(self) * X.shape[0] * Y.shape[0]
+            form = "dense" if size <= MEMORY else "streaming"
+        stack = StreamingStack(self.channels, X, Y)
+        return DenseStack.of(stack) if form == "dense" else stack

@@ -1,0 +1,134 @@
+"""Kernels on the encoded columns of a table.
+
+A kernel maps two blocks of rows, S (m, c) and T (n, c), to the Gram matrix (m, n). NaN is a missing
+cell. A row with none of the kernel's columns is *absent*: its kernel values are zero. In a group of
+columns a missing cell counts as the column's mean (zero, once standardised), and for the Gaussian and
+Laplacian kernels also as one unit away from every observed cell, so that the kernel stays positive
+definite and two rows that lack the same cell agree on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tamis.arrays import Array, namespace
+
+
+class Kernel(Protocol):
+    """A symmetric function of two rows, evaluated on blocks."""
+
+    def __call__(self, S: Array, T: Array) -> Array: ...
+
+
+def _present(S: Array) -> Array:
+    """Mask (m,) of the rows that have at least one of the columns."""
+    xp = namespace(S)
+    return ~xp.all(xp.isnan(S), axis=1)
+
+
+def _fill(S: Array) -> Array:
+    xp = namespace(S)
+    return xp.where(xp.isnan(S), xp.zeros_like(S), S)
+
+
+def _zero_absent(K: Array, S: Array, T: Array) -> Array:
+    """Zero the rows and columns of absent samples, in place."""
+    xp = namespace(K)
+    for mask, axis in ((_present(S), 0), (_present(T), 1)):
+        if not bool(xp.all(mask)):
+            K *= xp.astype(mask, K.dtype)[:, None] if axis == 0 else xp.astype(mask, K.dtype)[None, :]
+    return K
+
+
+def _squared_distance(S: Array, T: Array, mismatch: tuple[float, ...] = ()) -> Array:
+    """Squared distances (m, n); column c adds ``mismatch[c]`` where codes differ if that is positive."""
+    xp = namespace(S, T)
+    nominal = [c for c, cost in enumerate(mismatch) if cost > 0]
+    numeric = [c for c in range(S.shape[1]) if c not in nominal]
+    if S.shape[1] == 1 and numeric:
+        D = _fill(S) - _fill(T)[:, 0][None, :]
+        D *= D
+        return D
+    D = xp.zeros((S.shape[0], T.shape[0]), dtype=S.dtype)
+    if numeric:
+        idx = xp.asarray(numeric)
+        A, B = _with_gaps(xp.take(S, idx, axis=1)), _with_gaps(xp.take(T, idx, axis=1))
+        D += xp.sum(A * A, axis=1)[:, None] + xp.sum(B * B, axis=1)[None, :] - 2.0 * (A @ B.T)
+        D = xp.where(D > 0, D, xp.zeros_like(D))
+    for c in nominal:
+        s, t = S[:, c][:, None], T[:, c][None, :]
+        same = (s == t) | (xp.isnan(s) & xp.isnan(t))
+        D += mismatch[c] * xp.astype(~same, D.dtype)
+    return D
+
+
+def _with_gaps(S: Array) -> Array:
+    """Columns with missing cells at zero, followed by one indicator for each column that has any."""
+    xp = namespace(S)
+    gaps = xp.astype(xp.isnan(S), S.dtype)
+    return xp.concat([_fill(S), gaps], axis=1) if bool(xp.any(gaps > 0)) else S
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """``exp(-|s - t|^2 / (2 bandwidth^2))``.
+
+    ``mismatch[c] > 0`` marks column c as a category whose codes, when they differ, add that much to
+    the squared distance.
+    """
+
+    bandwidth: float = 1.0
+    mismatch: tuple[float, ...] = ()
+
+    def __call__(self, S: Array, T: Array) -> Array:
+        D = _squared_distance(S, T, self.mismatch)
+        D *= -0.5 / self.bandwidth**2
+        return _zero_absent(namespace(D).exp(D), S, T)
+
+
+@dataclass(frozen=True)
+class Laplacian:
+    """``exp(-|s - t|_2 / bandwidth)``."""
+
+    bandwidth: float = 1.0
+
+    def __call__(self, S: Array, T: Array) -> Array:
+        xp = namespace(S, T)
+        K = xp.exp(xp.sqrt(_squared_distance(S, T)) * (-1.0 / self.bandwidth))
+        return _zero_absent(K, S, T)
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """``(s't + offset)^degree``; the linear kernel is ``Polynomial(1, 0.0)``."""
+
+    degree: int = 2
+    offset: float = 1.0
+
+    def __call__(self, S: Array, T: Array) -> Array:
+        return _zero_absent((_fill(S) @ _fill(T).T + self.offset) ** self.degree, S, T)
+
+
+@dataclass(frozen=True)
+class Sigmoid:
+    """``tanh(scale s't - offset)``; not positive definite in general."""
+
+    scale: float = 1.0
+    offset: float = 0.0
+
+    def __call__(self, S: Array, T: Array) -> Array:
+        xp = namespace(S, T)
+        return _zero_absent(xp.tanh(self.scale * (_fill(S) @ _fill(T).T) - self.offset), S, T)
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """Share of the columns on which two rows have the same code; a missing cell agrees with nothing."""
+
+    def __call__(self, S: Array, T: Array) -> Array:
+        xp = namespace(S, T)
+        K = xp.zeros((S.shape[0], T.shape[0]), dtype=S.dtype)
+        for c in range(S.shape[1]):
+            K += xp.astype(S[:, c][:, None] == T[:, c][None, :], K.dtype)
+        return K / S.shape[1]

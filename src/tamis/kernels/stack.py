@@ -1,0 +1,151 @@
+"""KernelStack: the operations that methods need on L kernels, without L Gram matrices in memory.
+
+A stack has shape (L, m, n): L kernels between m rows and n columns (the instances an expansion may
+use). Every operation is written once, over blocks ``block(l, rows)``; a form of the stack says only
+where a block comes from.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+BLOCK = 1 << 21  # most entries of one block
+CACHE = 1 << 14  # entries of a partial sum that stay in the processor's cache
+
+Index = np.ndarray | slice
+
+
+class KernelStack(ABC):
+    """L kernels between m rows and n columns."""
+
+    shape: tuple[int, int, int]
+
+    @abstractmethod
+    def block(self, kernel: int, rows: slice) -> np.ndarray:
+        """Values (len(rows), n) of one kernel."""
+
+    @abstractmethod
+    def take(self, rows: Index = slice(None), cols: Index = slice(None)) -> KernelStack:
+        """The sub-stack on some rows and columns."""
+
+    def weighted(self, weights: np.ndarray, rows: slice) -> np.ndarray:
+        """``sum_l weights[l] K_l`` on some rows; kernels of weight zero cost nothing."""
+        out = np.zeros((rows.stop - rows.start, self.shape[2]))
+        for k in np.flatnonzero(weights):
+            out += weights[k] * self.block(int(k), rows)
+        return out
+
+    def blocks(self) -> Iterator[slice]:
+        """Slices of the rows, small enough for one block."""
+        _, m, n = self.shape
+        step = max(1, BLOCK // max(1, n))
+        return (slice(start, min(start + step, m)) for start in range(0, max(m, 1), step))
+
+    def one(self, kernel: int) -> np.ndarray:
+        """The Gram matrix (m, n) of one kernel."""
+        return self.combine(np.eye(self.shape[0])[kernel]).dense()
+
+    def combine(self, weights: np.ndarray) -> Combined:
+        """The operator ``sum_l weights[l] K_l``."""
+        return Combined(self, np.asarray(weights, dtype=float))
+
+    def apply(self, coef: np.ndarray) -> np.ndarray:
+        """``K_l coef`` for every kernel: (n,) gives (m, L), (n, q) gives (m, L, q)."""
+        L, m, _ = self.shape
+        out = np.empty((m, L, *coef.shape[1:]))
+        for rows in self.blocks():
+            for k in range(L):
+                out[rows, k] = self.block(k, rows) @ coef
+        return out
+
+    def quad(self, left: np.ndarray, right: np.ndarray | None = None) -> np.ndarray:
+        """The L values ``left' K_l right``; with one vector, of a square stack, ``left' K_l left``."""
+        return left @ self.apply(left if right is None else right)
+
+    def inner(self, matrix: np.ndarray) -> np.ndarray:
+        """The L values ``sum_ij (K_l)_ij matrix_ij``."""
+        out = np.zeros(self.shape[0])
+        for rows in self.blocks():
+            for k in range(self.shape[0]):
+                out[k] += np.vdot(self.block(k, rows), matrix[rows])
+        return out
+
+
+@dataclass(frozen=True)
+class Combined:
+    """``sum_l weights[l] K_l`` as an operator of shape (m, n)."""
+
+    stack: KernelStack
+    weights: np.ndarray
+
+    def __matmul__(self, coef: np.ndarray) -> np.ndarray:
+        return np.concatenate([self.stack.weighted(self.weights, rows) @ coef for rows in self.stack.blocks()])
+
+    def columns(self, idx: np.ndarray) -> np.ndarray:
+        """Some columns (m, k)."""
+        return Combined(self.stack.take(cols=idx), self.weights).dense()
+
+    def dense(self) -> np.ndarray:
+        """The whole matrix (m, n)."""
+        parts = [self.stack.weighted(self.weights, rows) for rows in self.stack.blocks()]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+class StreamingStack(KernelStack):
+    """Values computed from the rows whenever they are asked for; nothing is kept."""
+
+    def __init__(self, kernels: Sequence[Callable], X: np.ndarray, Y: np.ndarray):
+        self.kernels, self.X, self.Y = kernels, X, Y
+        self.shape = (len(kernels), X.shape[0], Y.shape[0])
+
+    def block(self, kernel: int, rows: slice) -> np.ndarray:
+        return self.kernels[kernel](self.X[rows], self.Y)
+
+    def take(self, rows: Index = slice(None), cols: Index = slice(None)) -> StreamingStack:
+        return StreamingStack(self.kernels, self.X[rows], self.Y[cols])
+
+
+class DenseStack(KernelStack):
+    """All values in memory, stored as (L, n, m) so that the values of one instance lie together."""
+
+    def __init__(self, values: np.ndarray):
+        self.values = values
+        L, n, m = values.shape
+        self.shape = (L, m, n)
+
+    @classmethod
+    def of(cls, stack: KernelStack) -> DenseStack:
+        """Evaluate another form once and for all."""
+        L, m, n = stack.shape
+        values = np.empty((L, n, m))
+        for rows in stack.blocks():
+            for k in range(L):
+                values[k, :, rows] = stack.block(k, rows).T
+        return cls(values)
+
+    def blocks(self) -> Iterator[slice]:
+        return iter([slice(0, self.shape[1])])
+
+    def block(self, kernel: int, rows: slice) -> np.ndarray:
+        return self.values[kernel, :, rows].T
+
+    def weighted(self, weights: np.ndarray, rows: slice) -> np.ndarray:
+        """As in the base class, a few instances at a time so that the partial sums stay in cache."""
+        kept = np.flatnonzero(weights)
+        n, m = self.shape[2], rows.stop - rows.start
+        out = np.zeros((n, m))
+        step = max(1, CACHE // max(1, m))
+        for start in range(0, n, step):
+            cols = slice(start, start + step)
+            part = out[cols]
+            term = np.empty_like(part)
+            for k in kept:
+                part += np.multiply(self.values[k, cols, rows], weights[k], out=term)
+        return out.T
+
+    def take(self, rows: Index = slice(None), cols: Index = slice(None)) -> DenseStack:
+        return DenseStack(self.values[:, cols][:, :, rows])

@@ -1,0 +1,42 @@
+"""Losses of a decision value against a label in {-1, +1}: value, gradient, curvature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tamis.arrays import Array, namespace
+
+
+@dataclass(frozen=True)
+class Squared:
+    """``1/2 (f - y)^2``; the same as ``1/2 (y f - 1)^2`` because ``y^2 = 1``."""
+
+    def value(self, f: Array, y: Array) -> Array:
+        return 0.5 * (f - y) ** 2
+
+    def gradient(self, f: Array, y: Array) -> Array:
+        return f - y
+
+    def curvature(self, f: Array, y: Array) -> Array:
+        return namespace(f).ones_like(f)
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """``log(1 + exp(-y f))``, computed without overflow for any `f`."""
+
+    def value(self, f: Array, y: Array) -> Array:
+        return np.logaddexp(0.0, -y * f)
+
+    def gradient(self, f: Array, y: Array) -> Array:
+        return -y * self._miss(f, y)
+
+    def curvature(self, f: Array, y: Array) -> Array:
+        miss = self._miss(f, y)
+        return miss * (1.0 - miss)
+
+    def _miss(self, f: Array, y: Array) -> Array:
+        """1 / (1 + exp(y f)), the modulus of the gradient."""
+        return 0.5 * (1.0 - namespace(f).tanh(0.5 * y * f))

@@ -1,0 +1,1 @@
+"""One file per published method: plain mathematics on kernel stacks, no scikit-learn."""

@@ -1,0 +1,300 @@
+"""EM2NOLC: a least-squares classifier sparse in instances and in kernels [Zhang2022].
+
+    J(lam, mu, b) = 1/2 sum_i w_i |F_i - b - y_i|^2 + ridge/2 |lam|^2 |mu|^2
+    F_i = sum_j lam_j sum_m mu_m k_m(x_j, x_i)
+    at most max_instances rows of lam and max_features columns behind mu are non-zero
+
+| paper | here |
+| --- | --- |
+| lambda (n) | `dual_coef` (k, q) on `instances` (k,); q outputs, one for two classes |
+| mu (d) | `weights` (f,) on `kernels` (f,) |
+| A(mu), B(lambda) | ``stack.combine(weights)``, ``stack.apply(dual_coef)`` |
+| b | minus the `intercept` of the expansion |
+| C_lambda, C_mu | `Task.instance_budget`, `Task.kernel_budget` |
+
+Departures from the paper, with reasons:
+
+1. The intercept is the minimiser mean(F - y), profiled out by centring; the printed mean(F) is right
+   only for balanced classes and, alternated with the other updates, makes them swing.
+2. A ridge on the product |lam| |mu|. It is invariant under (c lam, mu / c), so scaling one factor to
+   norm one between half steps leaves J alone and stops the drift to overflow or to zero.
+3. Each half step is a best-subset search that starts from the current support, so J never rises. The
+   printed ADMM has no such property; `paper_iterates` keeps it for study and `admm_iterates` repairs
+   it (centred Gram matrix, relative rho, refit on the support, steps that raise J refused).
+4. The start is the difference of the class densities; the paper gives none.
+5. The loop stops on the largest relative decrease of J that one exchange of an instance, one addition
+   or a refit would bring; the paper's test on the change of mu depends on its arbitrary scale.
+   `admm_iterates` proposes no exchanges, so its violation is the relative decrease of its last round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tamis.kernels.stack import Index, KernelStack
+from tamis.optim.admm import sparse_least_squares
+from tamis.optim.driver import Iterate, Solution, Status, run
+from tamis.optim.subset import Budget, Cardinality, Cover, Fit, Quadratic, best_subset, exchange_violation, fit_support
+
+START_ROWS = 500  # most instances that estimate the class densities
+
+
+@dataclass(frozen=True)
+class State:
+    """A sparse pair (lam, mu); ``dual_coef[i]`` belongs to column ``instances[i]`` of the stack."""
+
+    instances: np.ndarray
+    dual_coef: np.ndarray
+    kernels: np.ndarray
+    weights: np.ndarray
+
+
+@dataclass
+class Task:
+    """What is to be fitted: kernel values, targets, weights, ridge and budgets.
+
+    Attributes
+    ----------
+    stack : KernelStack of shape (L, n, p)
+    targets : (n, q) in {-1, +1}
+    sample_weight : (n,) at least 0
+    candidates : (p,) the training row behind each column of the stack
+    alpha : ridge relative to the total weight
+    max_instances, max_features : budgets
+    incidence : (L, d) boolean, the columns of the table behind each kernel
+    thorough : also start every subset search from scratch and from a wide greedy selection
+    """
+
+    stack: KernelStack
+    targets: np.ndarray
+    sample_weight: np.ndarray
+    candidates: np.ndarray
+    alpha: float
+    max_instances: int
+    max_features: int
+    incidence: np.ndarray
+    thorough: bool = True
+    _problems: dict[bytes, Quadratic] = field(default_factory=dict)
+
+    @property
+    def ridge(self) -> float:
+        return self.alpha * float(self.sample_weight.sum())
+
+    @property
+    def instance_budget(self) -> Cardinality:
+        return Cardinality(self.max_instances)
+
+    @property
+    def kernel_budget(self) -> Budget:
+        single = self.incidence.sum(axis=1).max(initial=0) <= 1 and self.incidence.sum(axis=0).max(initial=0) <= 1
+        return Cardinality(self.max_features) if single else Cover(self.incidence, self.max_features)
+
+    @property
+    def centred_targets(self) -> np.ndarray:
+        return _centre(self.targets, self.sample_weight)
+
+    @property
+    def zero_objective(self) -> float:
+        """J of the model that predicts the weighted mean."""
+        return 0.5 * float(np.sum(self.centred_targets**2))
+
+    def instance_problem(self, kernels: np.ndarray, weights: np.ndarray) -> Quadratic:
+        """The lam-step: columns of A(mu), |mu| = 1. Kept while mu is the same."""
+        key = kernels.tobytes() + weights.tobytes()
+        if key not in self._problems:
+            full = np.zeros(self.stack.shape[0])
+            full[kernels] = weights / _norm(weights)
+            rows = _centre(self.stack.combine(full).dense(), self.sample_weight).T
+            while len(self._problems) >= 2:
+                self._problems.pop(next(iter(self._problems)))
+            self._problems[key] = Quadratic.from_design(rows, self.centred_targets, self.ridge)
+        return self._problems[key]
+
+    def kernel_problem(self, instances: Index, dual_coef: np.ndarray) -> Quadratic:
+        """The mu-step: columns of B(lam), |lam| = 1, all outputs stacked."""
+        images = self.stack.take(cols=instances).apply(dual_coef / _norm(dual_coef))
+        rows = _centre(images, self.sample_weight).transpose(1, 0, 2).reshape(self.stack.shape[0], -1)
+        return Quadratic.from_design(rows, self.centred_targets.reshape(-1, 1), self.ridge)
+
+
+def _norm(v: np.ndarray) -> float:
+    """Euclidean norm, one for the zero vector."""
+    return float(np.linalg.norm(v)) or 1.0
+
+
+def _centre(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Subtract weighted means over the rows and multiply by root weights: sums become weighted."""
+    centred = values - np.tensordot(weight / weight.sum(), values, axes=(0, 0))
+    if not np.all(weight == 1.0):
+        centred *= np.sqrt(weight).reshape(-1, *[1] * (values.ndim - 1))
+    return centred
+
+
+def objective(task: Task, state: State) -> float:
+    """J with the intercept at its minimiser."""
+    if not len(state.instances) or not len(state.kernels):
+        return task.zero_objective
+    problem = task.instance_problem(state.kernels, state.weights)
+    return problem.value(state.instances, state.dual_coef * _norm(state.weights))
+
+
+def violation(task: Task, state: State, value: float) -> float:
+    """Relative decrease of J within one refit, addition or exchange of an instance."""
+    if not len(state.kernels):
+        return 0.0
+    problem = task.instance_problem(state.kernels, state.weights)
+    return exchange_violation(problem, task.instance_budget, state.instances, value)
+
+
+def density_start(task: Task) -> State:
+    """No instances yet; kernels that best separate the class densities."""
+    p = task.stack.shape[2]
+    some = slice(None, None, -(-p // START_ROWS))
+    rows = task.candidates[some]
+    share = task.sample_weight / task.sample_weight.sum()
+    lam = task.sample_weight[rows, None] * (task.targets[rows] - share @ task.targets)
+    fit = best_subset(task.kernel_problem(some, lam), task.kernel_budget)
+    empty = np.empty(0, dtype=int)
+    return State(empty, np.empty((0, task.targets.shape[1])), fit.support, fit.coef[:, 0])
+
+
+def instance_step(task: Task, state: State) -> State:
+    """Best instances for the present kernel weights."""
+    problem = task.instance_problem(state.kernels, state.weights)
+    fit = _search(task, problem, task.instance_budget, state.instances)
+    return replace(state, instances=fit.support, dual_coef=fit.coef, weights=state.weights / _norm(state.weights))
+
+
+def kernel_step(task: Task, state: State) -> State:
+    """Best kernels for the present instance coefficients."""
+    if not len(state.instances):
+        return state
+    problem = task.kernel_problem(state.instances, state.dual_coef)
+    fit = best_subset(problem, task.kernel_budget, state.kernels)
+    return replace(
+        state, dual_coef=state.dual_coef / _norm(state.dual_coef), kernels=fit.support, weights=fit.coef[:, 0]
+    )
+
+
+def _search(task: Task, problem: Quadratic, budget: Cardinality, warm: np.ndarray) -> Fit:
+    wide = Cardinality(3 * budget.limit) if task.thorough else None
+    return best_subset(problem, budget, warm, wide=wide)
+
+
+def iterates(task: Task, start: State | None = None) -> Iterator[Iterate[State]]:
+    """Alternate the two half steps; J never rises."""
+    state = density_start(task) if start is None else start
+    while True:
+        value = objective(task, state)
+        yield Iterate(state, value, violation(task, state, value))
+        state = kernel_step(task, instance_step(task, state))
+
+
+def admm_iterates(task: Task, start: State | None = None) -> Iterator[Iterate[State]]:
+    """The repaired ADMM: it proposes supports, which are refitted and accepted only if J falls."""
+    state = density_start(task) if start is None else start
+    value, gain = objective(task, state), 1.0
+    while True:
+        yield Iterate(state, value, gain)
+        previous = value
+        for half in (_admm_instances, _admm_kernels):
+            trial = half(task, state)
+            reached = objective(task, trial)
+            if reached <= value:
+                state, value = trial, reached
+        gain = (previous - value) / max(previous, np.finfo(float).tiny)
+
+
+def _admm_instances(task: Task, state: State) -> State:
+    problem = task.instance_problem(state.kernels, state.weights)
+    fit = _admm_fit(problem, task.max_instances)
+    return replace(state, instances=fit.support, dual_coef=fit.coef, weights=state.weights / _norm(state.weights))
+
+
+def _admm_kernels(task: Task, state: State) -> State:
+    if not len(state.instances):
+        return state
+    fit = _admm_fit(task.kernel_problem(state.instances, state.dual_coef), task.max_features)
+    return replace(
+        state, dual_coef=state.dual_coef / _norm(state.dual_coef), kernels=fit.support, weights=fit.coef[:, 0]
+    )
+
+
+def _admm_fit(problem: Quadratic, k: int) -> Fit:
+    gram = problem.columns(np.arange(problem.size))
+    rho = np.trace(gram) / problem.size or 1.0
+    split = sparse_least_squares(gram, problem.cross, k, rho=rho, max_iter=150)
+    return fit_support(problem, np.flatnonzero(np.any(split.sparse != 0, axis=1)))
+
+
+def paper_iterates(task: Task, start: State | None = None) -> Iterator[Iterate[State]]:
+    """The algorithm as printed: rho = 1, intercept mean(F), 100 inner steps, no ridge, no refit.
+
+    Each inner problem starts from zero with the intercept of the last half step. What is returned is
+    the projected copies (q, z), because the others are not sparse. The violation is max |mu - mu_old|.
+    """
+    L = task.stack.shape[0]
+    mu = np.full(L, 1.0 / L) if start is None else _spread(start.kernels, start.weights, L)
+    b, change = 0.0, 1.0
+    state = State(np.empty(0, dtype=int), np.empty((0, 1)), np.arange(L), mu)
+    y = task.targets[:, 0]
+    while True:
+        value = _paper_objective(task, state, b)
+        yield Iterate(state, value, change, None if np.any(mu) else Status.COLLAPSED)
+        A = task.stack.combine(mu).dense()
+        lam = sparse_least_squares(A.T @ A, A.T @ (y + b), task.max_instances, rho=1.0).sparse  # (17)-(19)
+        instances = np.flatnonzero(lam)
+        b = float(np.mean(A[:, instances] @ lam[instances]))
+        B = task.stack.take(cols=instances).apply(lam[instances])
+        old, mu = mu, sparse_least_squares(B.T @ B, B.T @ (y + b), task.max_features, rho=1.0).sparse  # (24)-(26)
+        b = float(np.mean(B @ mu))
+        change = float(np.max(np.abs(mu - old)))
+        kernels = np.flatnonzero(mu)
+        state = State(instances, lam[instances, None], kernels, mu[kernels])
+
+
+def _spread(index: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
+    out = np.zeros(size)
+    out[index] = values
+    return out
+
+
+def _paper_objective(task: Task, state: State, b: float) -> float:
+    """J at the printed intercept `b`."""
+    F = _decision(task, state)
+    loss = 0.5 * float(task.sample_weight @ np.sum((F - b - task.targets) ** 2, axis=1))
+    return loss + 0.5 * task.ridge * float(np.sum(state.dual_coef**2) * np.sum(state.weights**2))
+
+
+def _decision(task: Task, state: State) -> np.ndarray:
+    """F (n, q) on the training rows."""
+    if not len(state.instances) or not len(state.kernels):
+        return np.zeros_like(task.targets)
+    weights = _spread(state.kernels, state.weights, task.stack.shape[0])
+    return task.stack.combine(weights).columns(state.instances) @ state.dual_coef
+
+
+SOLVERS = {"splicing": iterates, "admm": admm_iterates, "paper": paper_iterates}
+
+
+def solve(
+    task: Task, *, solver: str = "splicing", start: State | None = None, tol: float = 1e-4, max_iter: int = 30
+) -> Solution[State]:
+    """Run one of the solvers and fix the scale and sign of what it returns."""
+    solution = run(SOLVERS[solver](task, start), tol=tol, max_iter=max_iter)
+    return replace(solution, state=normalised(solution.state))
+
+
+def normalised(state: State) -> State:
+    """|dual_coef| = 1 and the largest |weight| positive; the function is unchanged."""
+    if not len(state.instances) or not len(state.kernels) or not np.any(state.dual_coef):
+        empty = np.empty(0, dtype=int)
+        return State(empty, np.empty((0, state.dual_coef.shape[1])), empty, np.empty(0))
+    scale = _norm(state.dual_coef) * np.sign(state.weights[np.argmax(np.abs(state.weights))])
+    i, m = np.argsort(state.instances), np.argsort(state.kernels)
+    return State(
+        state.instances[i], state.dual_coef[i] / scale, state.kernels[m], state.weights[m] * scale
+    )

@@ -1,0 +1,1 @@
+"""Optimisation tools; nothing here knows what a kernel is."""

@@ -1,0 +1,104 @@
+"""The only loop: run a generator of iterates until it converges, and say how it ended."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+import numpy as np
+
+S = TypeVar("S")
+
+
+class Status(Enum):
+    """How a run ended; the value is a sentence for the person who reads it."""
+
+    CONVERGED = "the violation of the optimality conditions fell below tol"
+    MAX_ITER = "max_iter was reached before the violation fell below tol; raise max_iter or tol"
+    EXHAUSTED = "the algorithm has no further step to offer although the violation is above tol"
+    NON_FINITE = "the objective became infinite or NaN; raise alpha or check the scale of the data"
+    COLLAPSED = "all coefficients became zero; the result predicts the majority class everywhere"
+
+
+@dataclass(frozen=True)
+class Iterate(Generic[S]):
+    """One point of an algorithm. `status`, when given, ends the run."""
+
+    state: S
+    objective: float
+    violation: float
+    status: Status | None = None
+
+
+@dataclass(frozen=True)
+class History:
+    """What happened, one entry per iterate (the starting point included)."""
+
+    objective: np.ndarray
+    violation: np.ndarray
+    seconds: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.objective)
+
+
+@dataclass(frozen=True)
+class Solution(Generic[S]):
+    """The state a run returns, with its objective, history and status."""
+
+    state: S
+    objective: float
+    history: History
+    status: Status
+
+    @property
+    def n_iter(self) -> int:
+        return len(self.history) - 1
+
+
+Callback = Callable[[int, Iterate], None]
+
+
+def run(
+    iterates: Iterator[Iterate[S]],
+    *,
+    tol: float,
+    max_iter: int,
+    monotone: bool = True,
+    callback: Callback | None = None,
+) -> Solution[S]:
+    """Draw iterates until the violation is at most `tol` or `max_iter` steps were made.
+
+    The first iterate is the starting point and costs no step, so a converged start stops at
+    once. Where the algorithm is not `monotone`, the best iterate is returned, else the last.
+    """
+    records: list[tuple[float, float, float]] = []
+    start = time.perf_counter()
+    best: Iterate[S] | None = None
+    status = Status.EXHAUSTED
+    for step, iterate in enumerate(iterates):
+        records.append((iterate.objective, iterate.violation, time.perf_counter() - start))
+        if callback is not None:
+            callback(step, iterate)
+        if not math.isfinite(iterate.objective):
+            status = Status.NON_FINITE
+            best = best or iterate
+            break
+        if best is None or monotone or iterate.objective <= best.objective:
+            best = iterate
+        if iterate.status is not None:
+            status = iterate.status
+            break
+        if iterate.violation <= tol:
+            status = Status.CONVERGED
+            break
+        if step >= max_iter:
+            status = Status.MAX_ITER
+            break
+    if best is None:
+        raise ValueError("run() needs at least one iterate: the generator was empty")
+    return Solution(best.state, best.objective, History(*np.array(records).T), status)

@@ -1,0 +1,304 @@
+"""Best-subset ridge least squares: greedy start, pruning and splicing exchanges.
+
+    minimise over x (p, q)   1/2 |T - D x|^2 + ridge/2 |x|^2   subject to a budget on the rows of x
+
+Only the diagonal of ``G = D'D``, the product ``D'T`` and the columns of `G` that a search has
+touched are ever needed, so the p x p matrix is not formed.
+
+With ``H = G_SS + ridge I`` on a support `S`, ``x = H^-1 c_S`` and ``V = H^-1 G_S:`` the effect of
+every exchange (drop j, add i) is known in closed form, because leaving j out is a rank-one change:
+
+    loss of dropping j              |x_j|^2 / h_j                        h_j = (H^-1)_jj
+    residual product of i after it  r_i + V_ji x_j / h_j                 r = c - G_:S x
+    pivot of i after it             d_i + V_ji^2 / h_j                   d = diag(G) + ridge - diag(G_:S V)
+
+so one splicing step looks at all k (p - k) exchanges for the price of one k x k inverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+PIVOT = 1e-9  # a column whose pivot is below this share of the largest norm is a copy of the others
+FLAT = 1e-12  # a column whose norm is below this share of the largest is constant
+EXCHANGE = 1e-7  # relative decrease that an exchange must bring
+
+
+class Budget(Protocol):
+    """Which columns may still join a support."""
+
+    def room(self, support: np.ndarray, p: int) -> np.ndarray:
+        """Boolean mask (p,) of the columns that fit beside `support`."""
+        ...
+
+    def exchanges(self, support: np.ndarray, p: int) -> np.ndarray:
+        """Boolean mask, broadcast to (k, p): may column i take the place of member j?"""
+        ...
+
+
+@dataclass(frozen=True)
+class Cardinality:
+    """At most `limit` columns."""
+
+    limit: int
+
+    def room(self, support: np.ndarray, p: int) -> np.ndarray:
+        return np.full(p, len(support) < self.limit)
+
+    def exchanges(self, support: np.ndarray, p: int) -> np.ndarray:
+        return np.array(len(support) <= self.limit)
+
+
+@dataclass(frozen=True)
+class Cover:
+    """At most `limit` items, where column i uses the items ``incidence[i]``."""
+
+    incidence: np.ndarray  # (p, items), boolean
+    limit: int
+
+    def room(self, support: np.ndarray, p: int) -> np.ndarray:
+        used = self.incidence[support].any(axis=0)
+        return self.incidence[:, ~used].sum(axis=1) <= self.limit - used.sum()
+
+    def exchanges(self, support: np.ndarray, p: int) -> np.ndarray:
+        return np.array([self.room(np.delete(support, j), p) for j in range(len(support))])
+
+
+@dataclass
+class Quadratic:
+    """The quadratic form of a least-squares problem, its Gram columns computed when asked for.
+
+    Attributes
+    ----------
+    diagonal : (p,)    diag(D'D)
+    cross : (p, q)     D'T
+    energy : float     |T|^2
+    ridge : float
+    gram_columns : function from indices (k,) to the columns (p, k) of D'D
+    """
+
+    diagonal: np.ndarray
+    cross: np.ndarray
+    energy: float
+    ridge: float
+    gram_columns: Callable[[np.ndarray], np.ndarray]
+    _cache: dict[int, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def from_design(cls, rows: np.ndarray, targets: np.ndarray, ridge: float) -> Quadratic:
+        """Build from the transposed design `rows` (p, n) and `targets` (n, q)."""
+        return cls(
+            diagonal=np.einsum("ij,ij->i", rows, rows),
+            cross=rows @ targets,
+            energy=float(np.sum(targets * targets)),
+            ridge=ridge,
+            gram_columns=lambda idx: rows @ rows[idx].T,
+        )
+
+    @classmethod
+    def from_gram(cls, gram: np.ndarray, cross: np.ndarray, energy: float, ridge: float) -> Quadratic:
+        """Build from the whole Gram matrix (p, p)."""
+        return cls(np.diagonal(gram).copy(), cross, energy, ridge, lambda idx: gram[:, idx])
+
+    @property
+    def size(self) -> int:
+        return len(self.diagonal)
+
+    @property
+    def admissible(self) -> np.ndarray:
+        """Columns that vary at all."""
+        return self.diagonal > FLAT * self.diagonal.max(initial=0.0)
+
+    def columns(self, idx: np.ndarray) -> np.ndarray:
+        """Columns of D'D as rows (k, p), each computed once."""
+        new = [i for i in idx.tolist() if i not in self._cache]
+        if new:
+            self._cache.update(zip(new, self.gram_columns(np.array(new)).T, strict=True))
+        return np.array([self._cache[i] for i in idx.tolist()]).reshape(len(idx), self.size)
+
+    def hessian(self, support: np.ndarray) -> np.ndarray:
+        """H = G_SS + ridge I."""
+        return self.columns(support)[:, support] + self.ridge * np.eye(len(support))
+
+    def value(self, support: np.ndarray, coef: np.ndarray, hessian: np.ndarray | None = None) -> float:
+        """Objective at `coef` (k, q) on `support`; true whatever `coef` is."""
+        hessian = self.hessian(support) if hessian is None else hessian
+        inner = np.vdot(coef, hessian @ coef - 2.0 * self.cross[support])
+        return 0.5 * (self.energy + float(inner))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The ridge solution on one support and all that its neighbourhood needs."""
+
+    support: np.ndarray  # (k,)
+    coef: np.ndarray  # (k, q)
+    objective: float
+    inverse: np.ndarray  # (k, k) H^-1
+    influence: np.ndarray  # (k, p) V
+    residual: np.ndarray  # (p, q) r
+    pivot: np.ndarray  # (p,) d
+
+
+def fit_support(problem: Quadratic, support: np.ndarray) -> Fit:
+    """Solve on a fixed support."""
+    columns = problem.columns(support)
+    hessian = columns[:, support] + problem.ridge * np.eye(len(support))
+    inverse = _inverse(hessian)
+    coef = inverse @ problem.cross[support]
+    influence = inverse @ columns
+    objective = problem.value(support, coef, hessian)
+    residual = problem.cross - columns.T @ coef
+    pivot = problem.diagonal + problem.ridge - np.einsum("ij,ij->j", columns, influence)
+    return Fit(support, coef, objective, inverse, influence, residual, pivot)
+
+
+def _inverse(matrix: np.ndarray) -> np.ndarray:
+    try:
+        return np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        return np.linalg.pinv(matrix, hermitian=True)
+
+
+def forward(problem: Quadratic, budget: Budget, start: np.ndarray) -> np.ndarray:
+    """Complete `start` greedily, one column at a time, by pivoted Cholesky bookkeeping.
+
+    Members of `start` that are copies of one another are dropped when there is room to complete.
+    """
+    p, scale = problem.size, problem.diagonal.max(initial=0.0)
+    if not _outsiders(problem, budget, start).any():
+        return start
+    pivot = problem.diagonal + problem.ridge
+    residual = problem.cross.copy()
+    factor = np.empty((min(p, 8), p))
+    support: list[int] = []
+    queue = list(start.tolist())
+    while True:
+        if queue:
+            i = queue.pop(0)
+            if pivot[i] <= PIVOT * scale:
+                continue
+        else:
+            members = np.array(support, dtype=int)
+            allowed = _outsiders(problem, budget, members) & (pivot > PIVOT * scale)
+            gain = np.einsum("ij,ij->i", residual, residual) / np.maximum(pivot, PIVOT * scale) * allowed
+            i = int(np.argmax(gain))
+            if gain[i] <= 1e-12 * problem.energy:
+                return members
+        root = np.sqrt(pivot[i])
+        k = len(support)
+        if k == len(factor):
+            factor = np.vstack([factor, np.empty_like(factor)])
+        row = (problem.columns(np.array([i]))[0] - factor[:k, i] @ factor[:k]) / root
+        row[i] = root
+        residual -= np.outer(row, residual[i] / root)
+        pivot -= row * row
+        factor[k] = row
+        support.append(i)
+
+
+def _outsiders(problem: Quadratic, budget: Budget, support: np.ndarray) -> np.ndarray:
+    """Mask of the varying columns that may join `support`."""
+    allowed = budget.room(support, problem.size) & problem.admissible
+    allowed[support] = False
+    return allowed
+
+
+def prune(problem: Quadratic, budget: Budget, support: np.ndarray) -> np.ndarray:
+    """Drop the least useful member until what is left respects `budget` (inverses by downdating)."""
+    inverse = _inverse(problem.hessian(support))
+    while len(support) and not _within(budget, support, problem.size):
+        coef = inverse @ problem.cross[support]
+        j = np.argmin(np.einsum("ij,ij->i", coef, coef) / np.diagonal(inverse))
+        keep = np.arange(len(support)) != j
+        lean = inverse[keep, j]
+        inverse = inverse[np.ix_(keep, keep)] - np.outer(lean, lean / inverse[j, j])
+        support = support[keep]
+    return support
+
+
+def _within(budget: Budget, support: np.ndarray, p: int) -> bool:
+    """Whether the members of a support fit beside one another."""
+    return bool(budget.room(support[:-1], p)[support[-1]])
+
+
+def best_exchange(problem: Quadratic, budget: Budget, fit: Fit) -> tuple[int, int, float]:
+    """Find the exchange (position to drop, column to add) with the largest decrease of J."""
+    h = np.diagonal(fit.inverse)[:, None]
+    lean = fit.influence / h
+    energy = np.sum(fit.coef**2, axis=1)[:, None]
+    moved = np.sum(fit.residual**2, axis=1)[None, :] + lean * (2.0 * (fit.coef @ fit.residual.T) + lean * energy)
+    pivot = fit.pivot[None, :] + lean * fit.influence
+    floor = PIVOT * problem.diagonal.max()
+    gain = 0.5 * (moved / np.maximum(pivot, floor) - energy / h)
+    allowed = (pivot > floor) & problem.admissible[None, :] & budget.exchanges(fit.support, problem.size)
+    allowed[:, fit.support] = False
+    gain[~allowed] = -np.inf
+    j, i = np.unravel_index(np.argmax(gain), gain.shape)
+    return int(j), int(i), float(gain[j, i])
+
+
+def splice(problem: Quadratic, budget: Budget, support: np.ndarray, max_exchanges: int) -> Fit:
+    """Exchange members for outsiders, best exchange first, until none lowers J."""
+    fit = fit_support(problem, support)
+    if not len(support):
+        return fit
+    for _ in range(max_exchanges):
+        j, i, gain = best_exchange(problem, budget, fit)
+        if not gain > EXCHANGE * fit.objective:
+            break
+        other = np.append(np.delete(fit.support, j), i)
+        trial = fit_support(problem, forward(problem, budget, other))
+        if not trial.objective < fit.objective:
+            break
+        fit = trial
+    return fit
+
+
+def best_subset(
+    problem: Quadratic,
+    budget: Budget,
+    warm: np.ndarray | None = None,
+    *,
+    wide: Budget | None = None,
+    max_exchanges: int = 200,
+) -> Fit:
+    """Search for the best support within `budget`.
+
+    Parameters
+    ----------
+    problem : Quadratic
+    budget : Budget
+    warm : support to start from; the result is then never worse than its refit.
+    wide : a larger budget: also start from a greedy selection within it, pruned to `budget`.
+        Without `warm` and `wide` the only start is greedy.
+    max_exchanges : most exchanges made from each start.
+    """
+    empty = np.empty(0, dtype=int)
+    starts = [] if warm is None else [forward(problem, budget, warm)]
+    if warm is None or wide is not None:
+        starts.append(forward(problem, budget, empty))
+    if wide is not None:
+        pruned = prune(problem, budget, forward(problem, wide, empty))
+        starts.append(forward(problem, budget, pruned))
+    distinct = {tuple(sorted(s.tolist())): s for s in starts}.values()
+    fits = [splice(problem, budget, s, max_exchanges) for s in distinct]
+    return min(fits, key=lambda fit: fit.objective)
+
+
+def exchange_violation(problem: Quadratic, budget: Budget, support: np.ndarray, objective: float) -> float:
+    """Relative decrease of J that a refit, one addition or one exchange would bring (>= 0)."""
+    fit = fit_support(problem, support)
+    reach = fit.objective
+    floor = PIVOT * problem.diagonal.max(initial=0.0)
+    outside = _outsiders(problem, budget, support) & (fit.pivot > floor)
+    if outside.any():
+        gain = np.sum(fit.residual[outside] ** 2, axis=1) / fit.pivot[outside]
+        reach = fit.objective - 0.5 * float(gain.max())
+    if len(support):
+        reach = min(reach, fit.objective - best_exchange(problem, budget, fit)[2])
+    return max(0.0, objective - reach) / max(objective, np.finfo(float).tiny)
