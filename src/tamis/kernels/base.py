@@ -53,7 +53,7 @@ def _squared_distance(S: Array, T: Array, mismatch: tuple[float, ...] = ()) -> A
     D = xp.zeros((S.shape[0], T.shape[0]), dtype=S.dtype)
     if numeric:
         idx = xp.asarray(numeric)
-        A, B = _with_gaps(xp.take(S, idx, axis=1)), _with_gaps(xp.take(T, idx, axis=1))
+        A, B = _with_gaps(xp.take(S, idx, axis=1), xp.take(T, idx, axis=1))
         D += xp.sum(A * A, axis=1)[:, None] + xp.sum(B * B, axis=1)[None, :] - 2.0 * (A @ B.T)
         D = xp.where(D > 0, D, xp.zeros_like(D))
     for c in nominal:
@@ -63,11 +63,15 @@ def _squared_distance(S: Array, T: Array, mismatch: tuple[float, ...] = ()) -> A
     return D
 
 
-def _with_gaps(S: Array) -> Array:
-    """Columns with missing cells at zero, followed by one indicator for each column that has any."""
-    xp = namespace(S)
-    gaps = xp.astype(xp.isnan(S), S.dtype)
-    return xp.concat([_fill(S), gaps], axis=1) if bool(xp.any(gaps > 0)) else S
+def _with_gaps(S: Array, T: Array) -> tuple[Array, Array]:
+    """Both blocks with missing cells at zero, beside indicators of them if there are any."""
+    xp = namespace(S, T)
+    if not bool(xp.any(xp.isnan(S))) and not bool(xp.any(xp.isnan(T))):
+        return S, T
+    return (
+        xp.concat([_fill(S), xp.astype(xp.isnan(S), S.dtype)], axis=1),
+        xp.concat([_fill(T), xp.astype(xp.isnan(T), T.dtype)], axis=1),
+    )
 
 
 @dataclass(frozen=True)

@@ -22,23 +22,27 @@ Departures from the paper, with reasons:
    printed ADMM has no such property; `paper_iterates` keeps it for study and `admm_iterates` repairs
    it (centred Gram matrix, relative rho, refit on the support, steps that raise J refused).
 4. The start is the difference of the class densities; the paper gives none.
-5. The loop stops on the largest relative decrease of J that one exchange of an instance, one addition
-   or a refit would bring; the paper's test on the change of mu depends on its arbitrary scale.
+5. The loop stops on the largest relative decrease of J that one exchange, one addition or a refit, of
+   instances or of kernels, would bring; the paper's test on the change of mu depends on its arbitrary scale.
    `admm_iterates` proposes no exchanges, so its violation is the relative decrease of its last round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.linalg import solve as solve_linear
 
 from tamis.kernels.stack import Index, KernelStack
 from tamis.optim.admm import sparse_least_squares
-from tamis.optim.driver import Iterate, Solution, Status, run
+from tamis.optim.driver import Callback, Iterate, Solution, Status, run
+from tamis.optim.logistic import fit_logistic, fit_offset
 from tamis.optim.subset import Budget, Cardinality, Cover, Fit, Quadratic, best_subset, exchange_violation, fit_support
 
+CURVATURE = 0.25  # of the logistic loss at zero, so that one ridge serves both losses
+FULL = 1.0  # ridge of a full refit, whose columns are scaled, in units of the ridge
 START_ROWS = 500  # most instances that estimate the class densities
 
 
@@ -77,7 +81,7 @@ class Task:
     max_features: int
     incidence: np.ndarray
     thorough: bool = True
-    _problems: dict[bytes, Quadratic] = field(default_factory=dict)
+    _problems: dict[str, tuple[np.ndarray, Quadratic]] = field(default_factory=dict)
 
     @property
     def ridge(self) -> float:
@@ -101,23 +105,34 @@ class Task:
         """J of the model that predicts the weighted mean."""
         return 0.5 * float(np.sum(self.centred_targets**2))
 
-    def instance_problem(self, kernels: np.ndarray, weights: np.ndarray) -> Quadratic:
-        """The lam-step: columns of A(mu), |mu| = 1. Kept while mu is the same."""
-        key = kernels.tobytes() + weights.tobytes()
-        if key not in self._problems:
-            full = np.zeros(self.stack.shape[0])
-            full[kernels] = weights / _norm(weights)
-            rows = _centre(self.stack.combine(full).dense(), self.sample_weight).T
-            while len(self._problems) >= 2:
-                self._problems.pop(next(iter(self._problems)))
-            self._problems[key] = Quadratic.from_design(rows, self.centred_targets, self.ridge)
-        return self._problems[key]
+    def instance_problem(self, state: State) -> Quadratic:
+        """The lam-step: columns of A(mu), |mu| = 1."""
+        weights = _spread(state.kernels, state.weights / _norm(state.weights), self.stack.shape[0])
+        return self._kept("instances", weights, self._instance_rows, self.centred_targets)
 
     def kernel_problem(self, instances: Index, dual_coef: np.ndarray) -> Quadratic:
         """The mu-step: columns of B(lam), |lam| = 1, all outputs stacked."""
-        images = self.stack.take(cols=instances).apply(dual_coef / _norm(dual_coef))
-        rows = _centre(images, self.sample_weight).transpose(1, 0, 2).reshape(self.stack.shape[0], -1)
-        return Quadratic.from_design(rows, self.centred_targets.reshape(-1, 1), self.ridge)
+        lam = np.zeros((self.stack.shape[2], dual_coef.shape[1]))
+        lam[instances] = dual_coef / _norm(dual_coef)
+        return self._kept("kernels", lam, self._kernel_rows, self.centred_targets.reshape(-1, 1))
+
+    def _instance_rows(self, weights: np.ndarray) -> np.ndarray:
+        return _centre(self.stack.combine(weights).dense(), self.sample_weight).T
+
+    def _kernel_rows(self, lam: np.ndarray) -> np.ndarray:
+        used = np.flatnonzero(lam.any(axis=1))
+        step = np.unique(np.diff(used))
+        cols = slice(used[0], used[-1] + 1, step[0]) if len(step) == 1 else used
+        images = self.stack.take(cols=cols).apply(lam[used])
+        return _centre(images, self.sample_weight).transpose(1, 0, 2).reshape(self.stack.shape[0], -1)
+
+    def _kept(self, block: str, fixed: np.ndarray, rows: Callable, targets: np.ndarray) -> Quadratic:
+        """The problem of one block, rebuilt only when what is held fixed has changed."""
+        kept = self._problems.get(block)
+        if kept is None or not np.array_equal(kept[0], fixed):
+            kept = fixed, Quadratic.from_design(rows(fixed), targets, self.ridge)
+            self._problems[block] = kept
+        return kept[1]
 
 
 def _norm(v: np.ndarray) -> float:
@@ -137,16 +152,20 @@ def objective(task: Task, state: State) -> float:
     """J with the intercept at its minimiser."""
     if not len(state.instances) or not len(state.kernels):
         return task.zero_objective
-    problem = task.instance_problem(state.kernels, state.weights)
+    problem = task.instance_problem(state)
     return problem.value(state.instances, state.dual_coef * _norm(state.weights))
 
 
 def violation(task: Task, state: State, value: float) -> float:
-    """Relative decrease of J within one refit, addition or exchange of an instance."""
+    """Relative decrease of J within one refit, addition or exchange, of instances or of kernels."""
     if not len(state.kernels):
         return 0.0
-    problem = task.instance_problem(state.kernels, state.weights)
-    return exchange_violation(problem, task.instance_budget, state.instances, value)
+    problem = task.instance_problem(state)
+    gain = exchange_violation(problem, task.instance_budget, state.instances, value)
+    if not len(state.instances):
+        return gain
+    problem = task.kernel_problem(state.instances, state.dual_coef)
+    return max(gain, exchange_violation(problem, task.kernel_budget, state.kernels, value))
 
 
 def density_start(task: Task) -> State:
@@ -163,7 +182,7 @@ def density_start(task: Task) -> State:
 
 def instance_step(task: Task, state: State) -> State:
     """Best instances for the present kernel weights."""
-    problem = task.instance_problem(state.kernels, state.weights)
+    problem = task.instance_problem(state)
     fit = _search(task, problem, task.instance_budget, state.instances)
     return replace(state, instances=fit.support, dual_coef=fit.coef, weights=state.weights / _norm(state.weights))
 
@@ -209,7 +228,7 @@ def admm_iterates(task: Task, start: State | None = None) -> Iterator[Iterate[St
 
 
 def _admm_instances(task: Task, state: State) -> State:
-    problem = task.instance_problem(state.kernels, state.weights)
+    problem = task.instance_problem(state)
     fit = _admm_fit(problem, task.max_instances)
     return replace(state, instances=fit.support, dual_coef=fit.coef, weights=state.weights / _norm(state.weights))
 
@@ -240,17 +259,17 @@ def paper_iterates(task: Task, start: State | None = None) -> Iterator[Iterate[S
     mu = np.full(L, 1.0 / L) if start is None else _spread(start.kernels, start.weights, L)
     b, change = 0.0, 1.0
     state = State(np.empty(0, dtype=int), np.empty((0, 1)), np.arange(L), mu)
-    y = task.targets[:, 0]
+    y, w = task.targets[:, 0], task.sample_weight
     while True:
         value = _paper_objective(task, state, b)
         yield Iterate(state, value, change, None if np.any(mu) else Status.COLLAPSED)
         A = task.stack.combine(mu).dense()
-        lam = sparse_least_squares(A.T @ A, A.T @ (y + b), task.max_instances, rho=1.0).sparse  # (17)-(19)
+        lam = sparse_least_squares((A.T * w) @ A, A.T @ (w * (y + b)), task.max_instances, rho=1.0).sparse  # (17)
         instances = np.flatnonzero(lam)
-        b = float(np.mean(A[:, instances] @ lam[instances]))
+        b = float(np.average(A[:, instances] @ lam[instances], weights=w))
         B = task.stack.take(cols=instances).apply(lam[instances])
-        old, mu = mu, sparse_least_squares(B.T @ B, B.T @ (y + b), task.max_features, rho=1.0).sparse  # (24)-(26)
-        b = float(np.mean(B @ mu))
+        old, mu = mu, sparse_least_squares((B.T * w) @ B, B.T @ (w * (y + b)), task.max_features, rho=1.0).sparse  # (24)
+        b = float(np.average(B @ mu, weights=w))
         change = float(np.max(np.abs(mu - old)))
         kernels = np.flatnonzero(mu)
         state = State(instances, lam[instances, None], kernels, mu[kernels])
@@ -281,10 +300,16 @@ SOLVERS = {"splicing": iterates, "admm": admm_iterates, "paper": paper_iterates}
 
 
 def solve(
-    task: Task, *, solver: str = "splicing", start: State | None = None, tol: float = 1e-4, max_iter: int = 30
+    task: Task,
+    *,
+    solver: str = "splicing",
+    start: State | None = None,
+    tol: float = 1e-4,
+    max_iter: int = 30,
+    callback: Callback | None = None,
 ) -> Solution[State]:
     """Run one of the solvers and fix the scale and sign of what it returns."""
-    solution = run(SOLVERS[solver](task, start), tol=tol, max_iter=max_iter)
+    solution = run(SOLVERS[solver](task, start), tol=tol, max_iter=max_iter, callback=callback)
     return replace(solution, state=normalised(solution.state))
 
 
@@ -298,3 +323,121 @@ def normalised(state: State) -> State:
     return State(
         state.instances[i], state.dual_coef[i] / scale, state.kernels[m], state.weights[m] * scale
     )
+
+
+@dataclass(frozen=True)
+class Table:
+    """Coefficients of the pairs (instance, kernel): what the expansion needs."""
+
+    instances: np.ndarray
+    kernels: np.ndarray
+    coef: np.ndarray  # (q, k, f)
+    intercept: np.ndarray  # (q,)
+
+
+def table(task: Task, state: State, *, coupling: str = "rank_one", refit: str = "squared") -> Table:
+    """Turn a state into coefficients of pairs, refitted on its supports if asked.
+
+    Parameters
+    ----------
+    coupling : "rank_one" keeps ``coef[q, j, m] = lam[j, q] mu[m]``; "full" fits every pair.
+    refit : "squared" or "logistic" loss. With "rank_one" the logistic refit keeps lam and fits mu.
+
+    Notes
+    -----
+    A full refit penalises each kernel's part of the function by its norm in that kernel's own space,
+    with every kernel scaled to the same mean squared size.
+    """
+    if not len(state.instances):
+        mean = task.sample_weight @ task.targets / task.sample_weight.sum()
+        return Table(state.instances, state.kernels, np.zeros((task.targets.shape[1], 0, 0)), mean)
+    values = task.stack.take(cols=state.instances)
+    if coupling == "full":
+        coef = _full_refit(task, state, values, refit)
+    elif refit == "logistic":
+        coef = state.dual_coef.T[:, :, None] * _logistic_weights(task, state, values)
+    else:
+        coef = state.dual_coef.T[:, :, None] * state.weights
+    return _with_intercept(task, state, values, coef, refit)
+
+
+def _images(values: KernelStack, kernels: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    """K_m coef[:, m] for each kept kernel: (n, f, ...)."""
+    every = slice(0, values.shape[1])
+    return np.stack([values.block(int(k), every) @ coef[:, i] for i, k in enumerate(kernels)], axis=1)
+
+
+def _logistic_weights(task: Task, state: State, values: KernelStack) -> np.ndarray:
+    """mu (f,) by ridge logistic regression on the columns of B(lam), one intercept per output."""
+    n, q = task.targets.shape
+    B = _images(values, state.kernels, np.repeat(state.dual_coef[:, None], len(state.kernels), axis=1))
+    design = np.concatenate([B.transpose(2, 0, 1).reshape(n * q, -1), np.repeat(np.eye(q), n, axis=0)], axis=1)
+    penalty = np.r_[np.full(len(state.kernels), CURVATURE * task.ridge), np.zeros(q)]
+    fit = fit_logistic(design, task.targets.T.ravel(), np.tile(task.sample_weight, q), penalty)
+    return fit[: len(state.kernels)]
+
+
+def _full_refit(task: Task, state: State, values: KernelStack, refit: str) -> np.ndarray:
+    """coef (q, k, f) of every pair, in the whitened coordinates of each kernel."""
+    maps, parts = [], []
+    corner = values.take(rows=task.candidates[state.instances])
+    for kernel in state.kernels.tolist():
+        square = corner.block(kernel, slice(0, len(state.instances)))
+        size, vectors = np.linalg.eigh(0.5 * (square + square.T))
+        keep = size > 1e-4 * size[-1]
+        white = vectors[:, keep] / np.sqrt(size[keep])
+        part = values.block(kernel, slice(0, values.shape[1])) @ white
+        spread = part - np.average(part, axis=0, weights=task.sample_weight)
+        scale = np.sqrt(len(state.kernels) * np.average(np.sum(spread**2, axis=1), weights=task.sample_weight)) or 1.0
+        maps.append(white / scale)
+        parts.append(part / scale)
+    design = np.concatenate(parts, axis=1)
+    fits = [_ridge(design, t, task.sample_weight, FULL * task.ridge, refit) for t in task.targets.T]
+    cuts = np.cumsum([m.shape[1] for m in maps])[:-1]
+    return np.array(
+        [np.column_stack([m @ x for m, x in zip(maps, np.split(fit, cuts), strict=True)]) for fit in fits]
+    )
+
+
+def _ridge(design: np.ndarray, target: np.ndarray, weight: np.ndarray, ridge: float, loss: str) -> np.ndarray:
+    """Ridge regression with a free intercept, squared or logistic; returns the slopes."""
+    if loss == "logistic":
+        padded = np.column_stack([design, np.ones(len(design))])
+        penalty = np.r_[np.full(design.shape[1], CURVATURE * ridge), 0.0]
+        return fit_logistic(padded, target, weight, penalty)[:-1]
+    D, t = _centre(design, weight), _centre(target, weight)
+    return solve_linear(D.T @ D + ridge * np.eye(D.shape[1]), D.T @ t, assume_a="pos")
+
+
+def _with_intercept(task: Task, state: State, values: KernelStack, coef: np.ndarray, refit: str) -> Table:
+    """Add the intercept that minimises the loss."""
+    F = _images(values, state.kernels, coef.transpose(1, 2, 0)).sum(axis=1)
+    share = task.sample_weight / task.sample_weight.sum()
+    intercept = share @ (task.targets - F)
+    if refit == "logistic":
+        offset = [fit_offset(f, t, task.sample_weight) for f, t in zip(F.T, task.targets.T, strict=True)]
+        intercept = np.array(offset)
+    return Table(state.instances, state.kernels, coef, intercept)
+
+
+def path(
+    task: Task, instance_grid: list[int], kernel_grid: list[int], *, tol: float = 1e-3, max_iter: int = 3
+) -> dict[tuple[int, int], Solution[State]]:
+    """Solve for every pair of budgets, each from the better of its two smaller neighbours.
+
+    Returns {(max_instances, max_features): solution}; J is non-increasing in both arguments, because
+    a cell that would be worse than a neighbour takes the neighbour's solution.
+    """
+    cells: dict[tuple[int, int], Solution[State]] = {}
+    for g, features in enumerate(kernel_grid):
+        for h, instances in enumerate(instance_grid):
+            near = []
+            if h:
+                near.append(cells[instance_grid[h - 1], features])
+            if g:
+                near.append(cells[instances, kernel_grid[g - 1]])
+            best = min(near, key=lambda s: s.objective, default=None)
+            task.max_instances, task.max_features = instances, features
+            cell = solve(task, start=best and best.state, tol=tol, max_iter=max_iter)
+            cells[instances, features] = best if best is not None and best.objective < cell.objective else cell
+    return cells

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import solve
+from scipy.optimize import brentq
 
 from tamis.losses import Logistic
 
@@ -61,3 +62,10 @@ def _value(
     design: np.ndarray, labels: np.ndarray, weights: np.ndarray, penalty: np.ndarray, x: np.ndarray
 ) -> float:
     return float(weights @ LOSS.value(design @ x, labels) + 0.5 * (penalty @ (x * x)))
+
+
+def fit_offset(f: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
+    """The constant c that minimises ``sum_i weights_i log(1 + exp(-labels_i (f_i + c)))``."""
+    reach = float(np.max(np.abs(f), initial=0.0)) + 40.0
+    slope = lambda c: float(weights @ LOSS.gradient(f + c, labels))  # noqa: E731
+    return float(brentq(slope, -reach, reach)) if slope(-reach) < 0 < slope(reach) else 0.0

@@ -1,0 +1,334 @@
+"""The shared shell of all classifiers: validation, classes, weights, calibration, prediction, explanation.
+
+A method adds its parameters and ``_learn(rows) -> Model``; everything a user sees comes from the model.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from threadpoolctl import threadpool_limits
+
+from tamis.estimators.calibration import Calibrator
+from tamis.estimators.checks import check_choice, check_integer, check_names, encode_classes, resolve_columns
+from tamis.estimators.model import Model
+from tamis.estimators.rows import Rows, check_weights, folds, merge_rows
+from tamis.estimators.table import Nominal, Table, check_plain, is_frame, read_table
+from tamis.expansion import leading_factors
+from tamis.explain import Explanation, signed_percentages, variation
+from tamis.optim.driver import Iterate, Status
+
+logger = logging.getLogger("tamis")
+
+
+def _has_probabilities(self: KernelClassifier) -> bool:
+    return getattr(self, "calibration", "search") is not None
+
+
+class KernelClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the classifiers that end in a kernel expansion.
+
+    Subclasses have at least the parameters `scaling`, `missing`, `categorical_features`,
+    `class_weight`, `calibration`, `random_state`, `n_jobs` and `verbose`.
+    """
+
+    scaling: str | None
+    missing: str | None
+    categorical_features: Any
+    class_weight: Any
+    calibration: int | None
+    random_state: Any
+    n_jobs: int | None
+    verbose: int
+
+    @abstractmethod
+    def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
+        """Fit a model to rows; `quick` asks for a cheaper search (calibration folds)."""
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError for parameters that no data could make right."""
+        check_choice("scaling", self.scaling, ("standard", "rank", None))
+        check_choice("missing", self.missing, ("absent", "median", None))
+        if self.calibration is not None:
+            check_integer("calibration", self.calibration, 2)
+
+    # ------------------------------------------------------------------ fitting
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> KernelClassifier:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array or DataFrame of shape (n_samples, n_features); NaN or None are missing cells.
+        y : class labels of shape (n_samples,)
+        sample_weight : weights of shape (n_samples,), at least 0
+        groups : labels of shape (n_samples,); rows of one group never stand on both sides of a fold
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        self._seed = draw_seed(self.random_state)
+        rows = self._rows(X, y, sample_weight, groups, merge=self._merges)
+        with threadpool_limits(1, user_api="blas"):
+            self._fit_rows(rows)
+        labels = getattr(X, "index", None)
+        names = np.asarray(labels) if labels is not None and not callable(labels) else np.arange(len(y))
+        self.instance_labels_ = names[self.instances_]
+        return self
+
+    @property
+    def _merges(self) -> bool:
+        """Whether identical rows may be merged before fitting."""
+        return True
+
+    def _fit_rows(self, rows: Rows) -> None:
+        model = self._learn(rows)
+        calibrator = None if self.calibration is None else self._calibrate(rows)
+        self._publish(rows, model, calibrator)
+
+    def _calibrate(self, rows: Rows) -> Calibrator:
+        """Fit the sigmoid to decisions on rows that the model did not see."""
+        splits = folds(rows, self.calibration, self._seed)
+        if not splits:
+            decision = self._learn(rows, quick=True).decision(rows.table)
+            return Calibrator.fit(decision, rows.targets, rows.weight)
+        parts = Parallel(n_jobs=self.n_jobs)(delayed(_held_out)(self, rows, a, b) for a, b in splits)
+        seen = np.concatenate([b for _, b in splits])
+        decision = np.concatenate(parts)
+        return Calibrator.fit(decision, rows.targets[seen], rows.weight[seen])
+
+    def _rows(self, X: Any, y: Any, sample_weight: Any, groups: Any, *, merge: bool) -> Rows:
+        """Validate everything that is as long as the data."""
+        table = self._read(X, reset=True)
+        codes, classes = encode_classes(y, len(table))
+        if len(table) < 2:
+            raise ValueError(f"X has n_samples={len(table)}: at least two rows are needed, one of each class")
+        if len(classes) < 2:
+            raise ValueError(
+                f"y has one class only ({classes[0]!r}): a classifier needs rows of at least two classes"
+            )
+        weight = check_weights(sample_weight, self.class_weight, codes, classes)
+        if groups is not None:
+            groups = column_or_1d(groups)
+            if len(groups) != len(codes):
+                raise ValueError(f"groups has length {len(groups)}, expected {len(codes)}: one label per row")
+        rows = Rows(table, codes, classes, weight, groups, np.arange(len(codes)))
+        return merge_rows(rows) if merge else rows.take(np.flatnonzero(weight > 0))
+
+    def _read(self, X: Any, *, reset: bool) -> Table:
+        if is_frame(X):
+            check_names(X)
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            checked = X
+            if not len(X):
+                raise ValueError("X has 0 sample(s) (shape=%s) while a minimum of 1 is required." % (X.shape,))
+        else:
+            checked = check_plain(X)
+            validate_data(self, checked, reset=reset, skip_check_array=True)
+        names = getattr(self, "feature_names_in_", None)
+        names = [f"x{j}" for j in range(checked.shape[1])] if names is None else list(names)
+        if reset:
+            self._categorical = resolve_columns(self.categorical_features, names)
+        return read_table(checked, names, self._categorical, self.missing is not None)
+
+    # ------------------------------------------------------------------ what was learned
+
+    def _publish(self, rows: Rows, model: Model, calibrator: Calibrator | None) -> None:
+        """Set the learned attributes; only kept rows and columns are stored."""
+        self.classes_ = rows.classes
+        self.model_, self.calibrator_ = model, calibrator
+        self.instances_ = rows.position[model.instances]
+        self.kernels_, self.features_ = model.kernels, model.columns
+        self.kernel_names_ = np.array(model.expansion.bank.names, dtype=object)
+        self.intercept_ = model.expansion.intercept
+        self._publish_factors(model)
+        self._publish_variation(rows, model)
+        histories = [s.history for s in model.solutions]
+        self.history_ = histories[0] if len(histories) == 1 else histories
+        self.n_iter_ = max(s.n_iter for s in model.solutions)
+        self.objective_ = sum(s.objective for s in model.solutions)
+        self.status_ = next((s.status for s in model.solutions if s.status is not Status.CONVERGED), Status.CONVERGED)
+        if self.status_ is not Status.CONVERGED:
+            warnings.warn(f"{type(self).__name__}: {self.status_.value}", ConvergenceWarning, stacklevel=4)
+        if not len(self.instances_):
+            warnings.warn(
+                f"{type(self).__name__} kept no instance: nothing in X separates the classes under these "
+                "budgets, and every row gets the same score",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _publish_factors(self, model: Model) -> None:
+        coef = model.expansion.coef
+        q = len(coef)
+        if q == 1 or len(model.solutions) == 1:
+            dual, weights = leading_factors(coef.reshape(-1, coef.shape[2]))
+            self.dual_coef_ = dual if q == 1 else dual.reshape(q, -1)
+            self.kernel_weights_ = weights
+        else:
+            pairs = [leading_factors(block) for block in coef]
+            self.dual_coef_ = np.array([d for d, _ in pairs])
+            self.kernel_weights_ = np.array([w for _, w in pairs])
+        self.instance_importance_ = signed_percentages(self.dual_coef_)
+        self.kernel_importance_ = signed_percentages(self.kernel_weights_)
+        used = [np.flatnonzero(np.any(block != 0, axis=1)) for block in coef]
+        self.instances_per_class_ = [self.instances_[u] for u in used]
+
+    def _publish_variation(self, rows: Rows, model: Model) -> None:
+        some = rows.take(np.arange(0, len(rows), -(-len(rows) // 2000)))
+        parts = model.expansion.contributions(model.encode(some.table))
+        by_instance = variation(parts.sum(axis=3), some.weight)
+        by_kernel = variation(parts.sum(axis=2), some.weight)
+        single = len(parts[0]) == 1
+        self.instance_variation_ = by_instance[0] if single else by_instance
+        self.kernel_variation_ = by_kernel[0] if single else by_kernel
+
+    @property
+    def feature_importance_(self) -> np.ndarray:
+        """The paper's FI, one signed percentage per kept feature (the moduli add up to 100)."""
+        return self._per_feature(self.kernel_importance_)
+
+    @property
+    def feature_variation_(self) -> np.ndarray:
+        """Share of each kept feature in the variation of the decision over training rows, in per cent."""
+        return self._per_feature(self.kernel_variation_)
+
+    def _per_feature(self, values: np.ndarray) -> np.ndarray:
+        check_is_fitted(self)
+        channels = self.model_.expansion.bank.channels
+        if any(len(set(c.columns)) > 1 for c in channels):
+            raise AttributeError(
+                "a kernel on several features has no importance per feature: use kernel_importance_ or "
+                "kernel_variation_ with kernel_names_"
+            )
+        member = np.zeros((len(channels), len(self.features_)))
+        for row, channel in zip(member, channels, strict=True):
+            row[channel.columns[0]] = 1.0
+        return values @ member
+
+    # ------------------------------------------------------------------ using it
+
+    def _decision(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self.model_.decision(self._read(X, reset=False))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``; else (n_samples, n_classes)."""
+        decision = self._decision(X)
+        return decision[:, 0] if decision.shape[1] == 1 else decision
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Class labels; a decision value of zero goes to ``classes_[1]``."""
+        decision = self._decision(X)
+        codes = (decision[:, 0] >= 0).astype(int) if decision.shape[1] == 1 else np.argmax(decision, axis=1)
+        return self.classes_[codes]
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities (n_samples, n_classes).
+
+        A sigmoid of the decision value, fitted to decisions on held-out training folds and never
+        decreasing in the decision. `predict` follows the sign of the decision, so for a row near the
+        boundary it can differ from the more probable class.
+        """
+        return self.calibrator_.probabilities(self._decision(X))
+
+    def explain(self, X: Any) -> Explanation:
+        """Split decisions into the contributions of kept instances and kernels; the parts add up exactly."""
+        check_is_fitted(self)
+        expansion = self.model_.expansion
+        Z = self.model_.encode(self._read(X, reset=False))
+        contributions = expansion.contributions(Z)
+        labels = getattr(X, "index", None)
+        names = self.model_.encoder.names
+        return Explanation(
+            contributions=contributions,
+            base_value=expansion.intercept,
+            decision=expansion.intercept + contributions.sum(axis=(2, 3)),
+            rows=list(labels) if labels is not None and not callable(labels) else list(range(len(Z))),
+            outputs=list(self.classes_[1:] if len(self.classes_) == 2 else self.classes_),
+            instances=list(self.instance_labels_),
+            kernels=expansion.bank.names,
+            features=[tuple(names[c] for c in channel.columns) for channel in expansion.bank.channels],
+        )
+
+    def shape_function(self, feature: int | str, grid: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """What one feature adds to the decision, as a function of its value.
+
+        Parameters
+        ----------
+        feature : name, or position in the input
+        grid : values in the feature's own units; default: 200 points over the training range, or
+            the levels of a category
+
+        Returns
+        -------
+        grid, values : values of shape (len(grid),), or (len(grid), n_classes)
+        """
+        check_is_fitted(self)
+        encoder, expansion = self.model_.encoder, self.model_.expansion
+        place = self._kept_place(feature)
+        column = encoder.columns[place]
+        if any(place in c.columns and len(set(c.columns)) > 1 for c in expansion.bank.channels):
+            raise ValueError(f"feature {feature!r} acts through a kernel on several features: it has no shape of its own")
+        if isinstance(column, Nominal):
+            grid = np.array(list(column.levels) if grid is None else list(grid), dtype=object)
+        else:
+            grid = np.linspace(column.low, column.high, 200) if grid is None else np.asarray(grid, dtype=float)
+        Z = np.full((len(grid), len(encoder.columns)), np.nan)
+        Z[:, place] = column.encode(grid)
+        own = [k for k, c in enumerate(expansion.bank.channels) if c.columns == (place,)]
+        values = expansion.contributions(Z)[:, :, :, own].sum(axis=(2, 3))
+        return grid, values[:, 0] if values.shape[1] == 1 else values
+
+    def _kept_place(self, feature: int | str) -> int:
+        names = list(self.model_.encoder.names)
+        if isinstance(feature, str) and feature in names:
+            return names.index(feature)
+        kept = self.features_.tolist()
+        if not isinstance(feature, str) and feature in kept:
+            return kept.index(feature)
+        raise ValueError(f"feature {feature!r} is not among the kept ones: {names}")
+
+    def _progress(self) -> Callable[[int, Iterate], None] | None:
+        """A callback that logs iterates when verbose."""
+        if not self.verbose:
+            return None
+        if not logger.handlers:
+            logger.addHandler(logging.StreamHandler())
+        logger.setLevel(logging.INFO)
+
+        def report(step: int, iterate: Iterate) -> None:
+            logger.info("round %d  objective %.6g  violation %.2g", step, iterate.objective, iterate.violation)
+
+        return report
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing is not None
+        return tags
+
+
+def _held_out(estimator: KernelClassifier, rows: Rows, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+    with threadpool_limits(1, user_api="blas"):
+        return estimator._learn(rows.take(train), quick=True).decision(rows.table.take(test))
+
+
+def draw_seed(random_state: Any) -> int:
+    """One integer from `random_state`, on which every part of a fit agrees; None is as good as 0."""
+    if random_state is None or isinstance(random_state, int | np.integer):
+        return int(random_state or 0)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

@@ -1,0 +1,72 @@
+"""Checks of parameters and labels: each raises a ValueError that names the parameter, the value and the fix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+
+def encode_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Codes (n,) and sorted classes of the labels `y`."""
+    if y is None:
+        raise ValueError("y is None: a classifier requires y to be passed, but the target y is None")
+    kinds = {isinstance(v, str) for v in np.asarray(y, dtype=object).ravel()}
+    if len(kinds) > 1:
+        raise ValueError("y mixes strings with other types: use labels of one type")
+    y = column_or_1d(y, warn=True)
+    if len(y) != n:
+        raise ValueError(f"y has length {len(y)}, but X has {n} rows: inconsistent numbers of samples")
+    if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
+        raise ValueError("y contains NaN or infinity: Input y contains NaN; drop these rows")
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    return codes, classes
+
+
+def check_names(X: Any) -> None:
+    """Refuse a frame with two columns of one name."""
+    names = list(X.columns)
+    twice = [name for k, name in enumerate(names) if name in names[:k]]
+    if twice:
+        raise ValueError(f"X has two columns named {twice[0]!r}: rename one, so that explanations are not ambiguous")
+
+
+def resolve_columns(choice: Any, names: list[str]) -> list[int] | None:
+    """Positions of the columns in `choice` (names, positions or a boolean mask); None for "auto"."""
+    if isinstance(choice, str):
+        if choice != "auto":
+            raise ValueError(f"categorical_features={choice!r} is unknown: use 'auto' or a list of columns")
+        return None
+    chosen = np.asarray([] if choice is None else choice)
+    if chosen.dtype == bool:
+        if chosen.shape != (len(names),):
+            raise ValueError(f"categorical_features is a mask of length {len(chosen)}, but X has {len(names)} columns")
+        return np.flatnonzero(chosen).tolist()
+    out = []
+    for c in chosen.tolist():
+        if isinstance(c, str) and c in names:
+            out.append(names.index(c))
+        elif isinstance(c, int) and -len(names) <= c < len(names):
+            out.append(c % len(names))
+        else:
+            raise ValueError(f"categorical_features names {c!r}, which X does not have: its columns are {names}")
+    return out
+
+
+def check_choice(name: str, value: Any, choices: tuple) -> None:
+    if not any(value is c or (isinstance(value, str) and value == c) for c in choices):
+        raise ValueError(f"{name}={value!r} is unknown: use one of {', '.join(map(repr, choices))}")
+
+
+def check_integer(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name}={value!r} must be an integer of at least {least}")
+
+
+def check_number(name: str, value: Any, least: float, *, strict: bool = False) -> None:
+    good = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
+    if not good or value < least or (strict and value == least):
+        raise ValueError(f"{name}={value!r} must be a finite number {'above' if strict else 'of at least'} {least}")

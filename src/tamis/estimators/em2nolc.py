@@ -1,0 +1,259 @@
+"""EM2NOLCClassifier: few instances, few features, exact explanations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tamis.estimators.base import KernelClassifier
+from tamis.estimators.checks import check_choice, check_integer, check_number
+from tamis.estimators.model import Encoded, Model, Prepared
+from tamis.estimators.rows import Rows
+from tamis.kernels.recipes import per_feature
+from tamis.methods import em2nolc as method
+from tamis.methods.em2nolc import State, Table, Task
+from tamis.optim.driver import Solution
+
+ENGINES = ("auto", "dense", "streaming")
+COUPLINGS = ("rank_one", "full")
+REFITS = ("squared", "logistic")
+
+
+class EM2NOLCClassifier(KernelClassifier):
+    """Least-squares kernel classifier with at most k training cases and m features [Zhang2022].
+
+    The decision is ``f(x) = sum_j sum_m coef[j, m] k_m(x_j, x) + intercept`` over kept cases j and kept
+    features m, so every prediction is an exact sum of contributions.
+
+    Parameters
+    ----------
+    max_instances : int, default=20
+        Most training cases kept (per class with more than two classes, unless `shared_support`).
+    max_features : int, default=10
+        Most features kept. Larger than the data is as good as all.
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
+        None is `tamis.per_feature()`; see also `tamis.product()`; recipes can be added.
+    bandwidth : float, "median" or array of shape (n_features,), default=1.0
+        Width of the Gaussian kernels in units of the scaled features; "median" takes each feature's
+        median distance between two rows.
+    alpha : float, default=0.01
+        Ridge relative to the number of rows.
+    solver : {"splicing", "admm", "paper"}, default="splicing"
+        "paper" is the algorithm as printed, for study: it often ends above the constant model. "admm"
+        is its repaired form. "splicing" is monotone and the most accurate.
+    coupling : {"rank_one", "full"}, default="rank_one"
+        "full" fits a coefficient for every pair of kept case and kept feature.
+    refit : {"squared", "logistic"}, default="squared"
+        Loss of the final fit on the chosen cases and features.
+    scaling : {"standard", "rank", None}, default="standard"
+    missing : {"absent", "median", None}, default="absent"
+        "absent": a missing cell contributes nothing; "median": filled with the training median (the
+        most frequent category); None: refused.
+    categorical_features : "auto" or list of names, positions or booleans, default="auto"
+        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
+    engine : {"auto", "dense", "streaming"}, default="auto"
+        Whether kernel values are kept in memory; "auto" keeps them up to a gibibyte.
+    candidates : int or None, default=None
+        How many training rows may become instances: a stratified random pool. None: up to 1000.
+    shared_support : bool, default=False
+        With more than two classes, one set of cases and features for all classes.
+    class_weight : dict, "balanced" or None, default=None
+    calibration : int or None, default=3
+        Folds that fit the probabilities; None: no `predict_proba`, and a faster fit.
+    warm_start : bool, default=False
+        Start from the supports of the last fit, where they fit the new data.
+    tol : float, default=1e-4
+        Largest relative decrease of the objective that one exchange may still bring.
+    max_iter : int, default=30
+        Most rounds of instance and feature steps.
+    random_state : int, RandomState or None, default=None
+        For the candidate pool and the folds. None is as good as 0.
+    n_jobs : int or None, default=None
+        Processes for calibration folds.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    instances_, instance_labels_ : kept training rows, as positions and as index labels
+    features_, kernels_, kernel_names_ : kept features (positions) and kernels
+    dual_coef_, kernel_weights_, intercept_ : the factors of the coefficients (closest ones if "full")
+    instance_importance_, feature_importance_, kernel_importance_ : signed percentages, the paper's II
+        and FI; the largest kernel weight is positive
+    instance_variation_, feature_variation_, kernel_variation_ : shares in the variation of the decision
+    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
+    feature_names_in_ : where X has column names
+
+    Notes
+    -----
+    A number beyond the training range counts as the nearest training value; a category that training
+    never saw agrees with no case and contributes nothing. Identical rows are merged into one of larger
+    weight before fitting.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tamis import EM2NOLCClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> clf = EM2NOLCClassifier(max_instances=5, max_features=3).fit(X, y)
+    >>> len(clf.instances_), len(clf.features_)
+    (5, 3)
+    >>> explanation = clf.explain(X.head())
+    >>> bool(abs(explanation.decision[:, 0] - clf.decision_function(X.head())).max() < 1e-9)
+    True
+    """
+
+    def __init__(
+        self,
+        max_instances: int = 20,
+        max_features: int = 10,
+        *,
+        kernels: Any = None,
+        bandwidth: Any = 1.0,
+        alpha: float = 0.01,
+        solver: str = "splicing",
+        coupling: str = "rank_one",
+        refit: str = "squared",
+        scaling: str | None = "standard",
+        missing: str | None = "absent",
+        categorical_features: Any = "auto",
+        engine: str = "auto",
+        candidates: int | None = None,
+        shared_support: bool = False,
+        class_weight: Any = None,
+        calibration: int | None = 3,
+        warm_start: bool = False,
+        tol: float = 1e-4,
+        max_iter: int = 30,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.max_instances = max_instances
+        self.max_features = max_features
+        self.kernels = kernels
+        self.bandwidth = bandwidth
+        self.alpha = alpha
+        self.solver = solver
+        self.coupling = coupling
+        self.refit = refit
+        self.scaling = scaling
+        self.missing = missing
+        self.categorical_features = categorical_features
+        self.engine = engine
+        self.candidates = candidates
+        self.shared_support = shared_support
+        self.class_weight = class_weight
+        self.calibration = calibration
+        self.warm_start = warm_start
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_integer("max_instances", self.max_instances, 1)
+        check_integer("max_features", self.max_features, 1)
+        check_integer("max_iter", self.max_iter, 1)
+        check_number("alpha", self.alpha, 0.0)
+        check_number("tol", self.tol, 0.0)
+        check_choice("solver", self.solver, tuple(method.SOLVERS))
+        check_choice("coupling", self.coupling, COUPLINGS)
+        check_choice("refit", self.refit, REFITS)
+        check_choice("engine", self.engine, ENGINES)
+        if self.candidates is not None:
+            check_integer("candidates", self.candidates, 1)
+        if self.solver == "paper" and self.shared_support:
+            raise ValueError("solver='paper' fits one output at a time: use shared_support=False with it")
+
+    def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
+        """Encode, solve once per output (or once for all), refit, and keep what is used."""
+        prepared = self._prepare(rows)
+        starts = self._starts(prepared) if not quick else None
+        solutions, tables, states = [], [], []
+        budgets = self.max_instances, self.max_features
+        for k, task in enumerate(tasks(prepared, self.alpha, budgets, self.shared_support, thorough=not quick)):
+            solution = method.solve(
+                task,
+                solver=self.solver,
+                start=None if starts is None else starts[k],
+                tol=self.tol,
+                max_iter=self.max_iter,
+                callback=self._progress(),
+            )
+            solutions.append(solution)
+            states.append(solution.state)
+            tables.append(method.table(task, solution.state, coupling=self.coupling, refit=self.refit))
+        if self.warm_start and not quick:
+            self._states = (prepared.stack.shape, states)
+        return assemble(prepared, tables, solutions)
+
+    def _prepare(self, rows: Rows) -> Prepared:
+        encoded = Encoded.of(
+            rows,
+            scaling=self.scaling,
+            missing=self.missing,
+            max_features=self.max_features,
+            candidates=self.candidates,
+            seed=self._seed,
+        )
+        bandwidth = check_bandwidth(self.bandwidth, rows.table.numbers.shape[1])
+        return encoded.prepare(self.kernels, per_feature(), bandwidth, self.engine)
+
+    def _starts(self, prepared: Prepared) -> list[State] | None:
+        shape, states = getattr(self, "_states", (None, None))
+        return states if self.warm_start and shape == prepared.stack.shape else None
+
+
+def tasks(
+    prepared: Prepared, alpha: float, budgets: tuple[int, int], shared: bool, *, thorough: bool = True
+) -> list[Task]:
+    """One problem per output, or one for all outputs together."""
+    targets = prepared.rows.targets
+    blocks = [targets] if shared else [targets[:, [k]] for k in range(targets.shape[1])]
+    return [
+        Task(
+            prepared.stack,
+            block,
+            prepared.rows.weight,
+            prepared.candidates,
+            alpha,
+            *budgets,
+            prepared.incidence,
+            thorough,
+        )
+        for block in blocks
+    ]
+
+
+def assemble(prepared: Prepared, tables: list[Table], solutions: list[Solution]) -> Model:
+    """Put the tables of all outputs side by side."""
+    instances = np.unique(np.concatenate([t.instances for t in tables])).astype(int)
+    blocks = []
+    for t in tables:
+        block = np.zeros((len(t.coef), len(instances), len(prepared.bank)))
+        block[np.ix_(range(len(t.coef)), np.searchsorted(instances, t.instances), t.kernels)] = t.coef
+        blocks.append(block)
+    intercept = np.concatenate([t.intercept for t in tables])
+    return prepared.model(instances, np.concatenate(blocks), intercept, solutions)
+
+
+def check_bandwidth(bandwidth: Any, n_features: int) -> float | str | np.ndarray:
+    """A positive number, "median", or one positive number per feature."""
+    if isinstance(bandwidth, str):
+        check_choice("bandwidth", bandwidth, ("median",))
+        return bandwidth
+    widths = np.asarray(bandwidth)
+    if widths.ndim == 0:
+        check_number("bandwidth", bandwidth, 0.0, strict=True)
+        return float(bandwidth)
+    if widths.shape != (n_features,):
+        raise ValueError(
+            f"bandwidth has shape {widths.shape}, but X has {n_features} features: "
+            f"give one number, 'median', or an array of shape ({n_features},)"
+        )
+    if widths.dtype.kind not in "fiu" or not np.all(np.isfinite(widths)) or np.any(widths <= 0):
+        raise ValueError("bandwidth holds values that are not positive and finite: every width must be above 0")
+    return widths.astype(float)

@@ -1,0 +1,153 @@
+"""From training rows to a kernel stack, and from coefficients back to a model of kept rows and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tamis.estimators.rows import Rows
+from tamis.estimators.table import Encoder, Table
+from tamis.expansion import KernelExpansion
+from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.recipes import Bandwidth, Recipe, Sample
+from tamis.kernels.stack import KernelStack
+from tamis.optim.driver import Solution
+
+POOL = 1000  # candidates when more rows than this are given and `candidates` is None
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted expansion on encoded kept columns, with where its parts come from.
+
+    Attributes
+    ----------
+    encoder : encodings of the kept columns
+    expansion : on those columns
+    columns : (c,) kept columns of the table
+    kernels : (L,) kept kernels of the bank
+    instances : (k,) kept rows of the training `Rows`
+    solutions : one per optimisation problem that was solved
+    """
+
+    encoder: Encoder
+    expansion: KernelExpansion
+    columns: np.ndarray
+    kernels: np.ndarray
+    instances: np.ndarray
+    solutions: tuple[Solution, ...]
+
+    def encode(self, table: Table) -> np.ndarray:
+        return self.encoder.encode(table.select(self.columns))
+
+    def decision(self, table: Table) -> np.ndarray:
+        """Decision values (rows, outputs)."""
+        return self.expansion.decision(self.encode(table))
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Training rows as numbers, and the rows among them that may become instances."""
+
+    rows: Rows
+    encoder: Encoder
+    sample: Sample
+    candidates: np.ndarray
+
+    @classmethod
+    def of(
+        cls, rows: Rows, *, scaling: str | None, missing: str | None, max_features: int, candidates: int | None, seed: int
+    ) -> Encoded:
+        encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing)
+        Z = encoder.encode(rows.table)
+        sample = Sample(Z, encoder.names, encoder.nominal, rows.targets, rows.weight, max_features, seed)
+        return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed))
+
+    def prepare(self, kernels: Any, default: Recipe, bandwidth: Bandwidth, engine: str) -> Prepared:
+        """Put kernels on the rows."""
+        Z = self.sample.Z
+        bank = make_bank(kernels, default, self.sample, bandwidth)
+        return Prepared(self, bank, bank.stack(Z, Z[self.candidates], form=engine))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Encoded training rows with their kernel stack."""
+
+    encoded: Encoded
+    bank: KernelBank
+    stack: KernelStack
+
+    @property
+    def rows(self) -> Rows:
+        return self.encoded.rows
+
+    @property
+    def candidates(self) -> np.ndarray:
+        return self.encoded.candidates
+
+    @property
+    def incidence(self) -> np.ndarray:
+        """Boolean (kernels, columns): the columns of the table behind each kernel."""
+        return self.bank.incidence(self.encoded.sample.Z.shape[1])
+
+    def model(
+        self, instances: np.ndarray, coef: np.ndarray, intercept: np.ndarray, solutions: Sequence[Solution]
+    ) -> Model:
+        """The smallest model with coefficients `coef` (q, k, L) on the rows ``candidates[instances]``."""
+        rows = self.candidates[instances]
+        whole = KernelExpansion(self.bank, self.encoded.sample.Z[rows], coef, intercept)
+        small, kept, kernels, columns = whole.restricted()
+        encoder = self.encoded.encoder.select(columns)
+        return Model(encoder, small, columns, kernels, rows[kept], tuple(solutions))
+
+
+def make_bank(kernels: Any, default: Recipe, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
+    """Resolve the parameter `kernels`: None, a recipe, a bank, or a list of (name, kernel, columns)."""
+    if kernels is None:
+        bank = default.bank(sample, bandwidth)
+    elif isinstance(kernels, Recipe):
+        bank = kernels.bank(sample, bandwidth)
+    elif isinstance(kernels, KernelBank):
+        bank = kernels
+    else:
+        bank = KernelBank(tuple(_channel(entry, sample.names) for entry in kernels))
+    d = sample.Z.shape[1]
+    for channel in bank.channels:
+        if max(channel.columns) >= d:
+            raise ValueError(f"kernels: {channel.name!r} uses column {max(channel.columns)}, but X has {d} columns")
+        if len(set(channel.columns)) > sample.max_features:
+            raise ValueError(
+                f"kernels: {channel.name!r} stands on {len(set(channel.columns))} columns, more than "
+                f"max_features={sample.max_features}: raise max_features or use product('grown')"
+            )
+    if not len(bank):
+        raise ValueError("kernels is empty: give at least one kernel, or None for the default")
+    return bank
+
+
+def _channel(entry: Any, names: Sequence[str]) -> Channel:
+    try:
+        name, kernel, columns = entry
+    except (TypeError, ValueError):
+        raise ValueError(f"kernels: {entry!r} is not a triple (name, kernel, columns)") from None
+    columns = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
+    unknown = [c for c in columns if isinstance(c, str) and c not in names]
+    if unknown or not columns:
+        raise ValueError(f"kernels: {name!r} names the column {unknown[:1]}, which X does not have")
+    return Channel(str(name), kernel, tuple(list(names).index(c) if isinstance(c, str) else int(c) for c in columns))
+
+
+def draw_candidates(rows: Rows, size: int | None, seed: int) -> np.ndarray:
+    """The rows that may become instances: all, or a stratified random pool, sorted."""
+    n = len(rows)
+    size = POOL if size is None else size
+    if size >= n:
+        return np.arange(n)
+    rng = np.random.default_rng(seed)
+    share = size / n
+    pools = [rng.permutation(np.flatnonzero(rows.codes == c)) for c in range(len(rows.classes))]
+    return np.sort(np.concatenate([p[: max(1, round(share * len(p)))] for p in pools]))

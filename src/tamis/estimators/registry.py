@@ -1,0 +1,13 @@
+"""All estimators by name; tests, command line and experiments iterate over this."""
+
+from __future__ import annotations
+
+from sklearn.base import BaseEstimator
+
+from tamis.estimators.em2nolc import EM2NOLCClassifier
+from tamis.estimators.em2nolc_cv import EM2NOLCClassifierCV
+
+
+def all_estimators() -> dict[str, type[BaseEstimator]]:
+    """Return {name: class} of every public estimator."""
+    return {cls.__name__: cls for cls in (EM2NOLCClassifier, EM2NOLCClassifierCV)}

@@ -1,0 +1,254 @@
+"""From what users pass (arrays, pandas or polars frames) to encoded numbers, and the encoding itself.
+
+Encoded numbers are standardised (or ranked); encoded categories are codes 0, 1, ...; a missing cell is
+NaN. At prediction a number beyond the training range counts as the nearest training value, and a
+category that training never saw is code -1, which agrees with nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+KNOTS = 201  # most knots of a rank map, so that a model's size does not grow with the data
+UNSEEN = -1.0
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as numbers, with the columns that are not numbers beside them.
+
+    Attributes
+    ----------
+    numbers : (n, d) float, NaN for missing cells and throughout the columns of `labels`
+    labels : {column: (n,) object array}, None for missing cells
+    names : the d column names
+    """
+
+    numbers: np.ndarray
+    labels: dict[int, np.ndarray]
+    names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def take(self, rows: np.ndarray) -> Table:
+        return replace(self, numbers=self.numbers[rows], labels={j: v[rows] for j, v in self.labels.items()})
+
+    def select(self, columns: np.ndarray) -> Table:
+        place = {int(c): k for k, c in enumerate(columns)}
+        return Table(
+            self.numbers[:, columns],
+            {place[j]: v for j, v in self.labels.items() if j in place},
+            [self.names[c] for c in columns],
+        )
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a DataFrame (pandas, polars or alike)."""
+    return hasattr(X, "columns") and hasattr(X, "shape")
+
+
+def read_table(X: Any, names: Sequence[str], categorical: Sequence[int] | None, allow_missing: bool) -> Table:
+    """Read validated input; `categorical` lists the columns that are categories (None: by their type)."""
+    n, d = X.shape
+    if not is_frame(X) and X.dtype != object:
+        numbers, labels = np.asarray(X, dtype=float), {}
+    else:
+        columns = [_column(X, j) for j in range(d)]
+        labels = {j: _as_labels(v) for j, v in enumerate(columns) if v.dtype == object}
+        cells = [np.full(n, np.nan) if j in labels else v for j, v in enumerate(columns)]
+        numbers = np.column_stack(cells).astype(float) if d else np.empty((n, 0))
+    if categorical is not None:
+        for j in set(categorical) - set(labels):
+            labels[j] = np.array([None if v != v else v for v in numbers[:, j].tolist()], dtype=object)
+            numbers = _blank(numbers, j)
+        undeclared = sorted(set(labels) - set(categorical))
+        if undeclared:
+            raise ValueError(
+                f"column {names[undeclared[0]]!r} holds text but categorical_features does not name it: "
+                "add it there, convert it to numbers, or use categorical_features='auto'"
+            )
+    table = Table(numbers, labels, list(names))
+    _check_cells(table, allow_missing)
+    return table
+
+
+def _blank(numbers: np.ndarray, column: int) -> np.ndarray:
+    numbers = numbers.copy()
+    numbers[:, column] = np.nan
+    return numbers
+
+
+def _check_cells(table: Table, allow_missing: bool) -> None:
+    infinite = np.isinf(table.numbers).any(axis=0)
+    if infinite.any():
+        name = table.names[int(np.argmax(infinite))]
+        raise ValueError(f"X contains infinity in column {name!r}: replace it by a finite value or by NaN (missing)")
+    if allow_missing:
+        return
+    for j, name in enumerate(table.names):
+        gaps = any(v is None for v in table.labels[j]) if j in table.labels else np.isnan(table.numbers[:, j]).any()
+        if gaps:
+            raise ValueError(
+                f"X contains NaN in column {name!r} and missing=None refuses missing cells: "
+                "use missing='absent' or missing='median', or impute first"
+            )
+
+
+def _column(X: Any, j: int) -> np.ndarray:
+    """One column as floats, or as objects if it is text, boolean or of a categorical type."""
+    series = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
+    kind = str(series.dtype).lower()
+    values = series.to_numpy() if hasattr(series, "to_numpy") else np.asarray(series)
+    if "categor" in kind or kind.startswith("enum") or values.dtype.kind in "USb":
+        return values.astype(object)
+    if values.dtype.kind in "fiu":
+        return values.astype(float)
+    if values.dtype.kind in "mM":
+        raise ValueError(f"column {j} holds dates: convert it to numbers, for instance days since a fixed date")
+    if any(isinstance(v, str | bool | np.bool_) for v in values):
+        return values
+    return np.array([np.nan if _is_missing(v) else float(v) for v in values], dtype=float)
+
+
+def _is_missing(v: Any) -> bool:
+    return v is None or type(v).__name__ in ("NAType", "NaTType") or (isinstance(v, float) and v != v)
+
+
+def _as_labels(values: np.ndarray) -> np.ndarray:
+    out = np.empty(len(values), dtype=object)
+    out[:] = [None if _is_missing(v) else v.item() if isinstance(v, np.generic) else v for v in values]
+    return out
+
+
+@dataclass(frozen=True)
+class Number:
+    """Encoding of one numeric column: clip to the training range, rank if asked, standardise, fill."""
+
+    low: float
+    high: float
+    centre: float
+    scale: float
+    knots: np.ndarray | None
+    ranks: np.ndarray | None
+    fill: float
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        z = np.clip(values, self.low, self.high)
+        if self.knots is not None:
+            z = np.where(np.isnan(z), np.nan, np.interp(z, self.knots, self.ranks))
+        z = (z - self.centre) / self.scale
+        return z if np.isnan(self.fill) else np.where(np.isnan(z), self.fill, z)
+
+
+@dataclass(frozen=True)
+class Nominal:
+    """Encoding of one categorical column: position in `levels`, -1 if unseen, filled if asked."""
+
+    levels: tuple[Any, ...]
+    fill: float
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        code = {level: float(k) for k, level in enumerate(self.levels)}
+        return np.array([self.fill if v is None else code.get(v, UNSEEN) for v in values], dtype=float)
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """The encodings of some columns, in order."""
+
+    columns: tuple[Number | Nominal, ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def fit(cls, table: Table, weight: np.ndarray, *, scaling: str | None, missing: str | None) -> Encoder:
+        """Learn scales, ranges, levels and fills from weighted training rows."""
+        columns: list[Number | Nominal] = []
+        for j in range(table.numbers.shape[1]):
+            if j in table.labels:
+                columns.append(_fit_nominal(table.labels[j], weight, missing))
+            else:
+                columns.append(_fit_number(table.numbers[:, j], weight, scaling, missing))
+        return cls(tuple(columns), tuple(table.names))
+
+    @property
+    def nominal(self) -> np.ndarray:
+        return np.array([isinstance(c, Nominal) for c in self.columns], dtype=bool)
+
+    def select(self, columns: np.ndarray) -> Encoder:
+        return Encoder(tuple(self.columns[c] for c in columns), tuple(self.names[c] for c in columns))
+
+    def encode(self, table: Table) -> np.ndarray:
+        """Encoded rows (n, d)."""
+        out = np.empty(table.numbers.shape, order="F")
+        for j, column in enumerate(self.columns):
+            if isinstance(column, Nominal):
+                raw = table.labels[j] if j in table.labels else _number_labels(table.numbers[:, j])
+                out[:, j] = column.encode(raw)
+            elif j in table.labels:
+                raise ValueError(f"column {self.names[j]!r} was numeric in training and holds text now: convert it")
+            else:
+                out[:, j] = column.encode(table.numbers[:, j])
+        return out
+
+
+def _number_labels(values: np.ndarray) -> np.ndarray:
+    return np.array([None if v != v else v for v in values.tolist()], dtype=object)
+
+
+def _fit_nominal(values: np.ndarray, weight: np.ndarray, missing: str | None) -> Nominal:
+    mass: dict[Any, float] = {}
+    for v, w in zip(values, weight, strict=True):
+        if v is not None:
+            mass[v] = mass.get(v, 0.0) + float(w)
+    levels = tuple(sorted(mass, key=lambda v: (type(v).__name__, v)))
+    fill = np.nan
+    if missing == "median" and levels:
+        fill = float(max(range(len(levels)), key=lambda k: mass[levels[k]]))
+    return Nominal(levels, fill)
+
+
+def _fit_number(values: np.ndarray, weight: np.ndarray, scaling: str | None, missing: str | None) -> Number:
+    seen = ~np.isnan(values)
+    x, w = values[seen], weight[seen]
+    fill = 0.0 if missing == "median" else np.nan
+    if not len(x):
+        return Number(0.0, 0.0, 0.0, 1.0, None, None, fill)
+    order = np.argsort(x, kind="stable")
+    x, w = x[order], w[order]
+    low, high, share = float(x[0]), float(x[-1]), w / w.sum()
+    half = float(x[np.searchsorted(np.cumsum(share), 0.5 - 1e-12)])
+    if low == high or scaling is None:
+        centre = low if low == high else 0.0
+        return Number(low, high, centre, 1.0, None, None, half - centre if missing == "median" else fill)
+    if scaling == "rank":
+        knots, ranks = _rank_map(x, share)
+        number = Number(low, high, 0.5, float(np.sqrt(1 / 12)), knots, ranks, np.nan)
+    else:
+        centre = float(share @ x)
+        scale = float(np.sqrt(share @ (x - centre) ** 2))
+        number = Number(low, high, centre, scale or 1.0, None, None, np.nan)
+    return replace(number, fill=float(number.encode(np.array([half]))[0])) if missing == "median" else number
+
+
+def _rank_map(x: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mid-ranks in [0, 1] of at most KNOTS of the sorted values."""
+    knots, start = np.unique(x, return_index=True)
+    mass = np.add.reduceat(share, start)
+    ranks = np.cumsum(mass) - 0.5 * mass
+    if len(knots) > KNOTS:
+        keep = np.unique(np.searchsorted(ranks, np.linspace(ranks[0], ranks[-1], KNOTS)).clip(0, len(knots) - 1))
+        knots, ranks = knots[keep], ranks[keep]
+    return knots, ranks
+
+
+def check_plain(X: Any) -> np.ndarray:
+    """Validate an array that is not a frame: numbers, or objects with text in some columns."""
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2 and any(isinstance(v, str) for v in X.ravel()):
+        return check_array(X, dtype=object, ensure_all_finite=False)
+    return check_array(X, dtype=np.float64, ensure_all_finite=False)

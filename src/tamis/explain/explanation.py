@@ -1,0 +1,93 @@
+"""Explanation: every summand of some decisions, with names. No drawing, no model inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Exact contributions of kept instances and kernels to decision values.
+
+    Attributes
+    ----------
+    contributions : (rows, outputs, instances, kernels)
+    base_value : (outputs,) the decision when nothing contributes
+    decision : (rows, outputs)
+    rows, outputs, instances, kernels : names along each axis
+    features : for each kernel the names of the features it stands on
+    """
+
+    contributions: np.ndarray
+    base_value: np.ndarray
+    decision: np.ndarray
+    rows: Sequence[Any]
+    outputs: Sequence[Any]
+    instances: Sequence[Any]
+    kernels: Sequence[str]
+    features: Sequence[tuple[str, ...]]
+
+    @property
+    def by_instance(self) -> np.ndarray:
+        """(rows, outputs, instances)"""
+        return self.contributions.sum(axis=3)
+
+    @property
+    def by_kernel(self) -> np.ndarray:
+        """(rows, outputs, kernels)"""
+        return self.contributions.sum(axis=2)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The features, each once, in the order of the kernels."""
+        return list(dict.fromkeys(name for group in self.features for name in group))
+
+    @property
+    def by_feature(self) -> np.ndarray:
+        """(rows, outputs, features); kernels of one feature are added up.
+
+        A kernel on several features has no split by feature: use `by_kernel` then.
+        """
+        groups = [name for name, group in zip(self.kernels, self.features, strict=True) if len(group) > 1]
+        if groups:
+            raise ValueError(
+                f"kernel {groups[0]!r} stands on several features and cannot be split between them: use by_kernel"
+            )
+        names = self.feature_names
+        member = np.array([[group[0] == name for name in names] for group in self.features], dtype=float)
+        return self.by_kernel @ member.reshape(len(self.kernels), len(names))
+
+    def to_dict(self) -> dict[str, list]:
+        """One entry per summand, as columns: row, output, instance, kernel, contribution; base values included."""
+        shape = self.contributions.shape
+        place = np.indices(shape).reshape(4, -1)
+        axes = [[axis[i] for i in index] for axis, index in zip(self._axes, place, strict=True)]
+        columns = dict(zip(("row", "output", "instance", "kernel"), axes, strict=True))
+        columns["contribution"] = self.contributions.ravel().tolist()
+        for i, row in enumerate(self.rows):
+            for q, output in enumerate(self.outputs):
+                for name, value in zip(columns, (row, output, None, "base value", self.base_value[q]), strict=True):
+                    columns[name].append(value if name != "contribution" else float(self.base_value[q]))
+        return columns
+
+    @property
+    def _axes(self) -> tuple[Sequence[Any], ...]:
+        return self.rows, self.outputs, self.instances, self.kernels
+
+    def to_frame(self) -> Any:
+        """A long DataFrame of all summands: their sum over a row and output is the decision.
+
+        pandas if it is installed, else polars.
+        """
+        try:
+            import pandas as frames
+        except ImportError:
+            try:
+                import polars as frames
+            except ImportError:
+                raise ImportError("to_frame needs pandas or polars: pip install 'tamis[io]'") from None
+        return frames.DataFrame(self.to_dict())

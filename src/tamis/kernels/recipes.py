@@ -1,0 +1,173 @@
+"""Recipes: how to make a KernelBank for a given table.
+
+A recipe is a small immutable description; ``recipe.bank(sample, bandwidth)`` looks at encoded training
+rows and returns the bank. Recipes add up: ``per_feature() + product()`` offers both kinds of channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.base import Categorical, Gaussian, Kernel
+from tamis.kernels.grouping import rank_columns
+
+GROUP_ROWS = 800  # most rows that the search for a group looks at
+GROUP_SIZES = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 28, 40, 60)
+QUANTILES = 201
+
+Bandwidth = float | str | np.ndarray  # a number, "median", or one number per column
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The encoded training rows that a recipe may look at.
+
+    Attributes
+    ----------
+    Z : (n, d) encoded rows
+    names : names of the d columns
+    nominal : (d,) boolean, which columns are categories
+    targets : (n, q) in {-1, +1}
+    sample_weight : (n,)
+    max_features : most columns that one channel may stand on
+    seed : for the choice of rows in a search
+    """
+
+    Z: np.ndarray
+    names: Sequence[str]
+    nominal: np.ndarray
+    targets: np.ndarray
+    sample_weight: np.ndarray
+    max_features: int
+    seed: int
+
+    def bandwidths(self, bandwidth: Bandwidth) -> np.ndarray:
+        """One bandwidth per column (d,)."""
+        if isinstance(bandwidth, str):
+            return np.array([_median_distance(z, self.sample_weight) for z in self.Z.T])
+        return np.broadcast_to(np.asarray(bandwidth, dtype=float), (self.Z.shape[1],))
+
+    @cached_property
+    def mismatch(self) -> np.ndarray:
+        """Squared distance between differing levels: 2 on average over pairs, like standardised numbers."""
+        return np.array([_mismatch(z, self.sample_weight) if nom else 0.0 for z, nom in zip(self.Z.T, self.nominal)])
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """Columns in the order in which a group grows."""
+        n = len(self.Z)
+        rows = np.arange(n)
+        if n > GROUP_ROWS:
+            rows = np.sort(np.random.default_rng(self.seed).permutation(n)[:GROUP_ROWS])
+        return rank_columns(self.Z[rows], self.mismatch, self.targets[rows], self.max_features)
+
+
+class Recipe:
+    """Makes a bank from a sample; recipes can be added."""
+
+    def bank(self, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
+        raise NotImplementedError
+
+    def __add__(self, other: Recipe) -> Recipe:
+        return Joined((self, other))
+
+
+@dataclass(frozen=True)
+class Joined(Recipe):
+    """The channels of several recipes, side by side."""
+
+    parts: tuple[Recipe, ...]
+
+    def bank(self, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
+        return KernelBank(tuple(ch for part in self.parts for ch in part.bank(sample, bandwidth).channels))
+
+
+@dataclass(frozen=True)
+class PerFeature(Recipe):
+    """One channel per column: a Gaussian (or `kernel`) for numbers, an indicator for categories."""
+
+    kernel: Kernel | None = None
+
+    def bank(self, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
+        widths = sample.bandwidths(bandwidth)
+        return KernelBank(
+            tuple(
+                Channel(name, Categorical() if nominal else self.kernel or Gaussian(float(width)), (m,))
+                for m, (name, nominal, width) in enumerate(zip(sample.names, sample.nominal, widths, strict=True))
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Product(Recipe):
+    """One Gaussian on a group of columns: a product of one-dimensional kernels, which sees interactions.
+
+    ``group`` is "grown" (nested groups found by `grouping.rank_columns`, one channel each), "all"
+    (one channel on every column) or a list of column positions. The bandwidth is that of one column
+    times the root of the group's size, so that it means the same for every size.
+    """
+
+    group: str | tuple[int, ...] = "grown"
+
+    def bank(self, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
+        if self.group == "grown":
+            order = sample.order
+            sizes = sorted({min(size, len(order)) for size in GROUP_SIZES if len(order)})
+            groups = [tuple(sorted(order[:size].tolist())) for size in sizes]
+        elif self.group == "all":
+            groups = [tuple(range(sample.Z.shape[1]))]
+        else:
+            groups = [tuple(int(c) for c in self.group)]
+        mismatch, widths = sample.mismatch, sample.bandwidths(bandwidth)
+        return KernelBank(tuple(_product_channel(g, sample.names, widths, mismatch) for g in groups))
+
+
+def _product_channel(
+    group: tuple[int, ...], names: Sequence[str], widths: np.ndarray, mismatch: np.ndarray
+) -> Channel:
+    members = list(group)
+    width = float(np.sqrt(np.mean(widths[members] ** 2) * len(members)))
+    return Channel(" * ".join(names[c] for c in members), Gaussian(width, tuple(mismatch[members].tolist())), group)
+
+
+def per_feature(kernel: Kernel | None = None) -> Recipe:
+    """One kernel per column."""
+    return PerFeature(kernel)
+
+
+def product(group: str | Sequence[int] = "grown") -> Recipe:
+    """One Gaussian on a group of columns: "grown", "all", or column positions."""
+    if isinstance(group, str) and group not in ("grown", "all"):
+        raise ValueError(f"group={group!r} is unknown: use 'grown', 'all' or a list of column positions")
+    return Product(group if isinstance(group, str) else tuple(int(c) for c in group))
+
+
+def _weighted_quantiles(values: np.ndarray, weight: np.ndarray, n: int) -> np.ndarray:
+    order = np.argsort(values, kind="stable")
+    mass = np.cumsum(weight[order])
+    levels = (np.arange(n) + 0.5) / n * mass[-1]
+    return values[order][np.searchsorted(mass, levels)]
+
+
+def _median_distance(column: np.ndarray, weight: np.ndarray) -> float:
+    """Median of |s - t| over pairs of rows, at least 0.1."""
+    seen = ~np.isnan(column) & (weight > 0)
+    if not seen.any():
+        return 0.1
+    points = _weighted_quantiles(column[seen], weight[seen], QUANTILES)
+    gaps = np.abs(points[:, None] - points[None, :])[np.triu_indices(QUANTILES, 1)]
+    return max(0.1, float(np.median(gaps)))
+
+
+def _mismatch(codes: np.ndarray, weight: np.ndarray) -> float:
+    seen = ~np.isnan(codes)
+    if not weight[seen].sum():
+        return 2.0
+    _, place = np.unique(codes[seen], return_inverse=True)
+    share = np.bincount(place, weights=weight[seen]) / weight[seen].sum()
+    return 2.0 / max(1.0 - float(share @ share), 0.25)
