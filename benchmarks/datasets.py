@@ -50,7 +50,7 @@ def load(name: str) -> Data:
     if name == "splice_binary":
         nominal[:] = True  # nucleotide codes
     if name == "heart_statlog":
-        codes = ("chest_pain", "cp", "restecg", "resting_electrocardiographic_results", "slope", "thal")
+        codes = ("chest", "resting_electrocardiographic_results", "slope", "thal")
         nominal = np.isin([str(f) for f in raw["feature_names"]], codes)
     if name == "wpbc":
         X, nominal = X[:, 1:], nominal[1:]  # the first column is the time of the outcome

@@ -84,9 +84,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         rows = self._rows(X, y, sample_weight, groups, merge=self._merges)
         with threadpool_limits(1, user_api="blas"):
             self._fit_rows(rows)
-        labels = getattr(X, "index", None)
-        names = np.asarray(labels) if labels is not None and not callable(labels) else np.arange(len(y))
-        self.instance_labels_ = names[self.instances_]
+        self.instance_labels_ = np.asarray(row_labels(X, self.instances_))
         return self
 
     @property
@@ -102,13 +100,11 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     def _calibrate(self, rows: Rows) -> Calibrator:
         """Fit the sigmoid to decisions on rows that the model did not see."""
         splits = folds(rows, self.calibration, self._seed)
-        if not splits:
-            decision = self._learn(rows, quick=True).decision(rows.table)
-            return Calibrator.fit(decision, rows.targets, rows.weight)
-        parts = Parallel(n_jobs=self.n_jobs)(delayed(_held_out)(self, rows, a, b) for a, b in splits)
-        seen = np.concatenate([b for _, b in splits])
-        decision = np.concatenate(parts)
-        return Calibrator.fit(decision, rows.targets[seen], rows.weight[seen])
+        parts = Parallel(n_jobs=self.n_jobs)(delayed(_held_out)(self, train, test) for train, test in splits)
+        if not parts:  # a class with one row: nothing can be held out
+            parts, splits = [self._learn(rows, quick=True).decision(rows.table)], [(rows, rows)]
+        targets = np.concatenate([test.targets for _, test in splits])
+        return Calibrator.fit(np.concatenate(parts), targets, np.concatenate([test.weight for _, test in splits]))
 
     def _rows(self, X: Any, y: Any, sample_weight: Any, groups: Any, *, merge: bool) -> Rows:
         """Validate everything that is as long as the data."""
@@ -175,7 +171,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         coef = model.expansion.coef
         q = len(coef)
         if q == 1 or len(model.solutions) == 1:
-            dual, weights = leading_factors(coef.reshape(-1, coef.shape[2]))
+            dual, weights = leading_factors(coef.reshape(q * coef.shape[1], coef.shape[2]))
             self.dual_coef_ = dual if q == 1 else dual.reshape(q, -1)
             self.kernel_weights_ = weights
         else:
@@ -244,7 +240,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         decreasing in the decision. `predict` follows the sign of the decision, so for a row near the
         boundary it can differ from the more probable class.
         """
-        return self.calibrator_.probabilities(self._decision(X))
+        decision = self._decision(X)
+        return self.calibrator_.probabilities(decision)
 
     def explain(self, X: Any) -> Explanation:
         """Split decisions into the contributions of kept instances and kernels; the parts add up exactly."""
@@ -252,13 +249,12 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         expansion = self.model_.expansion
         Z = self.model_.encode(self._read(X, reset=False))
         contributions = expansion.contributions(Z)
-        labels = getattr(X, "index", None)
         names = self.model_.encoder.names
         return Explanation(
             contributions=contributions,
             base_value=expansion.intercept,
             decision=expansion.intercept + contributions.sum(axis=(2, 3)),
-            rows=list(labels) if labels is not None and not callable(labels) else list(range(len(Z))),
+            rows=row_labels(X, np.arange(len(Z))),
             outputs=list(self.classes_[1:] if len(self.classes_) == 2 else self.classes_),
             instances=list(self.instance_labels_),
             kernels=expansion.bank.names,
@@ -322,9 +318,15 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _held_out(estimator: KernelClassifier, rows: Rows, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+def _held_out(estimator: KernelClassifier, train: Rows, test: Rows) -> np.ndarray:
     with threadpool_limits(1, user_api="blas"):
-        return estimator._learn(rows.take(train), quick=True).decision(rows.table.take(test))
+        return estimator._learn(train, quick=True).decision(test.table)
+
+
+def row_labels(X: Any, rows: np.ndarray) -> list:
+    """Index labels of some rows where X has an index, else their positions."""
+    index = getattr(X, "index", None)
+    return rows.tolist() if index is None or callable(index) else [index[i] for i in rows]
 
 
 def draw_seed(random_state: Any) -> int:

@@ -5,42 +5,59 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, log_softmax, softmax
 
-from tamis.losses import Logistic
 from tamis.optim.logistic import fit_logistic
 
 
 @dataclass(frozen=True)
 class Calibrator:
-    """A sigmoid per output: ``p_q = 1 / (1 + exp(-(slope_q f_q + offset_q)))``, slope >= 0."""
+    """Probabilities ``1 / (1 + exp(-(slope f + offset)))`` for one output, ``softmax(slope f)`` for several.
 
-    slope: np.ndarray
-    offset: np.ndarray
+    The slope is never negative, so that a larger decision value never means a smaller probability; for
+    several classes the most probable class is the one with the largest decision value.
+    """
+
+    slope: float
+    offset: float = 0.0
 
     @classmethod
     def fit(cls, decision: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> Calibrator:
-        """Fit to out-of-fold decisions (n, q) and targets (n, q) in {-1, +1}.
-
-        Labels are smoothed towards one half by one pseudo-count per class, which keeps the slope
-        finite on separable decisions.
-        """
-        pairs = [_fit_sigmoid(f, t, weight) for f, t in zip(decision.T, targets.T, strict=True)]
-        slope, offset = np.array(pairs).T
-        return cls(slope, offset)
-
-    def logits(self, decision: np.ndarray) -> np.ndarray:
-        return decision * self.slope + self.offset
+        """Fit to held-out decisions (n, q) and targets (n, q) in {-1, +1}."""
+        if decision.shape[1] == 1:
+            return cls(*_fit_sigmoid(decision[:, 0], targets[:, 0], weight))
+        return cls(_fit_softmax(decision, np.argmax(targets, axis=1), weight))
 
     def probabilities(self, decision: np.ndarray) -> np.ndarray:
         """Class probabilities (n, classes), rows adding up to one."""
-        up = 0.5 * (1.0 + np.tanh(0.5 * self.logits(decision)))
-        if up.shape[1] == 1:
-            return np.column_stack([1.0 - up[:, 0], up[:, 0]])
-        total = up.sum(axis=1, keepdims=True)
-        return np.where(total > 0, up / np.where(total > 0, total, 1.0), 1.0 / up.shape[1])
+        if decision.shape[1] == 1:
+            up = expit(self.slope * decision[:, 0] + self.offset)
+            return np.column_stack([1.0 - up, up])
+        return softmax(self.slope * decision, axis=1)
+
+    def losses(self, decision: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Log-loss of each row, whose class is ``codes[i]``."""
+        if decision.shape[1] == 1:
+            return np.logaddexp(0.0, np.where(codes == 1, -1.0, 1.0) * (self.slope * decision[:, 0] + self.offset))
+        return -log_softmax(self.slope * decision, axis=1)[np.arange(len(codes)), codes]
+
+
+def _fit_softmax(decision: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> float:
+    """The slope of largest likelihood, between a thousandth and a thousand over the spread of decisions."""
+    spread = float(np.std(decision)) or 1.0
+
+    def loss(log_slope: float) -> float:
+        return float(weight @ Calibrator(np.exp(log_slope) / spread).losses(decision, codes))
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-7.0, 7.0), method="bounded").x) / spread)
 
 
 def _fit_sigmoid(f: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    """Slope and offset of largest likelihood, labels smoothed by one pseudo-count per class.
+
+    Smoothing keeps the slope finite on separable decisions.
+    """
     up, down = weight[y > 0].sum(), weight[y < 0].sum()
     sure = np.where(y > 0, (up + 1.0) / (up + 2.0), (down + 1.0) / (down + 2.0))
     spread = float(np.sqrt(np.average((f - np.average(f, weights=weight)) ** 2, weights=weight))) or 1.0
@@ -51,12 +68,3 @@ def _fit_sigmoid(f: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[floa
         return float(slope / spread), float(offset)
     rate = (up + 1.0) / (up + down + 2.0)
     return 0.0, float(np.log(rate / (1.0 - rate)))
-
-
-def log_loss_rows(decision: np.ndarray, targets: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Log-loss of each row after calibration on these same decisions: two numbers for n rows."""
-    calibrator = Calibrator.fit(decision, targets, weight)
-    if targets.shape[1] == 1:
-        return Logistic().value(calibrator.logits(decision)[:, 0], targets[:, 0])
-    chosen = calibrator.probabilities(decision)[np.arange(len(codes)), codes]
-    return -np.log(np.maximum(chosen, 1e-12))

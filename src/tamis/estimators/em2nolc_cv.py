@@ -13,7 +13,7 @@ from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_choice, check_integer, check_number
 from tamis.estimators.em2nolc import COUPLINGS, REFITS, EM2NOLCClassifier, check_bandwidth
 from tamis.estimators.model import Model
-from tamis.estimators.rows import Rows, folds
+from tamis.estimators.rows import Rows, folds, merge_rows
 from tamis.estimators.search import Cell, Result, Search, choose
 
 GRID = (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100, 200)
@@ -152,16 +152,20 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`; solver
                 f"cv={self.cv!r}: no fold can be made, the smallest class has too few distinct rows or groups; "
                 "give more rows or use EM2NOLCClassifier"
             )
+        rows = merge_rows(rows)
         search = self._search(rows)
         instances, features = self._grids(rows, splits)
-        coarse = search.run(rows, splits, _thin(instances), _thin(features))
+        coarse = search.run(splits, _thin(instances), _thin(features))
         winner = choose(coarse, self.scoring).setting
-        fine = search.narrow(winner).run(rows, splits, instances, features)
+        fine = search.narrow(winner).run(splits, instances, features)
         cell = choose(fine, self.scoring, self.rule)
-        chosen = self._estimator(cell, search)
-        seen = np.concatenate([test for _, test in splits])
-        calibrator = Calibrator.fit(fine[cell].decision, rows.targets[seen], rows.weight[seen])
-        self._publish(rows, chosen._learn(rows), calibrator)
+        tests = [test for _, test in splits]
+        calibrator = Calibrator.fit(
+            fine[cell].decision,
+            np.concatenate([test.targets for test in tests]),
+            np.concatenate([test.weight for test in tests]),
+        )
+        self._publish(rows, self._estimator(cell, search)._learn(rows), calibrator)
         self._publish_search(cell, search, coarse, fine, instances, features)
         self.n_splits_ = len(splits)
 

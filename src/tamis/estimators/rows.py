@@ -94,7 +94,7 @@ def check_weights(sample_weight: Any, class_weight: Any, codes: np.ndarray, clas
     mass = np.bincount(codes, weights=weight, minlength=len(classes))
     if np.any(mass == 0):
         name = classes[int(np.argmin(mass))]
-        raise ValueError(f"all rows of class {name!r} have sample_weight 0: give some of them a positive weight")
+        raise ValueError(f"sample_weight is zero for all rows of class {name!r}: give some of them a positive weight")
     return weight * _class_factors(class_weight, mass, classes)[codes]
 
 
@@ -114,8 +114,8 @@ def _class_factors(class_weight: Any, mass: np.ndarray, classes: np.ndarray) -> 
     return factors
 
 
-def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Train and test rows of each fold; groups stay together, every class is in every training part.
+def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
+    """Training and test rows of each fold; a fold whose training part lacks a class is left out.
 
     Parameters
     ----------
@@ -129,9 +129,11 @@ def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[np.ndarray, np.ndarray]]
             return []
     if hasattr(cv, "split"):
         splits = list(cv.split(np.zeros((len(rows), 1)), rows.codes, rows.groups))
+        parts = [(rows.take(a), rows.take(b)) for a, b in splits]
     else:
-        splits = [tuple(np.flatnonzero(np.isin(rows.position, part)) for part in pair) for pair in cv]
-    return [(a, b) for a, b in splits if len(np.unique(rows.codes[a])) == len(rows.classes) and len(b)]
+        splits = [[np.flatnonzero(np.isin(rows.position, part)) for part in pair] for pair in cv]
+        parts = [(merge_rows(rows.take(a)), merge_rows(rows.take(b))) for a, b in splits]
+    return [(a, b) for a, b in parts if len(np.unique(a.codes)) == len(rows.classes) and len(b)]
 
 
 def _splitter(rows: Rows, n_splits: int, seed: int) -> BaseCrossValidator | None:

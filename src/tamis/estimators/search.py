@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from tamis.estimators.calibration import log_loss_rows
+from tamis.estimators.calibration import Calibrator
 from tamis.estimators.em2nolc import assemble, tasks
 from tamis.estimators.model import Encoded, Prepared
 from tamis.estimators.rows import Rows
@@ -21,7 +21,7 @@ from tamis.kernels.recipes import per_feature
 from tamis.methods import em2nolc as method
 from tamis.optim.driver import Solution
 
-Split = tuple[np.ndarray, np.ndarray]
+Split = tuple[Rows, Rows]
 
 
 @dataclass(frozen=True)
@@ -92,20 +92,21 @@ class Search:
             refits=(setting.refit,),
         )
 
-    def run(
-        self, rows: Rows, splits: list[Split], instances: Sequence[int], features: Sequence[int]
-    ) -> dict[Cell, Result]:
+    def run(self, splits: list[Split], instances: Sequence[int], features: Sequence[int]) -> dict[Cell, Result]:
         """Score every cell on all folds."""
-        parts = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fold)(self, rows, train, test, instances, features) for train, test in splits
+        parts = Parallel(n_jobs=self.n_jobs)(delayed(_fold)(self, *split, instances, features) for split in splits)
+        tests = [test for _, test in splits]
+        held = Tests(
+            np.concatenate([test.codes for test in tests]),
+            np.concatenate([test.targets for test in tests]),
+            np.concatenate([test.weight for test in tests]),
+            np.repeat(np.arange(len(tests)), [len(test) for test in tests]),
         )
-        fold = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
-        tested = rows.take(np.concatenate([test for _, test in splits]))
         results = {}
         for cell in parts[0]:
             decision = np.concatenate([part[cell].decision for part in parts])
             value = float(np.mean([part[cell].objective for part in parts]))
-            results[cell] = score_cell(decision, value, tested, fold, self.scoring)
+            results[cell] = score_cell(decision, value, held, self.scoring)
         return results
 
     def paths(self, encoded: Encoded, instances: Sequence[int], features: Sequence[int]) -> Iterator[Path]:
@@ -145,50 +146,57 @@ class HeldOut:
     objective: float
 
 
+@dataclass(frozen=True)
+class Tests:
+    """The test rows of all folds, one after another."""
+
+    codes: np.ndarray
+    targets: np.ndarray
+    weight: np.ndarray
+    fold: np.ndarray
+
+
 def _fold(
-    search: Search,
-    rows: Rows,
-    train: np.ndarray,
-    test: np.ndarray,
-    instances: Sequence[int],
-    features: Sequence[int],
+    search: Search, train: Rows, test: Rows, instances: Sequence[int], features: Sequence[int]
 ) -> dict[Cell, HeldOut]:
     """Every cell on one fold."""
     out: dict[Cell, HeldOut] = {}
-    table = rows.table.take(test)
-    mass = float(rows.weight[train].sum())
+    mass = float(train.weight.sum())
     with threadpool_limits(1, user_api="blas"):
-        encoded = Encoded.of(rows.take(train), **search.encoding)
+        encoded = Encoded.of(train, **search.encoding)
         for path in search.paths(encoded, instances, features):
             value = sum(s.objective for s in path.solutions) / mass
             for coupling, refit in product(search.couplings, search.refits):
                 cell = Cell(Setting(*path.key, coupling, refit), *path.budgets)
-                out[cell] = HeldOut(path.decision(table, coupling, refit), value)
+                out[cell] = HeldOut(path.decision(test.table, coupling, refit), value)
     return out
 
 
-def score_cell(decision: np.ndarray, objective: float, rows: Rows, fold: np.ndarray, scoring: str) -> Result:
+def score_cell(decision: np.ndarray, objective: float, tests: Tests, scoring: str) -> Result:
     """Scores of held-out decisions; rows count by their weight."""
-    loss = log_loss_rows(decision, rows.targets, rows.codes, rows.weight)
-    hit = _predict(decision) == rows.codes
-    weighted = {"log_loss": -loss, "accuracy": hit.astype(float)}
-    scores = {name: float(np.average(v, weights=rows.weight)) for name, v in weighted.items()}
-    scores["roc_auc"] = _auc(decision, rows)
-    values = weighted.get(scoring, -loss)
-    means = [np.average(values[fold == k], weights=rows.weight[fold == k]) for k in np.unique(fold)]
-    error = float(np.std(means, ddof=1) / np.sqrt(len(means))) if len(means) > 1 else 0.0
+    loss = Calibrator.fit(decision, tests.targets, tests.weight).losses(decision, tests.codes)
+    hit = (decision[:, 0] >= 0).astype(int) if decision.shape[1] == 1 else np.argmax(decision, axis=1)
+    by_row = {"log_loss": -loss, "accuracy": (hit == tests.codes).astype(float)}
+    scores = {name: float(np.average(v, weights=tests.weight)) for name, v in by_row.items()}
+    scores["roc_auc"] = _auc(decision, tests.targets, tests.weight)
+    values = by_row.get(scoring, -loss)
+    means = [np.average(values[k], weights=tests.weight[k]) for k in _masks(tests.fold)]
+    if scoring == "roc_auc":
+        means = [_auc(decision[k], tests.targets[k], tests.weight[k]) for k in _masks(tests.fold)]
+    error = float(np.nanstd(means, ddof=1) / np.sqrt(len(means))) if len(means) > 1 else 0.0
     return Result(decision, objective, scores, error)
 
 
-def _predict(decision: np.ndarray) -> np.ndarray:
-    return (decision[:, 0] >= 0).astype(int) if decision.shape[1] == 1 else np.argmax(decision, axis=1)
+def _masks(fold: np.ndarray) -> list[np.ndarray]:
+    return [fold == k for k in np.unique(fold)]
 
 
-def _auc(decision: np.ndarray, rows: Rows) -> float:
-    """Area under the curve; the mean of one class against the rest if there are several."""
-    return float(
-        np.mean([roc_auc_score(t > 0, f, sample_weight=rows.weight) for f, t in zip(decision.T, rows.targets.T)])
-    )
+def _auc(decision: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> float:
+    """Area under the curve; the mean of one class against the rest if there are several. NaN with one class."""
+    if np.any(np.ptp(targets, axis=0) == 0):
+        return float("nan")
+    areas = [roc_auc_score(t > 0, f, sample_weight=weight) for f, t in zip(decision.T, targets.T, strict=True)]
+    return float(np.mean(areas))
 
 
 def choose(results: dict[Cell, Result], scoring: str, rule: str = "best") -> Cell:
