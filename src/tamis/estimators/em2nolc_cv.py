@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from itertools import product, zip_longest
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from tamis.estimators.rows import Rows, folds, merge_rows
 from tamis.estimators.search import Cell, Result, Search, choose
 
 GRID = (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100, 200)
+POOL = 300  # most candidates in the search; the final fit draws from more
 COARSE = (0.25, 0.5, 1.0)  # budgets of the first stage, as shares of the largest
 SCORES = ("log_loss", "accuracy", "roc_auc")
 
@@ -155,9 +156,9 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`; solver
         rows = merge_rows(rows)
         search = self._search(rows)
         instances, features = self._grids(rows, splits)
-        coarse = search.run(splits, _thin(instances), _thin(features))
+        coarse = search.run(splits, _diagonal(instances, features))
         winner = choose(coarse, self.scoring).setting
-        fine = search.narrow(winner).run(splits, instances, features)
+        fine = search.narrow(winner).run(splits, list(product(instances, features)))
         cell = choose(fine, self.scoring, self.rule)
         tests = [test for _, test in splits]
         calibrator = Calibrator.fit(
@@ -211,7 +212,7 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`; solver
                 "scaling": self.scaling,
                 "missing": self.missing,
                 "max_features": min(self.max_features, d),
-                "candidates": self.candidates,
+                "candidates": min(self.candidates or POOL, POOL),
                 "seed": self._seed,
             },
             engine=self.engine,
@@ -253,10 +254,13 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`; solver
             self.path_[name] = np.array([[sign * r.scores[name] for r in row] for row in grid])
 
 
-def _thin(grid: list[int]) -> list[int]:
-    """A few budgets of a grid, the largest among them."""
-    top = grid[-1]
-    return sorted({min(grid, key=lambda g: abs(g - share * top)) for share in COARSE})
+def _diagonal(instances: list[int], features: list[int]) -> list[tuple[int, int]]:
+    """A few pairs of budgets that grow together, the largest last."""
+    near = [
+        tuple(min(grid, key=lambda g, share=share, top=grid[-1]: abs(g - share * top)) for grid in (instances, features))
+        for share in COARSE
+    ]
+    return list(dict.fromkeys(near))
 
 
 def _columns(results: dict[Cell, Result]) -> dict[str, np.ndarray]:

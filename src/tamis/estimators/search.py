@@ -22,6 +22,7 @@ from tamis.methods import em2nolc as method
 from tamis.optim.driver import Solution
 
 Split = tuple[Rows, Rows]
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -92,9 +93,9 @@ class Search:
             refits=(setting.refit,),
         )
 
-    def run(self, splits: list[Split], instances: Sequence[int], features: Sequence[int]) -> dict[Cell, Result]:
+    def run(self, splits: list[Split], budgets: Sequence[Pair]) -> dict[Cell, Result]:
         """Score every cell on all folds."""
-        parts = Parallel(n_jobs=self.n_jobs)(delayed(_fold)(self, *split, instances, features) for split in splits)
+        parts = Parallel(n_jobs=self.n_jobs)(delayed(_fold)(self, *split, budgets) for split in splits)
         tests = [test for _, test in splits]
         held = Tests(
             np.concatenate([test.codes for test in tests]),
@@ -109,15 +110,15 @@ class Search:
             results[cell] = score_cell(decision, value, held, self.scoring)
         return results
 
-    def paths(self, encoded: Encoded, instances: Sequence[int], features: Sequence[int]) -> Iterator[Path]:
+    def paths(self, encoded: Encoded, budgets: Sequence[Pair]) -> Iterator[Path]:
         """The path over budgets for every kernel choice, bandwidth and ridge."""
         for (name, choice), (key, width) in product(self.kernels.items(), self.bandwidths.items()):
             prepared = encoded.prepare(choice, per_feature(), width, self.engine)
             for alpha in self.alphas:
                 problems = tasks(prepared, alpha, (1, 1), self.shared, thorough=False)
-                cells = [method.path(problem, instances, features) for problem in problems]
-                for budgets in cells[0]:
-                    yield Path((name, key, alpha), budgets, prepared, problems, [c[budgets] for c in cells])
+                cells = [method.path(problem, budgets) for problem in problems]
+                for pair in budgets:
+                    yield Path((name, key, alpha), pair, prepared, problems, [c[pair] for c in cells])
 
 
 @dataclass(frozen=True)
@@ -157,14 +158,14 @@ class Tests:
 
 
 def _fold(
-    search: Search, train: Rows, test: Rows, instances: Sequence[int], features: Sequence[int]
+    search: Search, train: Rows, test: Rows, budgets: Sequence[Pair]
 ) -> dict[Cell, HeldOut]:
     """Every cell on one fold."""
     out: dict[Cell, HeldOut] = {}
     mass = float(train.weight.sum())
     with threadpool_limits(1, user_api="blas"):
         encoded = Encoded.of(train, **search.encoding)
-        for path in search.paths(encoded, instances, features):
+        for path in search.paths(encoded, budgets):
             value = sum(s.objective for s in path.solutions) / mass
             for coupling, refit in product(search.couplings, search.refits):
                 cell = Cell(Setting(*path.key, coupling, refit), *path.budgets)

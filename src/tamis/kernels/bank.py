@@ -83,5 +83,4 @@ class KernelBank:
         if form == "auto":
             size = 8 * len(self) * X.shape[0] * Y.shape[0]
             form = "dense" if size <= MEMORY else "streaming"
-        stack = StreamingStack(self.channels, X, Y)
-        return DenseStack.of(stack) if form == "dense" else stack
+        return DenseStack.evaluate(self.channels, X, Y) if form == "dense" else StreamingStack(self.channels, X, Y)

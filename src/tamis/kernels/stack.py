@@ -118,13 +118,13 @@ class DenseStack(KernelStack):
         self.shape = (L, m, n)
 
     @classmethod
-    def of(cls, stack: KernelStack) -> DenseStack:
-        """Evaluate another form once and for all."""
-        L, m, n = stack.shape
-        values = np.empty((L, n, m))
-        for rows in stack.blocks():
-            for k in range(L):
-                values[k, :, rows] = stack.block(k, rows).T
+    def evaluate(cls, kernels: Sequence[Callable], X: np.ndarray, Y: np.ndarray) -> DenseStack:
+        """Evaluate kernels between the rows of X and Y once and for all (kernels are symmetric)."""
+        swapped = StreamingStack(kernels, Y, X)
+        values = np.empty(swapped.shape)
+        for k in range(len(kernels)):
+            for rows in swapped.blocks():
+                values[k, rows] = swapped.block(k, rows)
         return cls(values)
 
     def blocks(self) -> Iterator[slice]:

@@ -29,7 +29,7 @@ Departures from the paper, with reasons:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -69,7 +69,7 @@ class Task:
     alpha : ridge relative to the total weight
     max_instances, max_features : budgets
     incidence : (L, d) boolean, the columns of the table behind each kernel
-    thorough : also start every subset search from scratch and from a wide greedy selection
+    thorough : search for instances from many starts instead of from the present ones alone
     """
 
     stack: KernelStack
@@ -183,7 +183,7 @@ def density_start(task: Task) -> State:
 def instance_step(task: Task, state: State) -> State:
     """Best instances for the present kernel weights."""
     problem = task.instance_problem(state)
-    fit = _search(task, problem, task.instance_budget, state.instances)
+    fit = best_subset(problem, task.instance_budget, state.instances, thorough=task.thorough)
     return replace(state, instances=fit.support, dual_coef=fit.coef, weights=state.weights / _norm(state.weights))
 
 
@@ -196,11 +196,6 @@ def kernel_step(task: Task, state: State) -> State:
     return replace(
         state, dual_coef=state.dual_coef / _norm(state.dual_coef), kernels=fit.support, weights=fit.coef[:, 0]
     )
-
-
-def _search(task: Task, problem: Quadratic, budget: Cardinality, warm: np.ndarray) -> Fit:
-    wide = Cardinality(3 * budget.limit) if task.thorough else None
-    return best_subset(problem, budget, warm, wide=wide)
 
 
 def iterates(task: Task, start: State | None = None) -> Iterator[Iterate[State]]:
@@ -421,23 +416,18 @@ def _with_intercept(task: Task, state: State, values: KernelStack, coef: np.ndar
 
 
 def path(
-    task: Task, instance_grid: list[int], kernel_grid: list[int], *, tol: float = 1e-3, max_iter: int = 3
+    task: Task, budgets: Sequence[tuple[int, int]], *, tol: float = 1e-3, max_iter: int = 3
 ) -> dict[tuple[int, int], Solution[State]]:
-    """Solve for every pair of budgets, each from the better of its two smaller neighbours.
+    """Solve for pairs (max_instances, max_features), each from the best cell with smaller budgets.
 
-    Returns {(max_instances, max_features): solution}; J is non-increasing in both arguments, because
-    a cell that would be worse than a neighbour takes the neighbour's solution.
+    Returns {pair: solution}. A cell that ends above one with smaller budgets takes that solution, so J
+    is non-increasing in both budgets if `budgets` comes in an order that has smaller pairs first.
     """
     cells: dict[tuple[int, int], Solution[State]] = {}
-    for g, features in enumerate(kernel_grid):
-        for h, instances in enumerate(instance_grid):
-            near = []
-            if h:
-                near.append(cells[instance_grid[h - 1], features])
-            if g:
-                near.append(cells[instances, kernel_grid[g - 1]])
-            best = min(near, key=lambda s: s.objective, default=None)
-            task.max_instances, task.max_features = instances, features
-            cell = solve(task, start=best and best.state, tol=tol, max_iter=max_iter)
-            cells[instances, features] = best if best is not None and best.objective < cell.objective else cell
+    for pair in budgets:
+        smaller = [cell for done, cell in cells.items() if done[0] <= pair[0] and done[1] <= pair[1]]
+        best = min(smaller, key=lambda cell: cell.objective, default=None)
+        task.max_instances, task.max_features = pair
+        cell = solve(task, start=best and best.state, tol=tol, max_iter=max_iter)
+        cells[pair] = cell if best is None or cell.objective <= best.objective else best
     return cells

@@ -25,11 +25,14 @@ import numpy as np
 
 PIVOT = 1e-9  # a column whose pivot is below this share of the largest norm is a copy of the others
 FLAT = 1e-12  # a column whose norm is below this share of the largest is constant
+SINGLES, MOST_SINGLES = 30, 10  # single-column starts: SINGLES / limit, at most MOST_SINGLES
 EXCHANGE = 1e-7  # relative decrease that an exchange must bring
 
 
 class Budget(Protocol):
     """Which columns may still join a support."""
+
+    limit: int
 
     def room(self, support: np.ndarray, p: int) -> np.ndarray:
         """Boolean mask (p,) of the columns that fit beside `support`."""
@@ -37,6 +40,10 @@ class Budget(Protocol):
 
     def exchanges(self, support: np.ndarray, p: int) -> np.ndarray:
         """Boolean mask, broadcast to (k, p): may column i take the place of member j?"""
+        ...
+
+    def widened(self, factor: int) -> Budget:
+        """The same budget with a larger limit."""
         ...
 
 
@@ -52,6 +59,9 @@ class Cardinality:
     def exchanges(self, support: np.ndarray, p: int) -> np.ndarray:
         return np.array(len(support) <= self.limit)
 
+    def widened(self, factor: int) -> Cardinality:
+        return Cardinality(factor * self.limit)
+
 
 @dataclass(frozen=True)
 class Cover:
@@ -66,6 +76,9 @@ class Cover:
 
     def exchanges(self, support: np.ndarray, p: int) -> np.ndarray:
         return np.array([self.room(np.delete(support, j), p) for j in range(len(support))])
+
+    def widened(self, factor: int) -> Cover:
+        return Cover(self.incidence, factor * self.limit)
 
 
 @dataclass
@@ -264,7 +277,7 @@ def best_subset(
     budget: Budget,
     warm: np.ndarray | None = None,
     *,
-    wide: Budget | None = None,
+    thorough: bool = False,
     max_exchanges: int = 200,
 ) -> Fit:
     """Search for the best support within `budget`.
@@ -273,19 +286,22 @@ def best_subset(
     ----------
     problem : Quadratic
     budget : Budget
-    warm : support to start from; the result is then never worse than its refit.
-    wide : a larger budget: also start from a greedy selection within it, pruned to `budget`.
-        Without `warm` and `wide` the only start is greedy.
+    warm : support to start from; the result is then never worse than its refit. Without it the start
+        is greedy.
+    thorough : also start greedily, from a greedy selection three times as large, pruned, and from
+        each of the best single columns (fewer of them for larger budgets, where they matter less).
     max_exchanges : most exchanges made from each start.
     """
     empty = np.empty(0, dtype=int)
-    starts = [] if warm is None else [forward(problem, budget, warm)]
-    if warm is None or wide is not None:
-        starts.append(forward(problem, budget, empty))
-    if wide is not None:
-        pruned = prune(problem, budget, forward(problem, wide, empty))
-        starts.append(forward(problem, budget, pruned))
-    distinct = {tuple(sorted(s.tolist())): s for s in starts}.values()
+    starts = [empty] if warm is None else [warm]
+    if thorough:
+        wide = forward(problem, budget.widened(3), empty)
+        starts += [empty, prune(problem, budget, wide)]
+        gain = np.sum(problem.cross**2, axis=1) / np.maximum(problem.diagonal + problem.ridge, np.finfo(float).tiny)
+        first = np.argsort(-gain * problem.admissible, kind="stable")
+        starts += [first[[i]] for i in range(min(SINGLES // max(1, budget.limit), MOST_SINGLES, problem.size))]
+    supports = [forward(problem, budget, start) for start in starts]
+    distinct = {tuple(sorted(s.tolist())): s for s in supports}.values()
     fits = [splice(problem, budget, s, max_exchanges) for s in distinct]
     return min(fits, key=lambda fit: fit.objective)
 
