@@ -223,6 +223,8 @@ def _outsiders(problem: Quadratic, budget: Budget, support: np.ndarray) -> np.nd
 
 def prune(problem: Quadratic, budget: Budget, support: np.ndarray) -> np.ndarray:
     """Drop the least useful member until what is left respects `budget` (inverses by downdating)."""
+    if not len(support) or _within(budget, support, problem.size):
+        return support
     inverse = _inverse(problem.hessian(support))
     while len(support) and not _within(budget, support, problem.size):
         coef = inverse @ problem.cross[support]
@@ -286,14 +288,14 @@ def best_subset(
     ----------
     problem : Quadratic
     budget : Budget
-    warm : support to start from; the result is then never worse than its refit. Without it the start
-        is greedy.
+    warm : support to start from, pruned if it exceeds the budget; the result is never worse than the
+        refit of one within it. Without it the start is greedy.
     thorough : also start greedily, from a greedy selection three times as large, pruned, and from
         each of the best single columns (fewer of them for larger budgets, where they matter less).
     max_exchanges : most exchanges made from each start.
     """
     empty = np.empty(0, dtype=int)
-    starts = [empty] if warm is None else [warm]
+    starts = [empty] if warm is None else [prune(problem, budget, warm[problem.admissible[warm]])]
     if thorough:
         wide = forward(problem, budget.widened(3), empty)
         starts += [empty, prune(problem, budget, wide)]

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from tamis.estimators.calibration import Calibrator
+
+
+def test_sigmoid_agrees_with_plain_logistic_regression_when_rows_are_many(rng):
+    f = rng.normal(size=4000)
+    y = np.where(rng.uniform(size=4000) < 1 / (1 + np.exp(-(2 * f - 1))), 1.0, -1.0)
+    fit = Calibrator.fit(f[:, None], y[:, None], np.ones(4000))
+    reference = LogisticRegression(C=1e6).fit(f[:, None], y)
+    np.testing.assert_allclose([fit.slope, fit.offset], [reference.coef_[0, 0], reference.intercept_[0]], rtol=0.03)
+
+
+def test_probabilities_rise_with_the_decision_and_add_up(rng):
+    f = np.linspace(-2, 2, 50)[:, None]
+    y = np.where(f > rng.normal(size=(50, 1)), 1.0, -1.0)
+    p = Calibrator.fit(f, y, np.ones(50)).probabilities(f)
+    assert np.all(np.diff(p[:, 1]) > 0)
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+
+
+def test_a_decision_that_points_the_wrong_way_gives_the_base_rate():
+    f = np.linspace(-1, 1, 40)[:, None]
+    p = Calibrator.fit(f, -np.sign(f), np.ones(40)).probabilities(f)
+    np.testing.assert_allclose(p, 0.5, atol=1e-9)
+
+
+def test_separable_decisions_keep_a_finite_slope():
+    f = np.array([[-1.0], [-2.0], [1.0], [2.0]])
+    fit = Calibrator.fit(f, np.sign(f), np.ones(4))
+    assert 0 < fit.slope < 20
+
+
+def test_most_probable_class_has_the_largest_decision(rng):
+    f, codes = rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
+    f[np.arange(60), codes] += 1
+    targets = np.where(codes[:, None] == np.arange(3), 1.0, -1.0)
+    fit = Calibrator.fit(f, targets, np.ones(60))
+    p = fit.probabilities(f)
+    assert np.array_equal(p.argmax(1), f.argmax(1)) and np.allclose(p.sum(1), 1)
+    np.testing.assert_allclose(fit.losses(f, codes), -np.log(p[np.arange(60), codes]), rtol=1e-9)

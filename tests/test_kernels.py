@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import array_api_strict
+import numpy as np
+import pytest
+
+from tamis.kernels.base import Categorical, Gaussian, Laplacian, Polynomial, Sigmoid
+
+KERNELS = [Gaussian(0.8), Laplacian(0.8), Polynomial(2, 1.0), Sigmoid(0.5, 0.1), Categorical()]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("columns", [1, 3])
+def test_gram_matrices_are_symmetric(rng, kernel, columns):
+    X = rng.integers(0, 3, size=(7, columns)).astype(float)
+    K = kernel(X, X)
+    np.testing.assert_allclose(K, K.T, atol=1e-14)
+    np.testing.assert_allclose(kernel(X[:2], X[3:]), K[:2, 3:], atol=1e-14)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_values_of_an_absent_row_are_zero(rng, kernel):
+    X = rng.integers(0, 3, size=(5, 2)).astype(float)
+    X[1] = np.nan
+    K = kernel(X, X)
+    assert not K[1].any() and not K[:, 1].any() and K[0, 0] != 0
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(0.8), Gaussian(1.0, (0.0, 2.0)), Laplacian(0.8), Categorical()])
+def test_gram_matrices_with_missing_cells_stay_positive_semidefinite(rng, kernel):
+    X = np.column_stack([rng.normal(size=40), rng.integers(0, 3, size=40).astype(float)])
+    X[rng.uniform(size=X.shape) < 0.3] = np.nan
+    assert np.linalg.eigvalsh(kernel(X, X)).min() > -1e-10
+
+
+def test_gaussian_is_the_product_of_its_columns(rng):
+    X = rng.normal(size=(6, 3))
+    parts = [Gaussian(0.8)(X[:, [c]], X[:, [c]]) for c in range(3)]
+    np.testing.assert_allclose(Gaussian(0.8)(X, X), np.prod(parts, axis=0), atol=1e-12)
+
+
+def test_gaussian_of_one_feature_has_the_papers_formula():
+    K = Gaussian(2.0)(np.array([[1.0]]), np.array([[4.0]]))
+    np.testing.assert_allclose(K, [[np.exp(-9 / 8)]])
+
+
+def test_missing_cells_of_a_group_agree_with_one_another_and_sit_beside_the_mean():
+    X = np.array([[np.nan, 1.0], [np.nan, 1.0], [0.0, 1.0], [2.0, 1.0]])
+    K = Gaussian(1.0)(X, X)
+    np.testing.assert_allclose(K[0], [1.0, 1.0, np.exp(-0.5), np.exp(-2.5)])
+    np.testing.assert_allclose(Gaussian(1.0)(X[:2], X[2:]), K[:2, 2:])
+
+
+def test_categories_in_a_group_add_their_mismatch():
+    X = np.array([[0.0, 1.0], [0.0, 2.0], [0.0, np.nan]])
+    K = Gaussian(1.0, (0.0, 3.0))(X, X)
+    np.testing.assert_allclose(K[0], [1.0, np.exp(-1.5), np.exp(-1.5)])
+    assert K[2, 2] == 1.0
+
+
+def test_categorical_kernel_is_an_indicator_that_unseen_codes_never_meet():
+    K = Categorical()(np.array([[-1.0], [0.0], [1.0]]), np.array([[0.0], [1.0]]))
+    assert K.tolist() == [[0, 0], [1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("columns", [1, 2])
+def test_kernels_run_on_any_array_library(rng, kernel, columns):
+    X = rng.integers(0, 3, size=(4, columns)).astype(float)
+    X[0, 0] = np.nan
+    out = kernel(array_api_strict.asarray(X), array_api_strict.asarray(X[1:]))
+    np.testing.assert_allclose(np.asarray(out), kernel(X, X[1:]), atol=1e-14)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import zoo
+
+from tamis.kernels.base import Categorical, Gaussian, Laplacian
+from tamis.kernels.grouping import _evidence_gradient, embed, rank_columns
+from tamis.kernels.recipes import Sample, per_feature, product
+
+
+def sample(X, y, nominal=None, limit=20, weight=None):
+    d = X.shape[1]
+    return Sample(
+        X,
+        [f"f{j}" for j in range(d)],
+        np.zeros(d, dtype=bool) if nominal is None else nominal,
+        np.where(np.asarray(y) > 0, 1.0, -1.0)[:, None],
+        np.ones(len(X)) if weight is None else weight,
+        limit,
+        0,
+    )
+
+
+def test_per_feature_gives_numbers_a_gaussian_and_categories_an_indicator(rng):
+    X = np.column_stack([rng.normal(size=20), rng.integers(0, 3, 20)])
+    bank = per_feature().bank(sample(X, X[:, 0], np.array([False, True])), np.array([0.5, 9.0]))
+    assert [c.kernel for c in bank.channels] == [Gaussian(0.5), Categorical()]
+    assert bank.names == ["f0", "f1"] and [c.columns for c in bank.channels] == [(0,), (1,)]
+    assert per_feature(Laplacian(2.0)).bank(sample(X, X[:, 0]), 1.0).channels[1].kernel == Laplacian(2.0)
+
+
+def test_median_bandwidth_is_the_median_distance_with_a_floor(rng):
+    X = np.column_stack([rng.normal(size=400), np.zeros(400)])
+    widths = sample(X, X[:, 0]).bandwidths("median")
+    gaps = np.abs(X[:, 0][:, None] - X[:, 0][None, :])[np.triu_indices(400, 1)]
+    np.testing.assert_allclose(widths, [np.median(gaps), 0.1], rtol=0.02)
+
+
+def test_median_bandwidth_takes_weights_as_repetitions(rng):
+    x, w = rng.normal(size=30), rng.integers(1, 4, 30)
+    one = sample(x[:, None], x, weight=w.astype(float)).bandwidths("median")
+    np.testing.assert_allclose(one, sample(np.repeat(x, w)[:, None], np.repeat(x, w)).bandwidths("median"))
+
+
+def test_recipes_add_up(rng):
+    X, y = zoo.xor()
+    both = (per_feature() + product()).bank(sample(X, y), 1.0)
+    assert both.names == per_feature().bank(sample(X, y), 1.0).names + product().bank(sample(X, y), 1.0).names
+
+
+def test_grown_group_finds_features_that_only_matter_together():
+    X, y = zoo.xor(d=12)
+    order = sample(X, y).order
+    assert set(order[:2].tolist()) == {0, 2}
+    groups = [c.columns for c in product().bank(sample(X, y), 1.0).channels]
+    assert groups[1] == (0, 2) and all(set(a) <= set(b) for a, b in zip(groups, groups[1:]))
+
+
+def test_grown_groups_respect_the_limit():
+    X, y = zoo.xor(d=12)
+    assert max(len(c.columns) for c in product().bank(sample(X, y, limit=5), 1.0).channels) == 5
+
+
+def test_product_bandwidth_grows_with_the_root_of_the_group():
+    X, y = zoo.xor()
+    assert product([0, 1, 2, 3]).bank(sample(X, y), 0.5).channels[0].kernel.bandwidth == pytest.approx(1.0)
+    assert len(product("all").bank(sample(X, y), 1.0).channels[0].columns) == 6
+
+
+def test_product_refuses_an_unknown_group():
+    with pytest.raises(ValueError, match="group='best'"):
+        product("best")
+
+
+def test_evidence_gradient_matches_differences(rng):
+    """g_m against the derivative of the log evidence when the signal variance is profiled out."""
+    P, y = rng.normal(size=(15, 3)), rng.normal(size=(15, 1))
+
+    def evidence(weights):
+        D = sum(w * (P[:, [m]] - P[:, [m]].T) ** 2 for m, w in enumerate(weights)) / 3
+        C = np.exp(-0.5 * D) + 0.3 * np.eye(15)
+        return -0.5 * 15 * np.log((y.T @ np.linalg.solve(C, y)).item()) - 0.5 * np.linalg.slogdet(C)[1]
+
+    g = _evidence_gradient(P, np.arange(3), np.arange(3), y)
+    h = 1e-5
+    slope = np.array([(evidence(1 + h * e) - evidence(1 - h * e)) / (2 * h) for e in np.eye(3)])
+    np.testing.assert_allclose(g / np.linalg.norm(g), slope / np.linalg.norm(slope), atol=1e-6)
+
+
+def test_embedding_has_the_distances_of_the_group_kernel(rng):
+    Z = np.column_stack([rng.normal(size=12), rng.integers(0, 3, 12).astype(float)])
+    Z[0, 0] = Z[1, 1] = Z[2, 0] = np.nan
+    points, owner = embed(Z, np.array([0.0, 2.5]))
+    D = np.sum((points[:, None] - points[None]) ** 2, axis=2)
+    np.testing.assert_allclose(np.exp(-0.5 * D), Gaussian(1.0, (0.0, 2.5))(Z, Z), atol=1e-12)
+    assert set(owner.tolist()) == {0, 1}
+
+
+def test_constant_columns_never_join_a_group(rng):
+    X, y = zoo.xor()
+    X[:, 4] = 1.0
+    assert 4 not in rank_columns(X, np.zeros(6), np.where(y > 0, 1.0, -1.0)[:, None], 6)

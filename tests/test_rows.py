@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold
+
+from tamis.estimators.rows import Rows, check_weights, folds, merge_rows
+from tamis.estimators.table import Table
+
+
+def rows(X, y, weight=None, groups=None, labels=None):
+    X = np.asarray(X, dtype=float)
+    return Rows(
+        Table(X, labels or {}, [f"x{j}" for j in range(X.shape[1])]),
+        np.asarray(y),
+        np.unique(y),
+        np.ones(len(X)) if weight is None else np.asarray(weight, dtype=float),
+        groups,
+        np.arange(len(X)),
+    )
+
+
+def test_identical_rows_are_merged_and_rows_of_weight_zero_dropped():
+    X = [[1, 2], [0, 1], [1, 2], [1, 2], [5, 5]]
+    merged = merge_rows(rows(X, [0, 1, 0, 1, 0], [1, 1, 2, 1, 0]))
+    assert merged.weight.tolist() == [3, 1, 1] and merged.position.tolist() == [0, 1, 3]
+    assert merged.codes.tolist() == [0, 1, 1]
+
+
+def test_merging_forgets_the_order_of_the_rows(rng):
+    X, y = rng.integers(0, 3, size=(40, 3)).astype(float), rng.integers(0, 2, 40)
+    X[rng.uniform(size=X.shape) < 0.1] = np.nan
+    order = rng.permutation(40)
+    a, b = merge_rows(rows(X, y)), merge_rows(rows(X[order], y[order]))
+    np.testing.assert_array_equal(a.table.numbers, b.table.numbers)
+    np.testing.assert_array_equal(a.weight, b.weight)
+    assert a.weight.sum() == 40
+
+
+def test_rows_of_different_groups_or_categories_are_not_merged():
+    X = np.full((4, 1), np.nan)
+    labels = {0: np.array(["a", "b", "a", None], dtype=object)}
+    assert len(merge_rows(rows(X, [0, 0, 0, 0], labels=labels))) == 3
+    assert len(merge_rows(rows(X, [0, 0, 0, 0], groups=np.array([1, 1, 2, 1]), labels=labels))) == 4
+
+
+def test_folds_keep_groups_together_and_classes_present(rng):
+    y, groups = np.arange(60) % 2, np.repeat(np.arange(20), 3)
+    data = rows(rng.normal(size=(60, 2)), y, groups=groups)
+    parts = folds(data, 4, 0)
+    assert len(parts) == 4 and sum(len(test) for _, test in parts) == 60
+    for train, test in parts:
+        assert not set(train.groups) & set(test.groups) and set(train.codes) == {0, 1}
+
+
+def test_there_are_no_more_folds_than_the_smallest_class_has_rows(rng):
+    y = np.array([0] * 10 + [1] * 2)
+    assert len(folds(rows(rng.normal(size=(12, 1)), y), 5, 0)) == 2
+    assert folds(rows(rng.normal(size=(11, 1)), y[:11]), 5, 0) == []
+
+
+def test_splitters_and_explicit_positions_are_respected(rng):
+    data = rows(rng.normal(size=(20, 1)), np.arange(20) % 2)
+    assert len(folds(data, KFold(3), 0)) == 3
+    explicit = [(np.arange(10, 20), np.arange(10)), (np.arange(10), np.arange(10, 20))]
+    for (train, test), (a, b) in zip(folds(data, explicit, 0), explicit):
+        assert sorted(train.position) == a.tolist() and sorted(test.position) == b.tolist()
+
+
+def test_balanced_weights_give_classes_equal_mass():
+    codes = np.array([0, 0, 0, 1])
+    w = check_weights([1, 1, 2, 1], "balanced", codes, np.array([0, 1]))
+    assert w[:3].sum() == pytest.approx(w[3]) and w.sum() == pytest.approx(5)
+    assert check_weights(None, {1: 3.0}, codes, np.array([0, 1])).tolist() == [1, 1, 1, 3]

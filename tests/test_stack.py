@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tamis.kernels.stack as stack_module
+from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.base import Categorical, Gaussian, Polynomial
+
+
+@pytest.fixture(params=["dense", "streaming", "streaming in small blocks"])
+def pair(request, rng, monkeypatch):
+    """A stack in each form, and its values from the definition."""
+    if request.param.endswith("blocks"):
+        monkeypatch.setattr(stack_module, "BLOCK", 13)
+    X, Y = rng.normal(size=(9, 4)), rng.normal(size=(6, 4))
+    X[:, 3], Y[:, 3] = rng.integers(0, 3, 9), rng.integers(0, 3, 6)
+    X[2, 0] = Y[1, 0] = np.nan
+    bank = KernelBank(
+        (
+            Channel("a", Gaussian(0.7), (0,)),
+            Channel("b", Gaussian(1.3), (1, 2)),
+            Channel("c", Categorical(), (3,)),
+            Channel("d", Polynomial(2, 1.0), (1,)),
+        )
+    )
+    values = np.array([[[float(c(x[None], y[None])[0, 0]) for y in Y] for x in X] for c in bank.channels])
+    return bank.stack(X, Y, form=request.param.split()[0]), values
+
+
+class TestEveryForm:
+    def test_has_the_shape_kernels_rows_columns(self, pair):
+        stack, values = pair
+        assert stack.shape == values.shape
+
+    def test_one(self, pair):
+        stack, values = pair
+        for k in range(4):
+            np.testing.assert_allclose(stack.one(k), values[k], atol=1e-12)
+
+    def test_combine(self, pair, rng):
+        stack, values = pair
+        w, v = np.array([0.5, 0.0, -2.0, 1.0]), rng.normal(size=(6, 2))
+        dense = np.tensordot(w, values, axes=1)
+        np.testing.assert_allclose(stack.combine(w).dense(), dense, atol=1e-12)
+        np.testing.assert_allclose(stack.combine(w) @ v, dense @ v, atol=1e-12)
+        np.testing.assert_allclose(stack.combine(w).columns(np.array([4, 1])), dense[:, [4, 1]], atol=1e-12)
+        assert not stack.combine(np.zeros(4)).dense().any()
+
+    def test_apply(self, pair, rng):
+        stack, values = pair
+        for v in (rng.normal(size=6), rng.normal(size=(6, 3))):
+            np.testing.assert_allclose(stack.apply(v), np.einsum("lij,j...->il...", values, v), atol=1e-12)
+
+    def test_quad(self, pair, rng):
+        stack, values = pair
+        u, v = rng.normal(size=9), rng.normal(size=6)
+        np.testing.assert_allclose(stack.quad(u, v), np.einsum("i,lij,j->l", u, values, v), atol=1e-12)
+
+    def test_inner(self, pair, rng):
+        stack, values = pair
+        M = rng.normal(size=(9, 6))
+        np.testing.assert_allclose(stack.inner(M), np.einsum("lij,ij->l", values, M), atol=1e-12)
+
+    def test_take(self, pair):
+        stack, values = pair
+        rows, cols = np.array([5, 0, 7]), np.array([2, 2, 1])
+        part = stack.take(rows, cols)
+        np.testing.assert_allclose(part.one(1), values[1][np.ix_(rows, cols)], atol=1e-12)
+        np.testing.assert_allclose(stack.take(cols=cols).one(0), values[0][:, cols], atol=1e-12)
+
+
+def test_automatic_form_is_dense_when_it_fits(rng, monkeypatch):
+    import tamis.kernels.bank as bank_module
+
+    bank, X = KernelBank((Channel("a", Gaussian(), (0,)),)), rng.normal(size=(5, 1))
+    assert isinstance(bank.stack(X), stack_module.DenseStack)
+    monkeypatch.setattr(bank_module, "MEMORY", 10)
+    assert isinstance(bank.stack(X), stack_module.StreamingStack)
