@@ -1,0 +1,47 @@
+# `make demo` and `make test` need Python 3.11+ and a package registry, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TESTS ?= tests
+JOBS ?= 2
+
+.PHONY: install demo test lint bench bench-accuracy clean
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.core: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.test: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet --group test --group lint
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet --group bench
+	touch $@
+
+install: $(VENV)/.test
+
+demo: $(VENV)/.core
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+
+lint: $(VENV)/.test
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+
+bench: $(VENV)/.core
+	$(BIN)/python benchmarks/speed.py
+
+bench-accuracy: $(VENV)/.bench
+	$(BIN)/python benchmarks/objective.py
+	$(BIN)/python benchmarks/accuracy.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache build dist

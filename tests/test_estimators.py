@@ -1,0 +1,415 @@
+"""What every registered estimator promises, and what EM2NOLC promises beyond that."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import zoo
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import tamis
+from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, all_estimators, per_feature, product
+
+SMALL = {
+    "EM2NOLCClassifier": {"max_instances": 5, "max_features": 3},
+    "EM2NOLCClassifierCV": {
+        "max_instances": 5,
+        "max_features": 3,
+        "cv": 2,
+        "bandwidths": (1.0,),
+        "alphas": (0.01,),
+    },
+}
+
+
+def small(name, **changes):
+    return all_estimators()[name](**{**SMALL[name], **changes})
+
+
+every = pytest.mark.parametrize("name", list(all_estimators()))
+
+
+@parametrize_with_checks([small(name) for name in all_estimators()])
+def test_scikit_learn_compatible(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+@every
+@pytest.mark.parametrize("data", [zoo.planted, zoo.three_classes])
+def test_contributions_sum_to_decision(name, data):
+    X, y = data()
+    clf = small(name).fit(X, y)
+    explanation = clf.explain(X)
+    decision = clf.decision_function(X).reshape(len(X), -1)
+    np.testing.assert_allclose(explanation.decision, decision, atol=1e-10)
+    np.testing.assert_allclose(explanation.by_instance.sum(2) + explanation.base_value, decision, atol=1e-10)
+    np.testing.assert_allclose(explanation.by_kernel.sum(2) + explanation.base_value, decision, atol=1e-10)
+    np.testing.assert_allclose(explanation.by_feature.sum(2) + explanation.base_value, decision, atol=1e-10)
+    frame = explanation.to_frame()
+    total = frame.groupby(["row", "output"])["contribution"].sum().to_numpy().reshape(decision.shape)
+    np.testing.assert_allclose(total, decision, atol=1e-10)
+
+
+@every
+def test_probabilities_rise_with_the_decision(name):
+    X, y = zoo.planted()
+    clf = small(name).fit(X, y)
+    order = np.argsort(clf.decision_function(X))
+    assert np.all(np.diff(clf.predict_proba(X)[order, 1]) >= 0)
+
+
+@every
+def test_same_seed_same_result_whatever_the_number_of_jobs(name):
+    X, y = zoo.planted()
+    fits = [small(name, random_state=3, n_jobs=n).fit(X, y) for n in (None, 1, 2)]
+    for other in fits[1:]:
+        np.testing.assert_array_equal(fits[0].decision_function(X), other.decision_function(X))
+        np.testing.assert_array_equal(fits[0].predict_proba(X), other.predict_proba(X))
+    again = small(name, random_state=np.random.RandomState(3)).fit(X, y)
+    assert np.isfinite(again.decision_function(X)).all()
+
+
+@every
+def test_permuting_rows_changes_nothing(name, rng):
+    X, y = zoo.planted()
+    order = rng.permutation(len(X))
+    a, b = small(name).fit(X, y), small(name).fit(X[order], y[order])
+    np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=1e-10)
+    assert sorted(order[b.instances_]) == sorted(a.instances_)
+
+
+@every
+def test_model_size_does_not_grow_with_the_data(name):
+    sizes = []
+    for n, d in ((100, 5), (1000, 5), (100, 60)):
+        X, y = zoo.planted(n=n, d=d)
+        clf = small(name).fit(X, y)
+        history = clf.__dict__.pop("history_")
+        assert len(history.objective) <= 31
+        for field in ("feature_names_in_", "path_", "cv_results_"):
+            clf.__dict__.pop(field, None)
+        sizes.append(len(pickle.dumps(clf)))
+    assert max(sizes) < 1.3 * min(sizes), sizes
+
+
+@every
+def test_pickles_predict_the_same(name):
+    X, y = zoo.planted()
+    clf = small(name).fit(X, y)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).decision_function(X), clf.decision_function(X))
+
+
+@every
+def test_works_in_pipelines_and_searches(name):
+    X, y = zoo.planted()
+    pipe = make_pipeline(StandardScaler(), small(name))
+    assert cross_val_score(pipe, X, y, cv=2).mean() > 0.6
+    search = GridSearchCV(small(name), {"max_features": [1, 3]}, cv=2).fit(X, y)
+    assert search.best_params_["max_features"] in (1, 3)
+
+
+@every
+def test_budgets_hold_and_budgets_beyond_the_data_are_clipped_without_noise(name):
+    X, y = zoo.planted(n=40)
+    clf = small(name, max_instances=500, max_features=500).fit(X, y)
+    assert len(clf.instances_) <= 40 and len(clf.features_) <= 8
+    clf = small(name, max_instances=3, max_features=2).fit(X, y)
+    assert len(clf.instances_) <= 3 and len(clf.features_) <= 2
+
+
+@every
+def test_frames_with_missing_cells_and_categories(name, rng):
+    n = 150
+    colour = rng.choice(["red", "green", "blue"], n)
+    frame = pd.DataFrame(
+        {
+            "size": rng.normal(size=n),
+            "colour": colour,
+            "flag": rng.uniform(size=n) > 0.5,
+            "noise": rng.normal(size=n),
+        },
+        index=[f"case {k}" for k in range(n)],
+    )
+    y = np.where((colour == "red") | (frame["size"] > 1), "ill", "well")
+    frame.loc[frame.index[::7], "size"] = np.nan
+    frame.loc[frame.index[::11], "colour"] = None
+    clf = small(name, max_instances=8).fit(frame, y)
+    assert clf.score(frame, y) > 0.85
+    assert set(clf.instance_labels_) <= set(frame.index) and clf.instance_labels_[0].startswith("case")
+    assert list(frame.index[clf.instances_]) == list(clf.instance_labels_)
+    assert "colour" in clf.explain(frame.head(3)).feature_names
+    assert clf.explain(frame.head(3)).rows == ["case 0", "case 1", "case 2"]
+    new = frame.head(4).assign(colour="violet", size=1e9)
+    assert np.isfinite(clf.decision_function(new)).all()
+    polars = pl.DataFrame({c: [None if pd.isna(v) else v for v in frame[c].tolist()] for c in frame})
+    same = small(name, max_instances=8).fit(polars, y)
+    np.testing.assert_allclose(same.decision_function(polars), clf.decision_function(frame))
+
+
+@every
+def test_three_classes_have_readable_results(name):
+    X, y = zoo.three_classes()
+    clf = small(name).fit(X, y)
+    assert clf.decision_function(X).shape == clf.predict_proba(X).shape == (150, 3)
+    assert clf.score(X, y) > 0.8
+    assert len(clf.instances_per_class_) == 3 and all(len(i) <= 5 for i in clf.instances_per_class_)
+    assert set(np.concatenate(clf.instances_per_class_)) == set(clf.instances_)
+    assert clf.kernel_weights_.shape == (3, len(clf.kernels_))
+    assert clf.dual_coef_.shape == (3, len(clf.instances_))
+    shared = small(name, shared_support=True, max_instances=9).fit(X, y)
+    assert shared.score(X, y) > 0.8 and len(shared.instances_) <= 9 and len(shared.features_) <= 3
+    assert shared.kernel_weights_.shape == (len(shared.kernels_),)
+    assert shared.dual_coef_.shape == (3, len(shared.instances_))
+
+
+@every
+def test_importances_are_signed_percentages(name):
+    X, y = zoo.planted()
+    clf = small(name).fit(X, y)
+    for values in (clf.instance_importance_, clf.feature_importance_):
+        assert np.abs(values).sum() == pytest.approx(100)
+    assert clf.feature_importance_[np.argmax(np.abs(clf.feature_importance_))] > 0
+    assert clf.feature_variation_.sum() == pytest.approx(100) and clf.feature_variation_.min() >= 0
+    assert len(clf.instance_variation_) == len(clf.instances_)
+
+
+@every
+def test_shape_functions_are_what_the_feature_contributes(name):
+    X, y = zoo.planted()
+    clf = small(name).fit(X, y)
+    explanation = clf.explain(X)
+    for place, feature in enumerate(clf.features_):
+        _, values = clf.shape_function(int(feature), X[:, feature])
+        np.testing.assert_allclose(values, explanation.by_feature[:, 0, place], atol=1e-10)
+    grid, _ = clf.shape_function(int(clf.features_[0]))
+    assert grid[0] == pytest.approx(X[:, clf.features_[0]].min())
+
+
+@pytest.mark.parametrize("missing", ["absent", "median"])
+def test_missing_cells_contribute_nothing_or_the_median(missing, rng):
+    X, y = zoo.planted()
+    X = X.copy()
+    X[rng.uniform(size=X.shape) < 0.2] = np.nan
+    clf = EM2NOLCClassifier(6, 4, missing=missing).fit(X, y)
+    row = np.full((1, 8), np.nan)
+    total = clf.explain(row).contributions.sum()
+    assert (total == 0) == (missing == "absent")
+
+
+@pytest.mark.parametrize("scaling", ["standard", "rank"])
+def test_units_of_the_features_do_not_matter(scaling):
+    X, y = zoo.planted()
+    a = EM2NOLCClassifier(5, 3, scaling=scaling).fit(X, y).decision_function(X)
+    moved = X * 1000 + 7
+    np.testing.assert_allclose(EM2NOLCClassifier(5, 3, scaling=scaling).fit(moved, y).decision_function(moved), a, atol=1e-6)
+
+
+def test_bandwidths_and_features_scale_together():
+    X, y = zoo.planted()
+    scale = np.arange(1.0, 9.0)
+    a = EM2NOLCClassifier(5, 3, scaling=None, bandwidth=np.ones(8)).fit(X, y)
+    b = EM2NOLCClassifier(5, 3, scaling=None, bandwidth=scale).fit(X * scale, y)
+    np.testing.assert_allclose(a.decision_function(X), b.decision_function(X * scale), atol=1e-8)
+
+
+@pytest.mark.parametrize("engine", ["dense", "streaming"])
+def test_engines_agree(engine):
+    X, y = zoo.planted()
+    clf = EM2NOLCClassifier(5, 3, engine=engine).fit(X, y)
+    np.testing.assert_allclose(
+        clf.decision_function(X), EM2NOLCClassifier(5, 3).fit(X, y).decision_function(X), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("coupling", ["rank_one", "full"])
+@pytest.mark.parametrize("refit", ["squared", "logistic"])
+def test_variants_keep_the_budgets(coupling, refit):
+    X, y = zoo.planted()
+    clf = EM2NOLCClassifier(5, 3, coupling=coupling, refit=refit).fit(X, y)
+    assert len(clf.instances_) <= 5 and len(clf.features_) <= 3 and clf.score(X, y) > 0.85
+
+
+def test_product_kernel_sees_interactions_that_additive_kernels_miss():
+    X, y = zoo.xor(n=300)
+    additive = EM2NOLCClassifier(20, 6, bandwidth=0.7).fit(X[:200], y[:200]).score(X[200:], y[200:])
+    clf = EM2NOLCClassifier(20, 6, bandwidth=0.7, kernels=product()).fit(X[:200], y[:200])
+    assert clf.score(X[200:], y[200:]) > max(0.8, additive + 0.15)
+    assert len(clf.features_) <= 6 and any("x0" in n and "x2" in n for n in clf.kernel_names_)
+
+
+def test_a_group_channel_is_explained_by_its_name_and_not_split():
+    X, y = zoo.xor(n=120)
+    clf = EM2NOLCClassifier(8, 6, kernels=product("all")).fit(X, y)
+    explanation = clf.explain(X[:4])
+    assert explanation.kernels == ["x0 * x1 * x2 * x3 * x4 * x5"]
+    with pytest.raises(ValueError, match="cannot be split"):
+        _ = explanation.by_feature
+    with pytest.raises(AttributeError, match="kernel_importance_"):
+        _ = clf.feature_importance_
+    with pytest.raises(ValueError, match="no shape"):
+        clf.shape_function(0)
+
+
+def test_banks_may_hold_both_kinds_of_channel_within_the_feature_budget():
+    X, y = zoo.xor(n=150, d=10)
+    clf = EM2NOLCClassifier(10, 4, kernels=per_feature() + product()).fit(X, y)
+    assert len(clf.features_) <= 4
+
+
+def test_kernels_by_name_and_columns():
+    X, y = zoo.planted()
+    frame = pd.DataFrame(X, columns=list("abcdefgh"))
+    kernels = [("bump", tamis.Gaussian(0.7), "b"), ("pair", tamis.Laplacian(1.0), ["e", "f"])]
+    clf = EM2NOLCClassifier(6, 3, kernels=kernels).fit(frame, y)
+    assert set(clf.kernel_names_) <= {"bump", "pair"} and set(clf.features_) <= {1, 4, 5}
+
+
+def test_class_weights_move_the_boundary():
+    X, y = zoo.planted(n=300)
+    y = y * (np.arange(300) % 3 == 0)
+    plain, balanced = (EM2NOLCClassifier(6, 3, class_weight=c).fit(X, y).predict(X).mean() for c in (None, "balanced"))
+    assert balanced > plain
+
+
+def test_warm_start_begins_where_the_last_fit_ended():
+    X, y = zoo.planted()
+    clf = EM2NOLCClassifier(6, 3, warm_start=True).fit(X, y)
+    first = clf.objective_
+    clf.fit(X, y)
+    assert clf.n_iter_ == 0 and clf.objective_ == pytest.approx(first)
+    clf.set_params(max_instances=8).fit(X, y)
+    assert clf.objective_ <= first
+    assert clone(clf).fit(X[:50], y[:50]).n_iter_ > 0
+
+
+def test_without_calibration_there_are_no_probabilities():
+    X, y = zoo.planted()
+    clf = EM2NOLCClassifier(4, 2, calibration=None).fit(X, y)
+    assert not hasattr(clf, "predict_proba") and clf.score(X, y) > 0.7
+
+
+def test_candidate_pool_limits_who_can_be_kept():
+    X, y = zoo.planted(n=200)
+    clf = EM2NOLCClassifier(10, 3, candidates=12, random_state=0).fit(X, y)
+    again = EM2NOLCClassifier(10, 3, candidates=12, random_state=0).fit(X, y)
+    assert len(clf.instances_) <= 10 and clf.instances_.tolist() == again.instances_.tolist()
+
+
+def test_unconverged_fits_warn_and_name_the_parameter():
+    X, y = zoo.planted(n=200)
+    with pytest.warns(UserWarning, match="max_iter"):
+        EM2NOLCClassifier(10, 5, max_iter=1, tol=1e-12).fit(X, y)
+
+
+def test_paper_solver_runs_and_says_when_it_has_not_converged():
+    X, y = zoo.planted()
+    with pytest.warns(UserWarning):
+        clf = EM2NOLCClassifier(5, 3, solver="paper", max_iter=5).fit(X, y)
+    assert np.isfinite(clf.decision_function(X)).all()
+    assert EM2NOLCClassifier(5, 3, solver="admm").fit(X, y).score(X, y) > 0.8
+
+
+def test_verbose_reports_rounds(caplog):
+    X, y = zoo.planted()
+    with caplog.at_level("INFO", logger="tamis"):
+        EM2NOLCClassifier(4, 2, verbose=1, calibration=None).fit(X, y)
+    assert any("objective" in message for message in caplog.messages)
+
+
+def test_calibration_respects_groups():
+    X, y = zoo.planted(n=90)
+    clf = EM2NOLCClassifier(4, 2).fit(X, y, groups=np.repeat(np.arange(30), 3))
+    assert np.isfinite(clf.predict_proba(X)).all()
+
+
+class TestSearch:
+    def fit(self, X, y, **kw):
+        groups = kw.pop("groups", None)
+        defaults = {"max_instances": 6, "max_features": 4, "cv": 3, "bandwidths": (0.5, 1.0), "alphas": (0.01, 0.1)}
+        return EM2NOLCClassifierCV(**{**defaults, **kw}).fit(X, y, groups=groups)
+
+    def test_path_and_results_cover_the_grid(self):
+        X, y = zoo.planted()
+        clf = self.fit(X, y)
+        assert clf.path_["max_instances"].tolist() == [1, 2, 3, 4, 5, 6]
+        for key in ("objective", "log_loss", "accuracy", "roc_auc"):
+            assert clf.path_[key].shape == (6, 4) and np.isfinite(clf.path_[key]).all()
+        J = clf.path_["objective"]
+        assert np.all(np.diff(J, axis=0) <= 1e-9) and np.all(np.diff(J, axis=1) <= 1e-9)
+        tried = set(zip(clf.cv_results_["param_bandwidth"], clf.cv_results_["param_alpha"]))
+        assert tried == {(0.5, 0.01), (0.5, 0.1), (1.0, 0.01), (1.0, 0.1)}
+        assert (clf.bandwidth_, clf.alpha_) in tried and clf.n_splits_ == 3
+
+    def test_chosen_budgets_have_the_best_score_on_the_path(self):
+        X, y = zoo.planted()
+        clf = self.fit(X, y)
+        place = clf.max_instances_ - 1, clf.max_features_ - 1
+        assert clf.path_["log_loss"][place] == clf.path_["log_loss"].min()
+
+    def test_one_standard_error_rule_prefers_smaller_models(self):
+        X, y = zoo.planted(n=200)
+        best, small_one = self.fit(X, y), self.fit(X, y, rule="one_se")
+        assert small_one.max_instances_ + small_one.max_features_ <= best.max_instances_ + best.max_features_
+
+    def test_full_budget_grid_tries_every_integer(self):
+        X, y = zoo.planted()
+        clf = self.fit(X, y, budgets="full", max_instances=8, bandwidths=(1.0,), alphas=(0.01,))
+        assert clf.path_["max_instances"].tolist() == list(range(1, 9))
+
+    def test_variants_are_chosen_when_asked(self):
+        X, y = zoo.xor(n=200)
+        clf = self.fit(
+            X,
+            y,
+            kernels={"additive": per_feature(), "product": product()},
+            couplings=("rank_one", "full"),
+            refits=("squared", "logistic"),
+            max_instances=10,
+        )
+        assert clf.kernels_choice_ == "product" and clf.score(X, y) > 0.8
+        assert len(set(clf.cv_results_["param_coupling"])) == 2 and len(clf.features_) <= 4
+
+    def test_groups_keep_copies_of_a_case_on_one_side(self):
+        rng = np.random.default_rng(0)
+        X = np.repeat(rng.normal(size=(40, 3)), 4, axis=0) + 1e-3 * rng.normal(size=(160, 3))
+        y, groups = np.repeat(rng.integers(0, 2, 40), 4), np.repeat(np.arange(40), 4)
+        kw = {"bandwidths": (0.1,), "alphas": (0.001,), "max_instances": 20, "scoring": "accuracy"}
+        leaky, honest = self.fit(X, y, **kw), self.fit(X, y, groups=groups, **kw)
+        assert leaky.path_["accuracy"].max() > honest.path_["accuracy"].max() + 0.05
+
+    def test_explicit_folds_and_splitters(self):
+        from sklearn.model_selection import KFold
+
+        X, y = zoo.planted()
+        explicit = list(KFold(3).split(X))
+        assert self.fit(X, y, cv=explicit).n_splits_ == self.fit(X, y, cv=KFold(3)).n_splits_ == 3
+
+    @pytest.mark.parametrize("scoring", ["log_loss", "accuracy", "roc_auc"])
+    def test_scoring(self, scoring):
+        X, y = zoo.planted()
+        clf = self.fit(X, y, scoring=scoring)
+        place = clf.max_instances_ - 1, clf.max_features_ - 1
+        best = clf.path_[scoring].min() if scoring == "log_loss" else clf.path_[scoring].max()
+        assert clf.path_[scoring][place] == pytest.approx(best)
+
+    def test_permuted_labels_give_chance_level(self):
+        X, y = zoo.planted(n=200)
+        clf = self.fit(X, np.random.default_rng(1).permutation(y))
+        assert clf.path_["accuracy"].mean() < 0.62
+
+    def test_bandwidths_do_not_multiply_work_for_categories_alone(self):
+        rng = np.random.default_rng(0)
+        X = rng.integers(0, 3, size=(80, 4))
+        clf = self.fit(X, (X[:, 0] > 0).astype(int), categorical_features=[0, 1, 2, 3])
+        assert len(set(clf.cv_results_["param_bandwidth"])) == 1
