@@ -10,7 +10,18 @@ import numpy as np
 
 GROUP = {
     **dict.fromkeys(
-        ["ckd", "german_numeric", "heart_statlog", "madelon", "musk2", "pima", "praf", "spectf", "splice_binary", "wdbc"],
+        [
+            "ckd",
+            "german_numeric",
+            "heart_statlog",
+            "madelon",
+            "musk2",
+            "pima",
+            "praf",
+            "spectf",
+            "splice_binary",
+            "wdbc",
+        ],
         "p1",
     ),
     **dict.fromkeys(["haberman", "ilpd_579", "ionosphere", "sonar", "wpbc"], "p2"),

@@ -1,6 +1,6 @@
 """Objective reached by the three solvers: ten tables, three budgets, three bandwidths.
 
-    TAMIS_DATA=... python benchmarks/objective.py
+TAMIS_DATA=... python benchmarks/objective.py
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from datasets import TEN, load
 from joblib import Parallel, delayed
 from sklearn.model_selection import train_test_split
 
 import tamis
+
+from datasets import TEN, load
 
 BUDGETS = [(5, 3), (10, 5), (20, 10)]
 BANDWIDTHS = [0.3, 1.0, 3.0]

@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 import numpy as np
 import sklearn
-from datasets import folder, load
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -25,6 +24,8 @@ from threadpoolctl import threadpool_limits
 import tamis
 from tamis.estimators.em2nolc import tasks
 from tamis.methods import em2nolc as method
+
+from datasets import folder, load
 
 
 def seconds(action: Callable, repeats: int = 3) -> float:
@@ -40,8 +41,10 @@ def seconds(action: Callable, repeats: int = 3) -> float:
 def single_fit(X, y) -> tuple[str, float, float]:
     fast = tamis.EM2NOLCClassifier(20, 10, calibration=None)
     slow = tamis.EM2NOLCClassifier(20, 10, calibration=None, solver="paper", max_iter=50, tol=0.0)
-    return "one fit on wdbc, 20 x 10: printed algorithm (50 rounds) / splicing", seconds(lambda: slow.fit(X, y), 1), seconds(
-        lambda: fast.fit(X, y)
+    return (
+        "one fit on wdbc, 20 x 10: printed algorithm (50 rounds) / splicing",
+        seconds(lambda: slow.fit(X, y), 1),
+        seconds(lambda: fast.fit(X, y)),
     )
 
 
@@ -62,16 +65,22 @@ def budget_path(X, y) -> tuple[str, float, float]:
         (task,) = tasks(prepared, 0.01, (1, 1), False, thorough=False)
         method.path(task, grid)
 
-    return "20 x 20 budgets on one fold of wdbc: 400 cold fits (cheap search) / path", seconds(cold, 1), seconds(warm, 1)
+    return (
+        "20 x 20 budgets on one fold of wdbc: 400 cold fits (cheap search) / path",
+        seconds(cold, 1),
+        seconds(warm, 1),
+    )
 
 
 def search(X, y) -> tuple[str, float, float]:
     grid = {"svc__C": [0.1, 1, 10], "svc__gamma": [0.01, 0.1, 1]}
     svc = GridSearchCV(make_pipeline(StandardScaler(), SVC()), grid, cv=3)
     ours = tamis.EM2NOLCClassifierCV()
-    return "wdbc: EM2NOLCClassifierCV defaults / SVC grid search (9 settings, 3 folds)", seconds(
-        lambda: ours.fit(X, y), 1
-    ), seconds(lambda: svc.fit(X, y), 3)
+    return (
+        "wdbc: EM2NOLCClassifierCV defaults / SVC grid search (9 settings, 3 folds)",
+        seconds(lambda: ours.fit(X, y), 1),
+        seconds(lambda: svc.fit(X, y), 3),
+    )
 
 
 def prediction(X, y) -> tuple[tuple[str, float, float], float]:
@@ -97,7 +106,9 @@ def main() -> None:
         rows.append((*search(X, y), "at most 40"))
         line, rate = prediction(P, q)
         rows.append((*line, "at least 20"))
-    print(f"numpy {np.__version__}, scikit-learn {sklearn.__version__}, Python {platform.python_version()}, one thread\n")
+    print(
+        f"numpy {np.__version__}, scikit-learn {sklearn.__version__}, Python {platform.python_version()}, one thread\n"
+    )
     print("| what | first, CPU s | second, CPU s | ratio | wanted |\n|---|---|---|---|---|")
     for name, first, second, wanted in rows:
         print(f"| {name} | {first:.3f} | {second:.3f} | {first / second:.1f} | {wanted} |")

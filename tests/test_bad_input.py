@@ -7,10 +7,11 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-import zoo
 from scipy import sparse
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Gaussian, KernelBank, product
+
+import zoo
 
 X, Y = zoo.planted(n=60)
 

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import zoo
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -18,6 +17,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tamis
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, all_estimators, per_feature, product
+
+import zoo
 
 SMALL = {
     "EM2NOLCClassifier": {"max_instances": 5, "max_features": 3},
@@ -212,7 +213,9 @@ def test_units_of_the_features_do_not_matter(scaling):
     X, y = zoo.planted()
     a = EM2NOLCClassifier(5, 3, scaling=scaling).fit(X, y).decision_function(X)
     moved = X * 1000 + 7
-    np.testing.assert_allclose(EM2NOLCClassifier(5, 3, scaling=scaling).fit(moved, y).decision_function(moved), a, atol=1e-6)
+    np.testing.assert_allclose(
+        EM2NOLCClassifier(5, 3, scaling=scaling).fit(moved, y).decision_function(moved), a, atol=1e-6
+    )
 
 
 def test_bandwidths_and_features_scale_together():

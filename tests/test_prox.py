@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import references
 
 from tamis.prox import project_cardinality
+
+import references
 
 
 @pytest.mark.parametrize("k", [0, 1, 3, 6])

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
-import zoo
 
 from tamis.kernels.base import Categorical, Gaussian, Laplacian
 from tamis.kernels.grouping import _evidence_gradient, embed, rank_columns
 from tamis.kernels.recipes import Sample, per_feature, product
+
+import zoo
 
 
 def sample(X, y, nominal=None, limit=20, weight=None):
@@ -54,7 +57,7 @@ def test_grown_group_finds_features_that_only_matter_together():
     order = sample(X, y).order
     assert set(order[:2].tolist()) == {0, 2}
     groups = [c.columns for c in product().bank(sample(X, y), 1.0).channels]
-    assert groups[1] == (0, 2) and all(set(a) <= set(b) for a, b in zip(groups, groups[1:]))
+    assert groups[1] == (0, 2) and all(set(a) <= set(b) for a, b in pairwise(groups))
 
 
 def test_grown_groups_respect_the_limit():

@@ -4,7 +4,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-import references
 from sklearn.datasets import load_breast_cancer
 
 from tamis.optim.subset import (
@@ -18,6 +17,8 @@ from tamis.optim.subset import (
     forward,
     prune,
 )
+
+import references
 
 
 def centred(D, T):

@@ -93,7 +93,7 @@ def test_columns_without_variation_are_harmless(value):
 def test_numbers_named_as_categories_become_codes():
     tab = read_table(np.array([[1.0, 5.0], [2.0, np.nan]]), ["a", "b"], [1], True)
     assert tab.labels[1].tolist() == [5.0, None] and np.isnan(tab.numbers[:, 1]).all()
-    encoder, z = encode(tab)
+    encoder, _ = encode(tab)
     assert isinstance(encoder.columns[1], Nominal) and isinstance(encoder.columns[0], Number)
 
 

@@ -1,6 +1,6 @@
 """KernelExpansion: what every method ends in, and the additive splits of its decision.
 
-    f_q(x) = sum_j sum_l coef[q, j, l] k_l(x_j, x) + intercept[q]
+f_q(x) = sum_j sum_l coef[q, j, l] k_l(x_j, x) + intercept[q]
 """
 
 from __future__ import annotations

@@ -113,9 +113,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         if len(table) < 2:
             raise ValueError(f"X has n_samples={len(table)}: at least two rows are needed, one of each class")
         if len(classes) < 2:
-            raise ValueError(
-                f"y has one class only ({classes[0]!r}): a classifier needs rows of at least two classes"
-            )
+            raise ValueError(f"y has one class only ({classes[0]!r}): a classifier needs rows of at least two classes")
         weight = check_weights(sample_weight, self.class_weight, codes, classes)
         if groups is not None:
             groups = column_or_1d(groups)
@@ -130,7 +128,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             validate_data(self, X, reset=reset, skip_check_array=True)
             checked = X
             if not len(X):
-                raise ValueError("X has 0 sample(s) (shape=%s) while a minimum of 1 is required." % (X.shape,))
+                raise ValueError(f"X has 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
         else:
             checked = check_plain(X)
             validate_data(self, checked, reset=reset, skip_check_array=True)
@@ -145,7 +143,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     def _publish(self, rows: Rows, model: Model, calibrator: Calibrator | None) -> None:
         """Set the learned attributes; only kept rows and columns are stored."""
         self.classes_ = rows.classes
-        self.model_, self.calibrator_ = model, calibrator
+        self.model_ = model
+        if calibrator is not None:
+            self.calibrator_ = calibrator
         self.instances_ = rows.position[model.instances]
         self.kernels_, self.features_ = model.kernels, model.columns
         self.kernel_names_ = np.array(model.expansion.bank.names, dtype=object)
@@ -279,7 +279,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         place = self._kept_place(feature)
         column = encoder.columns[place]
         if any(place in c.columns and len(set(c.columns)) > 1 for c in expansion.bank.channels):
-            raise ValueError(f"feature {feature!r} acts through a kernel on several features: it has no shape of its own")
+            raise ValueError(
+                f"feature {feature!r} acts through a kernel on several features: it has no shape of its own"
+            )
         if isinstance(column, Nominal):
             grid = np.array(list(column.levels) if grid is None else list(grid), dtype=object)
         else:

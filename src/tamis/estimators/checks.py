@@ -57,16 +57,19 @@ def resolve_columns(choice: Any, names: list[str]) -> list[int] | None:
 
 
 def check_choice(name: str, value: Any, choices: tuple) -> None:
+    """Refuse a value that is not one of the choices."""
     if not any(value is c or (isinstance(value, str) and value == c) for c in choices):
         raise ValueError(f"{name}={value!r} is unknown: use one of {', '.join(map(repr, choices))}")
 
 
 def check_integer(name: str, value: Any, least: int) -> None:
+    """Refuse what is not an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{name}={value!r} must be an integer of at least {least}")
 
 
 def check_number(name: str, value: Any, least: float, *, strict: bool = False) -> None:
+    """Refuse what is not a finite number of at least (or above) `least`."""
     good = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
     if not good or value < least or (strict and value == least):
         raise ValueError(f"{name}={value!r} must be a finite number {'above' if strict else 'of at least'} {least}")

@@ -12,7 +12,8 @@ from tamis.estimators.model import Encoded, Model, Prepared
 from tamis.estimators.rows import Rows
 from tamis.kernels.recipes import per_feature
 from tamis.methods import em2nolc as method
-from tamis.methods.em2nolc import State, Table, Task
+from tamis.methods.em2nolc import State, Task
+from tamis.methods.refit import Table, refit_table
 from tamis.optim.driver import Solution
 
 ENGINES = ("auto", "dense", "streaming")
@@ -185,7 +186,7 @@ class EM2NOLCClassifier(KernelClassifier):
             )
             solutions.append(solution)
             states.append(solution.state)
-            tables.append(method.table(task, solution.state, coupling=self.coupling, refit=self.refit))
+            tables.append(refit_table(task, solution.state, coupling=self.coupling, refit=self.refit))
         if self.warm_start and not quick:
             self._states = (prepared.stack.shape, states)
         return assemble(prepared, tables, solutions)
@@ -234,7 +235,7 @@ def assemble(prepared: Prepared, tables: list[Table], solutions: list[Solution])
     blocks = []
     for t in tables:
         block = np.zeros((len(t.coef), len(instances), len(prepared.bank)))
-        block[np.ix_(range(len(t.coef)), np.searchsorted(instances, t.instances), t.kernels)] = t.coef
+        block[np.ix_(np.arange(len(t.coef)), np.searchsorted(instances, t.instances), t.kernels)] = t.coef
         blocks.append(block)
     intercept = np.concatenate([t.intercept for t in tables])
     return prepared.model(instances, np.concatenate(blocks), intercept, solutions)

@@ -181,8 +181,7 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`; solver
             if name in self.get_params(deep=False) and name not in ("max_instances", "max_features", "kernels")
         }
         if cell is None or search is None:
-            first = {"bandwidth": 1.0, "alpha": self.alphas[0], "coupling": self.couplings[0], "refit": self.refits[0]}
-            return EM2NOLCClassifier(self.max_instances, self.max_features, **first, **shared)
+            return EM2NOLCClassifier(self.max_instances, self.max_features, alpha=self.alphas[0], **shared)
         setting = cell.setting
         chosen = EM2NOLCClassifier(
             cell.max_instances,
@@ -256,11 +255,11 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`; solver
 
 def _diagonal(instances: list[int], features: list[int]) -> list[tuple[int, int]]:
     """A few pairs of budgets that grow together, the largest last."""
-    near = [
-        tuple(min(grid, key=lambda g, share=share, top=grid[-1]: abs(g - share * top)) for grid in (instances, features))
-        for share in COARSE
-    ]
-    return list(dict.fromkeys(near))
+    return list(dict.fromkeys((_nearest(instances, share), _nearest(features, share)) for share in COARSE))
+
+
+def _nearest(grid: list[int], share: float) -> int:
+    return min(grid, key=lambda g: abs(g - share * grid[-1]))
 
 
 def _columns(results: dict[Cell, Result]) -> dict[str, np.ndarray]:
@@ -276,4 +275,6 @@ def _columns(results: dict[Cell, Result]) -> dict[str, np.ndarray]:
         sign = -1.0 if name == "log_loss" else 1.0
         out[f"mean_test_{name}"] = [sign * results[c].scores[name] for c in cells]
     out["mean_objective"] = [results[c].objective for c in cells]
-    return {name: np.array(values, dtype=object if name.startswith("param_") else float) for name, values in out.items()}
+    return {
+        name: np.array(values, dtype=object if name.startswith("param_") else float) for name, values in out.items()
+    }

@@ -59,7 +59,14 @@ class Encoded:
 
     @classmethod
     def of(
-        cls, rows: Rows, *, scaling: str | None, missing: str | None, max_features: int, candidates: int | None, seed: int
+        cls,
+        rows: Rows,
+        *,
+        scaling: str | None,
+        missing: str | None,
+        max_features: int,
+        candidates: int | None,
+        seed: int,
     ) -> Encoded:
         encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing)
         Z = encoder.encode(rows.table)

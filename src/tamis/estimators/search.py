@@ -19,6 +19,7 @@ from tamis.estimators.rows import Rows
 from tamis.estimators.table import Table
 from tamis.kernels.recipes import per_feature
 from tamis.methods import em2nolc as method
+from tamis.methods.refit import refit_table
 from tamis.optim.driver import Solution
 
 Split = tuple[Rows, Rows]
@@ -133,7 +134,7 @@ class Path:
 
     def decision(self, table: Table, coupling: str, refit: str) -> np.ndarray:
         tables = [
-            method.table(problem, solution.state, coupling=coupling, refit=refit)
+            refit_table(problem, solution.state, coupling=coupling, refit=refit)
             for problem, solution in zip(self.problems, self.solutions, strict=True)
         ]
         return assemble(self.prepared, tables, self.solutions).decision(table)
@@ -157,9 +158,7 @@ class Tests:
     fold: np.ndarray
 
 
-def _fold(
-    search: Search, train: Rows, test: Rows, budgets: Sequence[Pair]
-) -> dict[Cell, HeldOut]:
+def _fold(search: Search, train: Rows, test: Rows, budgets: Sequence[Pair]) -> dict[Cell, HeldOut]:
     """Every cell on one fold."""
     out: dict[Cell, HeldOut] = {}
     mass = float(train.weight.sum())

@@ -65,7 +65,7 @@ def read_table(X: Any, names: Sequence[str], categorical: Sequence[int] | None, 
         numbers = np.column_stack(cells).astype(float) if d else np.empty((n, 0))
     if categorical is not None:
         for j in set(categorical) - set(labels):
-            labels[j] = np.array([None if v != v else v for v in numbers[:, j].tolist()], dtype=object)
+            labels[j] = _number_labels(numbers[:, j])
             numbers = _blank(numbers, j)
         undeclared = sorted(set(labels) - set(categorical))
         if undeclared:
@@ -140,7 +140,7 @@ class Number:
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         z = np.clip(values, self.low, self.high)
-        if self.knots is not None:
+        if self.knots is not None and self.ranks is not None:
             z = np.where(np.isnan(z), np.nan, np.interp(z, self.knots, self.ranks))
         z = (z - self.centre) / self.scale
         return z if np.isnan(self.fill) else np.where(np.isnan(z), self.fill, z)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -68,10 +69,9 @@ class Explanation:
         axes = [[axis[i] for i in index] for axis, index in zip(self._axes, place, strict=True)]
         columns = dict(zip(("row", "output", "instance", "kernel"), axes, strict=True))
         columns["contribution"] = self.contributions.ravel().tolist()
-        for i, row in enumerate(self.rows):
-            for q, output in enumerate(self.outputs):
-                for name, value in zip(columns, (row, output, None, "base value", self.base_value[q]), strict=True):
-                    columns[name].append(value if name != "contribution" else float(self.base_value[q]))
+        for row, (output, base) in product(self.rows, zip(self.outputs, self.base_value, strict=True)):
+            for name, value in zip(columns, (row, output, None, "base value", float(base)), strict=True):
+                columns[name].append(value)
         return columns
 
     @property

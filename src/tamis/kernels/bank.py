@@ -67,9 +67,7 @@ class KernelBank:
     def relabel(self, columns: np.ndarray) -> KernelBank:
         """The same bank on a table that keeps only `columns`, in that order."""
         place = {int(c): k for k, c in enumerate(columns)}
-        return KernelBank(
-            tuple(replace(ch, columns=tuple(place[c] for c in ch.columns)) for ch in self.channels)
-        )
+        return KernelBank(tuple(replace(ch, columns=tuple(place[c] for c in ch.columns)) for ch in self.channels))
 
     def stack(self, X: Array, Y: Array | None = None, *, form: str = "auto") -> KernelStack:
         """Kernel values between the rows of X and Y (default: X itself), as a KernelStack.

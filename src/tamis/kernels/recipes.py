@@ -127,9 +127,7 @@ class Product(Recipe):
         return KernelBank(tuple(_product_channel(g, sample.names, widths, mismatch) for g in groups))
 
 
-def _product_channel(
-    group: tuple[int, ...], names: Sequence[str], widths: np.ndarray, mismatch: np.ndarray
-) -> Channel:
+def _product_channel(group: tuple[int, ...], names: Sequence[str], widths: np.ndarray, mismatch: np.ndarray) -> Channel:
     members = list(group)
     width = float(np.sqrt(np.mean(widths[members] ** 2) * len(members)))
     return Channel(" * ".join(names[c] for c in members), Gaussian(width, tuple(mismatch[members].tolist())), group)

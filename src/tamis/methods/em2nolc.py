@@ -31,19 +31,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import count
 
 import numpy as np
-from scipy.linalg import solve as solve_linear
 
 from tamis.kernels.stack import Index, KernelStack
 from tamis.optim.admm import sparse_least_squares
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
-from tamis.optim.logistic import fit_logistic, fit_offset
 from tamis.optim.subset import Budget, Cardinality, Cover, Fit, Quadratic, best_subset, exchange_violation, fit_support
 
-CURVATURE = 0.25  # of the logistic loss at zero, so that one ridge serves both losses
-FULL = 1.0  # ridge of a full refit, whose columns are scaled, in units of the ridge
 THOROUGH_ROUNDS = 2  # later rounds start from the present instances alone: the gain is below 0.1 % of J
 START_ROWS = 500  # most instances that estimate the class densities
 
@@ -95,12 +92,16 @@ class Task:
 
     @property
     def kernel_budget(self) -> Budget:
-        single = self.incidence.sum(axis=1).max(initial=0) <= 1 and self.incidence.sum(axis=0).max(initial=0) <= 1
-        return Cardinality(self.max_features) if single else Cover(self.incidence, self.max_features)
+        return Cardinality(self.max_features) if self._one_to_one else Cover(self.incidence, self.max_features)
 
-    @property
+    @cached_property
+    def _one_to_one(self) -> bool:
+        """Whether every kernel has one column and every column at most one kernel."""
+        return self.incidence.sum(axis=1).max(initial=0) <= 1 and self.incidence.sum(axis=0).max(initial=0) <= 1
+
+    @cached_property
     def centred_targets(self) -> np.ndarray:
-        return _centre(self.targets, self.sample_weight)
+        return centre(self.targets, self.sample_weight)
 
     @property
     def zero_objective(self) -> float:
@@ -119,14 +120,14 @@ class Task:
         return self._kept("kernels", lam, self._kernel_rows, self.centred_targets.reshape(-1, 1))
 
     def _instance_rows(self, weights: np.ndarray) -> np.ndarray:
-        return _centre(self.stack.combine(weights).dense(), self.sample_weight).T
+        return centre(self.stack.combine(weights).dense(), self.sample_weight).T
 
     def _kernel_rows(self, lam: np.ndarray) -> np.ndarray:
         used = np.flatnonzero(lam.any(axis=1))
         step = np.unique(np.diff(used))
         cols = slice(used[0], used[-1] + 1, step[0]) if len(step) == 1 else used
         images = self.stack.take(cols=cols).apply(lam[used])
-        return _centre(images, self.sample_weight).transpose(1, 0, 2).reshape(self.stack.shape[0], -1)
+        return centre(images, self.sample_weight).transpose(1, 0, 2).reshape(self.stack.shape[0], -1)
 
     def _kept(self, block: str, fixed: np.ndarray, rows: Callable, targets: np.ndarray) -> Quadratic:
         """The problem of one block, rebuilt only when what is held fixed has changed."""
@@ -142,12 +143,12 @@ def _norm(v: np.ndarray) -> float:
     return float(np.linalg.norm(v)) or 1.0
 
 
-def _centre(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def centre(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Subtract weighted means over the rows and multiply by root weights: sums become weighted."""
+    if np.all(weight == 1.0):
+        return values - values.mean(axis=0)
     centred = values - np.tensordot(weight / weight.sum(), values, axes=(0, 0))
-    if not np.all(weight == 1.0):
-        centred *= np.sqrt(weight).reshape(-1, *[1] * (values.ndim - 1))
-    return centred
+    return centred * np.sqrt(weight).reshape(-1, *[1] * (values.ndim - 1))
 
 
 def objective(task: Task, state: State) -> float:
@@ -271,7 +272,10 @@ def paper_iterates(task: Task, start: State | None = None) -> Iterator[Iterate[S
         instances = np.flatnonzero(lam)
         b = float(np.average(A[:, instances] @ lam[instances], weights=w))
         B = task.stack.take(cols=instances).apply(lam[instances])
-        old, mu = mu, sparse_least_squares((B.T * w) @ B, B.T @ (w * (y + b)), task.max_features, rho=1.0).sparse  # (24)
+        old, mu = (
+            mu,
+            sparse_least_squares((B.T * w) @ B, B.T @ (w * (y + b)), task.max_features, rho=1.0).sparse,
+        )  # (24)
         b = float(np.average(B @ mu, weights=w))
         change = float(np.max(np.abs(mu - old)))
         kernels = np.flatnonzero(mu)
@@ -330,104 +334,7 @@ def normalised(state: State) -> State:
         return State(empty, np.empty((0, state.dual_coef.shape[1])), empty, np.empty(0))
     scale = _norm(state.dual_coef) * np.sign(state.weights[np.argmax(np.abs(state.weights))])
     i, m = np.argsort(state.instances), np.argsort(state.kernels)
-    return State(
-        state.instances[i], state.dual_coef[i] / scale, state.kernels[m], state.weights[m] * scale
-    )
-
-
-@dataclass(frozen=True)
-class Table:
-    """Coefficients of the pairs (instance, kernel): what the expansion needs."""
-
-    instances: np.ndarray
-    kernels: np.ndarray
-    coef: np.ndarray  # (q, k, f)
-    intercept: np.ndarray  # (q,)
-
-
-def table(task: Task, state: State, *, coupling: str = "rank_one", refit: str = "squared") -> Table:
-    """Turn a state into coefficients of pairs, refitted on its supports if asked.
-
-    Parameters
-    ----------
-    coupling : "rank_one" keeps ``coef[q, j, m] = lam[j, q] mu[m]``; "full" fits every pair.
-    refit : "squared" or "logistic" loss. With "rank_one" the logistic refit keeps lam and fits mu.
-
-    Notes
-    -----
-    A full refit penalises each kernel's part of the function by its norm in that kernel's own space,
-    with every kernel scaled to the same mean squared size.
-    """
-    if not len(state.instances):
-        mean = task.sample_weight @ task.targets / task.sample_weight.sum()
-        return Table(state.instances, state.kernels, np.zeros((task.targets.shape[1], 0, 0)), mean)
-    values = task.stack.take(cols=state.instances)
-    if coupling == "full":
-        coef = _full_refit(task, state, values, refit)
-    elif refit == "logistic":
-        coef = state.dual_coef.T[:, :, None] * _logistic_weights(task, state, values)
-    else:
-        coef = state.dual_coef.T[:, :, None] * state.weights
-    return _with_intercept(task, state, values, coef, refit)
-
-
-def _images(values: KernelStack, kernels: np.ndarray, coef: np.ndarray) -> np.ndarray:
-    """K_m coef[:, m] for each kept kernel: (n, f, ...)."""
-    every = slice(0, values.shape[1])
-    return np.stack([values.block(int(k), every) @ coef[:, i] for i, k in enumerate(kernels)], axis=1)
-
-
-def _logistic_weights(task: Task, state: State, values: KernelStack) -> np.ndarray:
-    """mu (f,) by ridge logistic regression on the columns of B(lam), one intercept per output."""
-    n, q = task.targets.shape
-    B = _images(values, state.kernels, np.repeat(state.dual_coef[:, None], len(state.kernels), axis=1))
-    design = np.concatenate([B.transpose(2, 0, 1).reshape(n * q, -1), np.repeat(np.eye(q), n, axis=0)], axis=1)
-    penalty = np.r_[np.full(len(state.kernels), CURVATURE * task.ridge), np.zeros(q)]
-    fit = fit_logistic(design, task.targets.T.ravel(), np.tile(task.sample_weight, q), penalty)
-    return fit[: len(state.kernels)]
-
-
-def _full_refit(task: Task, state: State, values: KernelStack, refit: str) -> np.ndarray:
-    """coef (q, k, f) of every pair, in the whitened coordinates of each kernel."""
-    maps, parts = [], []
-    corner = values.take(rows=task.candidates[state.instances])
-    for kernel in state.kernels.tolist():
-        square = corner.block(kernel, slice(0, len(state.instances)))
-        size, vectors = np.linalg.eigh(0.5 * (square + square.T))
-        keep = size > 1e-4 * size[-1]
-        white = vectors[:, keep] / np.sqrt(size[keep])
-        part = values.block(kernel, slice(0, values.shape[1])) @ white
-        spread = part - np.average(part, axis=0, weights=task.sample_weight)
-        scale = np.sqrt(len(state.kernels) * np.average(np.sum(spread**2, axis=1), weights=task.sample_weight)) or 1.0
-        maps.append(white / scale)
-        parts.append(part / scale)
-    design = np.concatenate(parts, axis=1)
-    fits = [_ridge(design, t, task.sample_weight, FULL * task.ridge, refit) for t in task.targets.T]
-    cuts = np.cumsum([m.shape[1] for m in maps])[:-1]
-    return np.array(
-        [np.column_stack([m @ x for m, x in zip(maps, np.split(fit, cuts), strict=True)]) for fit in fits]
-    )
-
-
-def _ridge(design: np.ndarray, target: np.ndarray, weight: np.ndarray, ridge: float, loss: str) -> np.ndarray:
-    """Ridge regression with a free intercept, squared or logistic; returns the slopes."""
-    if loss == "logistic":
-        padded = np.column_stack([design, np.ones(len(design))])
-        penalty = np.r_[np.full(design.shape[1], CURVATURE * ridge), 0.0]
-        return fit_logistic(padded, target, weight, penalty)[:-1]
-    D, t = _centre(design, weight), _centre(target, weight)
-    return solve_linear(D.T @ D + ridge * np.eye(D.shape[1]), D.T @ t, assume_a="pos")
-
-
-def _with_intercept(task: Task, state: State, values: KernelStack, coef: np.ndarray, refit: str) -> Table:
-    """Add the intercept that minimises the loss."""
-    F = _images(values, state.kernels, coef.transpose(1, 2, 0)).sum(axis=1)
-    share = task.sample_weight / task.sample_weight.sum()
-    intercept = share @ (task.targets - F)
-    if refit == "logistic":
-        offset = [fit_offset(f, t, task.sample_weight) for f, t in zip(F.T, task.targets.T, strict=True)]
-        intercept = np.array(offset)
-    return Table(state.instances, state.kernels, coef, intercept)
+    return State(state.instances[i], state.dual_coef[i] / scale, state.kernels[m], state.weights[m] * scale)
 
 
 def path(
@@ -443,6 +350,6 @@ def path(
         smaller = [cell for done, cell in cells.items() if done[0] <= pair[0] and done[1] <= pair[1]]
         best = min(smaller, key=lambda cell: cell.objective, default=None)
         task.max_instances, task.max_features = pair
-        cell = solve(task, start=best and best.state, tol=tol, max_iter=max_iter)
+        cell = solve(task, start=None if best is None else best.state, tol=tol, max_iter=max_iter)
         cells[pair] = cell if best is None or cell.objective <= best.objective else best
     return cells

@@ -16,7 +16,6 @@ class SparseSplit:
 
     dense: np.ndarray
     sparse: np.ndarray
-    n_iter: int
 
 
 def sparse_least_squares(
@@ -36,11 +35,10 @@ def sparse_least_squares(
     """
     factor = cho_factor(gram + rho * np.eye(len(gram)))
     x = z = u = np.zeros_like(cross)
-    step = 0
-    for step in range(1, max_iter + 1):
+    for _ in range(max_iter):
         x = cho_solve(factor, cross + rho * (z - u))
         old, z = z, project_cardinality(x + u, k)
         u = u + x - z
         if np.linalg.norm(x - z) <= tol and rho * np.linalg.norm(old - z) <= tol:
             break
-    return SparseSplit(x, z, step)
+    return SparseSplit(x, z)

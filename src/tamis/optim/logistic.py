@@ -58,9 +58,7 @@ def fit_logistic(
     return x
 
 
-def _value(
-    design: np.ndarray, labels: np.ndarray, weights: np.ndarray, penalty: np.ndarray, x: np.ndarray
-) -> float:
+def _value(design: np.ndarray, labels: np.ndarray, weights: np.ndarray, penalty: np.ndarray, x: np.ndarray) -> float:
     return float(weights @ LOSS.value(design @ x, labels) + 0.5 * (penalty @ (x * x)))
 
 

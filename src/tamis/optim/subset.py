@@ -32,7 +32,8 @@ EXCHANGE = 1e-7  # relative decrease that an exchange must bring
 class Budget(Protocol):
     """Which columns may still join a support."""
 
-    limit: int
+    @property
+    def limit(self) -> int: ...
 
     def room(self, support: np.ndarray, p: int) -> np.ndarray:
         """Boolean mask (p,) of the columns that fit beside `support`."""
