@@ -1,0 +1,44 @@
+"""What the documentation says is run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+from tamis import all_estimators
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("name", list(all_estimators()))
+def test_examples_in_docstrings(name):
+    module = importlib.import_module(all_estimators()[name].__module__)
+    failed, tried = doctest.testmod(module)
+    assert tried and not failed
+
+
+@pytest.mark.parametrize("name", list(all_estimators()))
+def test_every_parameter_is_documented(name):
+    cls = all_estimators()[name]
+    text = (cls.__doc__ or "").split("Attributes")[0]
+    for parameter in inspect.signature(cls.__init__).parameters:
+        assert parameter == "self" or re.search(rf"\b{parameter}\b", text), parameter
+
+
+def test_snippets_of_the_readme_run():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    scope: dict = {}
+    first = blocks[0].replace("max_instances=20, max_features=20", "max_instances=3, max_features=25, cv=2")
+    first = re.sub(r"clf.shape_function\(.*?\)", "clf.shape_function(int(clf.features_[0]))", first)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(first, scope)
+        exec(blocks[1], scope)
+    assert scope["clf"].features_.size

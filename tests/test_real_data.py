@@ -1,0 +1,41 @@
+"""Real tables, where they are at hand (the full grids are benchmarks)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.model_selection import train_test_split
+
+from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV
+
+
+def load(folder, name, rows=250):
+    raw = np.load(folder / "p1" / f"{name}.npz", allow_pickle=False)
+    X, y = raw["X"].astype(float), raw["y"]
+    if len(X) > rows:
+        X, _, y, _ = train_test_split(X, y, train_size=rows, stratify=y, random_state=0)
+    return X, y
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", ["pima", "heart_statlog", "ckd", "wdbc", "spectf", "praf"])
+def test_splicing_beats_the_other_solvers_and_the_zero_model(data_folder, name):
+    X, y = load(data_folder, name)
+    for bandwidth, budgets in ((0.3, (5, 3)), (1.0, (10, 5)), (3.0, (20, 10))):
+        ends = {}
+        for solver in ("splicing", "admm", "paper"):
+            clf = EM2NOLCClassifier(
+                *budgets, bandwidth=bandwidth, alpha=0.001, solver=solver, calibration=None, max_iter=50
+            )
+            ends[solver] = clf.fit(X, y).objective_
+            if solver == "splicing":
+                assert np.all(np.diff(clf.history_.objective) <= 1e-9 * clf.history_.objective[0])
+                assert clf.objective_ < clf.history_.objective[0]
+        assert ends["splicing"] <= 1.005 * min(ends.values()), ends
+
+
+def test_missing_cells_and_a_full_search(data_folder):
+    X, y = load(data_folder, "ckd")
+    train, test = np.arange(0, 250, 2), np.arange(1, 250, 2)
+    clf = EM2NOLCClassifierCV(8, 8, cv=3, bandwidths=(1.0,)).fit(X[train], y[train])
+    assert clf.score(X[test], y[test]) > 0.93 and len(clf.features_) <= 8
