@@ -62,6 +62,7 @@ def with_cell(value, row=3, column=2):
         ({"kernels": [Gaussian()]}, "not a triple"),
         ({"kernels": product("all")}, "stands on 8 columns, more than max_features=3"),
         ({"solver": "paper", "shared_support": True}, "shared_support=False"),
+        ({"solver": "paper", "kernels": product()}, "one kernel per feature"),
         ({"X": with_cell(np.inf)}, "infinity in column 'x2'"),
         ({"X": with_cell(np.nan), "missing": None}, "NaN in column 'x2' and missing=None"),
         ({"y": np.zeros(60)}, "one class"),

@@ -226,6 +226,7 @@ def test_paper_mode_follows_the_printed_updates_for_one_round():
     state = next(steps).state
     np.testing.assert_allclose(spread(state, 20, 8)[0][:, 0], lam)
     np.testing.assert_allclose(spread(state, 20, 8)[1], mu)
+    np.testing.assert_allclose(refit_table(task, state).intercept, -np.mean(B @ mu))
 
 
 def test_shared_support_fits_all_outputs_with_one_set_of_instances():

@@ -251,6 +251,13 @@ def test_product_kernel_sees_interactions_that_additive_kernels_miss():
     assert len(clf.features_) <= 6 and any("x0" in n and "x2" in n for n in clf.kernel_names_)
 
 
+@pytest.mark.parametrize("solver", ["splicing", "admm"])
+def test_group_channels_count_all_their_features(solver):
+    X, y = zoo.xor(n=120, d=10)
+    clf = EM2NOLCClassifier(8, 3, kernels=per_feature() + product(), solver=solver).fit(X, y)
+    assert len(clf.features_) <= 3
+
+
 def test_a_group_channel_is_explained_by_its_name_and_not_split():
     X, y = zoo.xor(n=120)
     clf = EM2NOLCClassifier(8, 6, kernels=product("all")).fit(X, y)

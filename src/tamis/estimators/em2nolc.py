@@ -176,6 +176,10 @@ class EM2NOLCClassifier(KernelClassifier):
         solutions, tables, states = [], [], []
         budgets = self.max_instances, self.max_features
         for k, task in enumerate(tasks(prepared, self.alpha, budgets, self.shared_support, thorough=not quick)):
+            if self.solver == "paper" and not task.one_to_one:
+                raise ValueError(
+                    "solver='paper' knows one kernel per feature only: use another solver or other kernels"
+                )
             solution = method.solve(
                 task,
                 solver=self.solver,

@@ -39,7 +39,17 @@ import numpy as np
 from tamis.kernels.stack import Index, KernelStack
 from tamis.optim.admm import sparse_least_squares
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
-from tamis.optim.subset import Budget, Cardinality, Cover, Fit, Quadratic, best_subset, exchange_violation, fit_support
+from tamis.optim.subset import (
+    Budget,
+    Cardinality,
+    Cover,
+    Fit,
+    Quadratic,
+    best_subset,
+    exchange_violation,
+    fit_support,
+    prune,
+)
 
 THOROUGH_ROUNDS = 2  # later rounds start from the present instances alone: the gain is below 0.1 % of J
 START_ROWS = 500  # most instances that estimate the class densities
@@ -47,15 +57,19 @@ START_ROWS = 500  # most instances that estimate the class densities
 
 @dataclass(frozen=True)
 class State:
-    """A sparse pair (lam, mu); ``dual_coef[i]`` belongs to column ``instances[i]`` of the stack."""
+    """A sparse pair (lam, mu); ``dual_coef[i]`` belongs to column ``instances[i]`` of the stack.
+
+    `intercept` (q,) is given only where an algorithm fixes it; otherwise it is the minimiser.
+    """
 
     instances: np.ndarray
     dual_coef: np.ndarray
     kernels: np.ndarray
     weights: np.ndarray
+    intercept: np.ndarray | None = None
 
 
-@dataclass
+@dataclass(frozen=True)
 class Task:
     """What is to be fitted: kernel values, targets, weights, ridge and budgets.
 
@@ -80,7 +94,7 @@ class Task:
     max_features: int
     incidence: np.ndarray
     thorough: bool = True
-    _problems: dict[str, tuple[np.ndarray, Quadratic]] = field(default_factory=dict)
+    _problems: dict[tuple[str, float], tuple[np.ndarray, Quadratic]] = field(default_factory=dict, repr=False)
 
     @property
     def ridge(self) -> float:
@@ -92,10 +106,10 @@ class Task:
 
     @property
     def kernel_budget(self) -> Budget:
-        return Cardinality(self.max_features) if self._one_to_one else Cover(self.incidence, self.max_features)
+        return Cardinality(self.max_features) if self.one_to_one else Cover(self.incidence, self.max_features)
 
     @cached_property
-    def _one_to_one(self) -> bool:
+    def one_to_one(self) -> bool:
         """Whether every kernel has one column and every column at most one kernel."""
         return self.incidence.sum(axis=1).max(initial=0) <= 1 and self.incidence.sum(axis=0).max(initial=0) <= 1
 
@@ -111,30 +125,29 @@ class Task:
     def instance_problem(self, state: State) -> Quadratic:
         """The lam-step: columns of A(mu), |mu| = 1."""
         weights = _spread(state.kernels, state.weights / _norm(state.weights), self.stack.shape[0])
-        return self._kept("instances", weights, self._instance_rows, self.centred_targets)
+
+        def rows() -> np.ndarray:
+            return centre(self.stack.combine(weights).dense(), self.sample_weight).T
+
+        return self._kept("instances", weights, rows, self.centred_targets)
 
     def kernel_problem(self, instances: Index, dual_coef: np.ndarray) -> Quadratic:
         """The mu-step: columns of B(lam), |lam| = 1, all outputs stacked."""
-        lam = np.zeros((self.stack.shape[2], dual_coef.shape[1]))
-        lam[instances] = dual_coef / _norm(dual_coef)
-        return self._kept("kernels", lam, self._kernel_rows, self.centred_targets.reshape(-1, 1))
+        unit = dual_coef / _norm(dual_coef)
+        lam = _spread(instances, unit, self.stack.shape[2])
 
-    def _instance_rows(self, weights: np.ndarray) -> np.ndarray:
-        return centre(self.stack.combine(weights).dense(), self.sample_weight).T
+        def rows() -> np.ndarray:
+            images = centre(self.stack.take(cols=instances).apply(unit), self.sample_weight)
+            return images.transpose(1, 0, 2).reshape(self.stack.shape[0], -1)
 
-    def _kernel_rows(self, lam: np.ndarray) -> np.ndarray:
-        used = np.flatnonzero(lam.any(axis=1))
-        step = np.unique(np.diff(used))
-        cols = slice(used[0], used[-1] + 1, step[0]) if len(step) == 1 else used
-        images = self.stack.take(cols=cols).apply(lam[used])
-        return centre(images, self.sample_weight).transpose(1, 0, 2).reshape(self.stack.shape[0], -1)
+        return self._kept("kernels", lam, rows, self.centred_targets.reshape(-1, 1))
 
     def _kept(self, block: str, fixed: np.ndarray, rows: Callable, targets: np.ndarray) -> Quadratic:
         """The problem of one block, rebuilt only when what is held fixed has changed."""
-        kept = self._problems.get(block)
+        key = block, self.alpha
+        kept = self._problems.get(key)
         if kept is None or not np.array_equal(kept[0], fixed):
-            kept = fixed, Quadratic.from_design(rows(fixed), targets, self.ridge)
-            self._problems[block] = kept
+            kept = self._problems[key] = fixed, Quadratic.from_design(rows(), targets, self.ridge)
         return kept[1]
 
 
@@ -189,11 +202,21 @@ def uniform_start(task: Task) -> State:
     return State(np.empty(0, dtype=int), np.empty((0, q)), np.arange(L), np.full(L, 1.0 / L))
 
 
+def with_instances(state: State, fit: Fit) -> State:
+    """Take instances from the solution of the lam-step; the kernel weights get norm one."""
+    return replace(state, instances=fit.support, dual_coef=fit.coef, weights=state.weights / _norm(state.weights))
+
+
+def with_kernels(state: State, fit: Fit) -> State:
+    """Take kernels from the solution of the mu-step; the instance coefficients get norm one."""
+    unit = state.dual_coef / _norm(state.dual_coef)
+    return replace(state, dual_coef=unit, kernels=fit.support, weights=fit.coef[:, 0])
+
+
 def instance_step(task: Task, state: State, *, thorough: bool = False) -> State:
     """Best instances for the present kernel weights."""
     problem = task.instance_problem(state)
-    fit = best_subset(problem, task.instance_budget, state.instances, thorough=thorough)
-    return replace(state, instances=fit.support, dual_coef=fit.coef, weights=state.weights / _norm(state.weights))
+    return with_instances(state, best_subset(problem, task.instance_budget, state.instances, thorough=thorough))
 
 
 def kernel_step(task: Task, state: State) -> State:
@@ -201,10 +224,7 @@ def kernel_step(task: Task, state: State) -> State:
     if not len(state.instances):
         return state
     problem = task.kernel_problem(state.instances, state.dual_coef)
-    fit = best_subset(problem, task.kernel_budget, state.kernels)
-    return replace(
-        state, dual_coef=state.dual_coef / _norm(state.dual_coef), kernels=fit.support, weights=fit.coef[:, 0]
-    )
+    return with_kernels(state, best_subset(problem, task.kernel_budget, state.kernels))
 
 
 def iterates(task: Task, start: State | None = None) -> Iterator[Iterate[State]]:
@@ -233,32 +253,28 @@ def admm_iterates(task: Task, start: State | None = None) -> Iterator[Iterate[St
 
 
 def _admm_instances(task: Task, state: State) -> State:
-    problem = task.instance_problem(state)
-    fit = _admm_fit(problem, task.max_instances)
-    return replace(state, instances=fit.support, dual_coef=fit.coef, weights=state.weights / _norm(state.weights))
+    return with_instances(state, _admm_fit(task.instance_problem(state), task.instance_budget))
 
 
 def _admm_kernels(task: Task, state: State) -> State:
     if not len(state.instances):
         return state
-    fit = _admm_fit(task.kernel_problem(state.instances, state.dual_coef), task.max_features)
-    return replace(
-        state, dual_coef=state.dual_coef / _norm(state.dual_coef), kernels=fit.support, weights=fit.coef[:, 0]
-    )
+    return with_kernels(state, _admm_fit(task.kernel_problem(state.instances, state.dual_coef), task.kernel_budget))
 
 
-def _admm_fit(problem: Quadratic, k: int) -> Fit:
+def _admm_fit(problem: Quadratic, budget: Budget) -> Fit:
     gram = problem.columns(np.arange(problem.size))
     rho = np.trace(gram) / problem.size or 1.0
-    split = sparse_least_squares(gram, problem.cross, k, rho=rho, max_iter=150)
-    return fit_support(problem, np.flatnonzero(np.any(split.sparse != 0, axis=1)))
+    split = sparse_least_squares(gram, problem.cross, budget.limit, rho=rho, max_iter=150)
+    return fit_support(problem, prune(problem, budget, np.flatnonzero(np.any(split.sparse != 0, axis=1))))
 
 
 def paper_iterates(task: Task, start: State | None = None) -> Iterator[Iterate[State]]:
     """The algorithm as printed: rho = 1, intercept mean(F), 100 inner steps, no ridge, no refit.
 
-    Each inner problem starts from zero with the intercept of the last half step. What is returned is
-    the projected copies (q, z), because the others are not sparse. The violation is max |mu - mu_old|.
+    One output, one kernel per feature. Each inner problem starts from zero with the intercept of the
+    last half step. What is returned is the projected copies (q, z), because the others are not sparse.
+    The violation is max |mu - mu_old|.
     """
     L = task.stack.shape[0]
     state = uniform_start(task) if start is None else start
@@ -272,18 +288,17 @@ def paper_iterates(task: Task, start: State | None = None) -> Iterator[Iterate[S
         instances = np.flatnonzero(lam)
         b = float(np.average(A[:, instances] @ lam[instances], weights=w))
         B = task.stack.take(cols=instances).apply(lam[instances])
-        old, mu = (
-            mu,
-            sparse_least_squares((B.T * w) @ B, B.T @ (w * (y + b)), task.max_features, rho=1.0).sparse,
-        )  # (24)
+        old = mu
+        mu = sparse_least_squares((B.T * w) @ B, B.T @ (w * (y + b)), task.max_features, rho=1.0).sparse  # (24)
         b = float(np.average(B @ mu, weights=w))
         change = float(np.max(np.abs(mu - old)))
         kernels = np.flatnonzero(mu)
-        state = State(instances, lam[instances, None], kernels, mu[kernels])
+        state = State(instances, lam[instances, None], kernels, mu[kernels], np.array([-b]))
 
 
-def _spread(index: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-    out = np.zeros(size)
+def _spread(index: Index, values: np.ndarray, size: int) -> np.ndarray:
+    """Values at some positions of an otherwise zero array."""
+    out = np.zeros((size, *values.shape[1:]))
     out[index] = values
     return out
 
@@ -334,7 +349,8 @@ def normalised(state: State) -> State:
         return State(empty, np.empty((0, state.dual_coef.shape[1])), empty, np.empty(0))
     scale = _norm(state.dual_coef) * np.sign(state.weights[np.argmax(np.abs(state.weights))])
     i, m = np.argsort(state.instances), np.argsort(state.kernels)
-    return State(state.instances[i], state.dual_coef[i] / scale, state.kernels[m], state.weights[m] * scale)
+    lam, mu = state.dual_coef[i] / scale, state.weights[m] * scale
+    return State(state.instances[i], lam, state.kernels[m], mu, state.intercept)
 
 
 def path(
@@ -349,7 +365,7 @@ def path(
     for pair in budgets:
         smaller = [cell for done, cell in cells.items() if done[0] <= pair[0] and done[1] <= pair[1]]
         best = min(smaller, key=lambda cell: cell.objective, default=None)
-        task.max_instances, task.max_features = pair
-        cell = solve(task, start=None if best is None else best.state, tol=tol, max_iter=max_iter)
+        part = replace(task, max_instances=pair[0], max_features=pair[1])
+        cell = solve(part, start=None if best is None else best.state, tol=tol, max_iter=max_iter)
         cells[pair] = cell if best is None or cell.objective <= best.objective else best
     return cells

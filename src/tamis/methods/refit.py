@@ -98,11 +98,11 @@ def _ridge(design: np.ndarray, target: np.ndarray, weight: np.ndarray, ridge: fl
 
 
 def _with_intercept(task: Task, state: State, values: KernelStack, coef: np.ndarray, refit: str) -> Table:
-    """Add the intercept that minimises the loss."""
+    """Add the intercept that minimises the loss, or the one that the state prescribes."""
     F = _images(values, state.kernels, coef.transpose(1, 2, 0)).sum(axis=1)
-    share = task.sample_weight / task.sample_weight.sum()
-    intercept = share @ (task.targets - F)
     if refit == "logistic":
-        offset = [fit_offset(f, t, task.sample_weight) for f, t in zip(F.T, task.targets.T, strict=True)]
-        intercept = np.array(offset)
+        offsets = [fit_offset(f, t, task.sample_weight) for f, t in zip(F.T, task.targets.T, strict=True)]
+        return Table(state.instances, state.kernels, coef, np.array(offsets))
+    share = task.sample_weight / task.sample_weight.sum()
+    intercept = share @ (task.targets - F) if state.intercept is None else state.intercept
     return Table(state.instances, state.kernels, coef, intercept)
