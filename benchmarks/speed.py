@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 
 import tamis
 from tamis.estimators.em2nolc import tasks
+from tamis.estimators.rows import merge_rows
 from tamis.methods import em2nolc as method
 
 from datasets import folder, load
@@ -52,8 +53,8 @@ def budget_path(X, y) -> tuple[str, float, float]:
     clf = tamis.EM2NOLCClassifier(20, 20)
     clf._seed = 0
     clf._categorical = []
-    rows = clf._rows(X[: 4 * len(X) // 5], y[: 4 * len(X) // 5], None, None, merge=True)
-    prepared = clf._prepare(rows)
+    rows = clf._rows(X[: 4 * len(X) // 5], y[: 4 * len(X) // 5], None, None)
+    prepared = clf._prepare(merge_rows(rows))
     grid = [(i, f) for f in range(1, 21) for i in range(1, 21)]
 
     def cold() -> None:

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import sparse
 
@@ -60,6 +61,15 @@ def with_cell(value, row=3, column=2):
         ({"kernels": [("a", Gaussian(), 99)]}, "uses column 99"),
         ({"kernels": [("a", Gaussian(), "age")]}, "age"),
         ({"kernels": [Gaussian()]}, "not a triple"),
+        ({"kernels": product}, "neither a recipe"),
+        ({"kernels": "product"}, "neither a recipe"),
+        ({"kernels": [("a", Gaussian(), 0), ("a", Gaussian(), 1)]}, "two kernels are named 'a'"),
+        ({"kernels": product([9])}, "column 9 is not among the 8"),
+        ({"kernels": product(["age"])}, "no column 'age'"),
+        ({"bandwidth": 1e-300}, "out of range"),
+        ({"shared_support": "yes"}, "shared_support='yes'"),
+        ({"class_weight": 3}, "class_weight=3"),
+        ({"groups": ["a", None] * 30}, "groups has missing labels"),
         ({"kernels": product("all")}, "stands on 8 columns, more than max_features=3"),
         ({"solver": "paper", "shared_support": True}, "shared_support=False"),
         ({"solver": "paper", "kernels": product()}, "one kernel per feature"),
@@ -80,9 +90,13 @@ def with_cell(value, row=3, column=2):
         ({"X": X[:0], "y": Y[:0]}, "0 sample"),
         ({"X": X[0]}, "1D array"),
         ({"X": pd.DataFrame(X, columns=list("abcdefga"))}, "two columns named 'a'"),
-        ({"X": pd.DataFrame({"day": pd.to_datetime(["2020-01-01"] * 60)})}, "dates"),
+        ({"X": pd.DataFrame({"day": pd.to_datetime(["2020-01-01"] * 60)})}, "column 'day' holds dates"),
+        ({"X": pd.DataFrame({"crp": [0.5, "<0.01"] * 30})}, "column 'crp' mixes numbers and text"),
+        ({"X": pd.DataFrame({"z": np.full(60, 1j)})}, "complex"),
+        ({"X": pl.LazyFrame({"a": [1.0] * 60})}, "collect"),
+        ({"X": np.empty((60, 0))}, "0 feature"),
     ],
-    ids=str,
+    ids=lambda v: v if isinstance(v, str) else "",
 )
 def test_refused_with_one_sentence(changes, sentence):
     with pytest.raises(ValueError, match=sentence):
@@ -104,6 +118,9 @@ def test_sparse_input_is_refused_with_the_reason():
         ({"couplings": ("half",)}, "couplings='half'"),
         ({"refits": ("hinge",)}, "refits='hinge'"),
         ({"cv": 1}, "cv=1"),
+        ({"cv": 2.5}, "cv=2.5"),
+        ({"alphas": (0.01, None)}, "alphas=None"),
+        ({"refits": (None,)}, "refits=None"),
         ({"budgets": "some"}, "budgets='some'"),
         ({"scoring": "f1"}, "scoring='f1'"),
         ({"rule": "two_se"}, "rule='two_se'"),
@@ -111,7 +128,7 @@ def test_sparse_input_is_refused_with_the_reason():
         ({"max_instances": 0}, "max_instances=0"),
         ({"scaling": "x"}, "scaling='x'"),
     ],
-    ids=str,
+    ids=lambda v: v if isinstance(v, str) else "",
 )
 def test_search_refuses_with_one_sentence(changes, sentence):
     with pytest.raises(ValueError, match=sentence):
@@ -164,7 +181,11 @@ class TestSensibleModels:
     def test_huge_values_and_huge_weights(self):
         sensible(fit(X * 1e150), X * 1e150)
         sensible(fit(sample_weight=np.full(60, 1e150)), X)
-        sensible(fit(sample_weight=np.full(60, 1e-150)), X)
+        for scale in (1e-300, 1e300):
+            clf = sensible(fit(sample_weight=np.full(60, scale)), X)
+            np.testing.assert_allclose(clf.predict_proba(X), fit().predict_proba(X))
+        sensible(fit(sample_weight=np.r_[1e160, np.ones(59)]), X)
+        sensible(fit(X * 1e-200), X * 1e-200)
 
     def test_rare_class(self):
         y = np.zeros(60, dtype=int)
@@ -191,9 +212,34 @@ class TestSensibleModels:
         sensible(fit(X[:, [1]], Y), X[:, [1]])
 
 
+@pytest.mark.filterwarnings("ignore:the smallest class")
 def test_a_model_that_keeps_nothing_says_so():
     with pytest.warns(UserWarning, match="kept no instance"):
         fit(np.ones((10, 2)), [0, 1] * 5)
+
+
+@pytest.mark.parametrize("changes", [{"y": np.r_[2, Y[1:]]}, {"groups": Y}], ids=["one row of a class", "groups"])
+def test_probabilities_from_training_rows_are_announced(changes):
+    with pytest.warns(UserWarning, match="nothing can be held out"):
+        fit(**changes)
+
+
+def test_prediction_refuses_categories_of_another_type():
+    frame = pd.DataFrame({"stage": np.arange(60) % 4, "x": X[:, 0]})
+    clf = fit(frame, (frame["stage"] > 1).astype(int), categorical_features=["stage"])
+    with pytest.raises(ValueError, match="column 'stage' holds text and held numbers"):
+        clf.predict(frame.assign(stage=frame["stage"].astype(str)))
+    assert np.isfinite(clf.decision_function(frame.assign(x=frame["x"] > 0))).all()
+
+
+def test_failed_search_messages_for_folds():
+    from sklearn.model_selection import LeaveOneOut
+
+    small = EM2NOLCClassifierCV(
+        2, 2, bandwidths=(1.0,), alphas=(0.01,), scoring="roc_auc", rule="one_se", cv=LeaveOneOut()
+    )
+    assert np.isfinite(small.fit(X[:16], Y[:16]).predict_proba(X)).all()
+    assert EM2NOLCClassifierCV(2, 2, bandwidths=(1.0,), alphas=(0.01,), cv=np.int64(2)).fit(X, Y).n_splits_ == 2
 
 
 def test_prediction_refuses_another_number_of_columns():
@@ -205,7 +251,7 @@ def test_prediction_refuses_text_where_numbers_were():
     frame = pd.DataFrame(X[:, :3], columns=list("abc"))
     clf = fit(frame)
     name = clf.explain(frame).feature_names[0]
-    with pytest.raises(ValueError, match=f"column '{name}' was numeric in training"):
+    with pytest.raises(ValueError, match=f"column '{name}' holds text and was numeric"):
         clf.predict(frame.assign(**{name: "high"}))
 
 

@@ -45,6 +45,17 @@ def test_run_takes_a_terminal_status_from_the_iterate():
     assert solution.status is Status.COLLAPSED and solution.state == 1
 
 
+def test_a_converged_iterate_is_returned_even_if_an_earlier_one_was_lower():
+    steps = [Iterate("low", 1.0, 1.0), Iterate("stationary", 2.0, 0.0)]
+    solution = run(iter(steps), tol=0.1, max_iter=9, monotone=False)
+    assert solution.status is Status.CONVERGED and solution.state == "stationary"
+
+
+def test_a_callback_may_stop_the_run():
+    solution = run(halving(), tol=0.0, max_iter=9, callback=lambda step, it: step == 2)
+    assert solution.status is Status.STOPPED and solution.n_iter == 2
+
+
 def test_run_calls_back_with_every_iterate():
     seen = []
     run(halving(), tol=0.3, max_iter=9, callback=lambda step, it: seen.append((step, it.objective)))

@@ -303,6 +303,24 @@ def test_warm_start_begins_where_the_last_fit_ended():
     assert clone(clf).fit(X[:50], y[:50]).n_iter_ > 0
 
 
+def test_warm_start_from_another_kind_of_problem_is_a_cold_start():
+    X, y = zoo.planted()
+    clf = EM2NOLCClassifier(4, 2, warm_start=True).fit(X, y)
+    clf.fit(X, np.arange(len(X)) % 3)
+    assert clf.decision_function(X).shape == (len(X), 3)
+    clf = EM2NOLCClassifier(4, 2, warm_start=True, bandwidth=1e5)
+    with pytest.warns(UserWarning, match="kept no instance"):
+        clf.fit(X, y)
+    assert len(clf.set_params(bandwidth=1.0).fit(X, y).instances_)
+
+
+def test_class_weights_do_not_distort_probabilities():
+    X, y = zoo.planted(n=300)
+    y = y * (np.arange(300) % 3 == 0)
+    clf = EM2NOLCClassifier(6, 3, class_weight="balanced").fit(X, y)
+    assert clf.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.05)
+
+
 def test_without_calibration_there_are_no_probabilities():
     X, y = zoo.planted()
     clf = EM2NOLCClassifier(4, 2, calibration=None).fit(X, y)
@@ -314,6 +332,8 @@ def test_candidate_pool_limits_who_can_be_kept():
     clf = EM2NOLCClassifier(10, 3, candidates=12, random_state=0).fit(X, y)
     again = EM2NOLCClassifier(10, 3, candidates=12, random_state=0).fit(X, y)
     assert len(clf.instances_) <= 10 and clf.instances_.tolist() == again.instances_.tolist()
+    few = EM2NOLCClassifier(10, 3, candidates=4, random_state=0).fit(X, y)
+    assert len(few.instances_) <= 4
 
 
 def test_unconverged_fits_warn_and_name_the_parameter():
@@ -397,6 +417,11 @@ class TestSearch:
         kw = {"bandwidths": (0.1,), "alphas": (0.001,), "max_instances": 20, "scoring": "accuracy"}
         leaky, honest = self.fit(X, y, **kw), self.fit(X, y, groups=groups, **kw)
         assert leaky.path_["accuracy"].max() > honest.path_["accuracy"].max() + 0.05
+
+    def test_a_product_of_all_features_is_found_by_the_search(self):
+        X, y = zoo.xor(n=200, d=3)
+        clf = self.fit(X, y, kernels={"single": per_feature(), "all": product("all")}, max_instances=10)
+        assert clf.kernels_choice_ == "all" and clf.score(X, y) > 0.8
 
     def test_explicit_folds_and_splitters(self):
         from sklearn.model_selection import KFold

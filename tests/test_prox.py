@@ -21,7 +21,7 @@ def test_projection_keeps_the_lowest_index_among_ties():
 
 def test_projection_of_a_matrix_keeps_rows_of_largest_norm():
     v = np.array([[1.0, 1.0], [0.0, 1.5], [0.2, 0.0]])
-    assert project_cardinality(v, 1).tolist() == [[0, 0], [0, 1.5], [0, 0]] or np.hypot(1, 1) > 1.5
+    assert project_cardinality(v, 1).tolist() == [[0, 0], [0, 1.5], [0, 0]]
     kept = project_cardinality(v, 2)
     assert kept[2].tolist() == [0, 0] and kept[0].tolist() == [1, 1]
 

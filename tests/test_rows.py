@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, PredefinedSplit
 
-from tamis.estimators.rows import Rows, check_weights, folds, merge_rows
+from tamis.estimators.rows import Rows, check_groups, check_weights, class_factors, folds, merge_rows
 from tamis.estimators.table import Table
 
 
@@ -14,6 +14,7 @@ def rows(X, y, weight=None, groups=None, labels=None):
         Table(X, labels or {}, [f"x{j}" for j in range(X.shape[1])]),
         np.asarray(y),
         np.unique(y),
+        np.ones(len(X)) if weight is None else np.asarray(weight, dtype=float),
         np.ones(len(X)) if weight is None else np.asarray(weight, dtype=float),
         groups,
         np.arange(len(X)),
@@ -59,16 +60,36 @@ def test_there_are_no_more_folds_than_the_smallest_class_has_rows(rng):
     assert folds(rows(rng.normal(size=(11, 1)), y[:11]), 5, 0) == []
 
 
-def test_splitters_and_explicit_positions_are_respected(rng):
+def test_splitters_and_explicit_positions_speak_of_the_input(rng):
     data = rows(rng.normal(size=(20, 1)), np.arange(20) % 2)
-    assert len(folds(data, KFold(3), 0)) == 3
     explicit = [(np.arange(10, 20), np.arange(10)), (np.arange(10), np.arange(10, 20))]
-    for (train, test), (a, b) in zip(folds(data, explicit, 0), explicit):
-        assert sorted(train.position) == a.tolist() and sorted(test.position) == b.tolist()
+    for cv in (explicit, KFold(2), PredefinedSplit(np.repeat([0, 1], 10))):
+        for (train, test), (a, b) in zip(folds(data, cv, 0), explicit, strict=True):
+            assert sorted(train.position) == a.tolist() and sorted(test.position) == b.tolist()
 
 
-def test_balanced_weights_give_classes_equal_mass():
-    codes = np.array([0, 0, 0, 1])
-    w = check_weights([1, 1, 2, 1], "balanced", codes, np.array([0, 1]))
-    assert w[:3].sum() == pytest.approx(w[3]) and w.sum() == pytest.approx(5)
-    assert check_weights(None, {1: 3.0}, codes, np.array([0, 1])).tolist() == [1, 1, 1, 3]
+def test_folds_that_cannot_be_used_are_left_out_with_a_warning(rng):
+    data = rows(rng.normal(size=(20, 1)), np.repeat([0, 1], 10))
+    with pytest.warns(UserWarning, match="2 of 2 folds are left out"):
+        assert folds(data, KFold(2), 0) == []
+
+
+def test_only_ratios_of_weights_matter():
+    codes, classes = np.array([0, 0, 0, 1]), np.array([0, 1])
+    for scale in (1e-300, 1.0, 1e300):
+        np.testing.assert_allclose(check_weights(scale * np.array([1, 1, 2, 0.5]), codes, classes).mean(), 1)
+    assert check_weights(None, codes, classes).tolist() == [1, 1, 1, 1]
+
+
+def test_balanced_class_weights_give_classes_equal_weight():
+    codes, classes, w = np.array([0, 0, 0, 1]), np.array([0, 1]), np.array([1.0, 1, 2, 1])
+    balanced = w * class_factors("balanced", w, codes, classes)
+    assert balanced[:3].sum() == pytest.approx(balanced[3]) and balanced.sum() == pytest.approx(5)
+    assert class_factors({1: 3.0}, w, codes, classes).tolist() == [1, 1, 1, 3]
+
+
+def test_groups_of_any_type_become_codes():
+    codes = check_groups(["a", 1, ("x", 2), "a"], 4)
+    assert codes[0] == codes[3] and len(set(codes.tolist())) == 3
+    with pytest.raises(ValueError, match="missing"):
+        check_groups(["a", None], 2)

@@ -68,6 +68,10 @@ class TestEveryForm:
         part = stack.take(rows, cols)
         np.testing.assert_allclose(part.one(1), values[1][np.ix_(rows, cols)], atol=1e-12)
         np.testing.assert_allclose(stack.take(cols=cols).one(0), values[0][:, cols], atol=1e-12)
+        for chosen in (np.array([3, 1]), slice(1, 3)):
+            part = stack.take(cols=cols, kernels=chosen)
+            np.testing.assert_allclose(part.one(1), values[chosen][1][:, cols], atol=1e-12)
+            assert part.shape == (2, 9, 3)
 
 
 def test_automatic_form_is_dense_when_it_fits(rng, monkeypatch):

@@ -98,7 +98,7 @@ def test_numbers_named_as_categories_become_codes():
 
 
 def test_text_that_is_not_declared_is_refused():
-    with pytest.raises(ValueError, match=r"column 'b' holds text but categorical_features"):
+    with pytest.raises(ValueError, match=r"column 'b' holds text and categorical_features"):
         frame = pd.DataFrame({"a": [1.0], "b": ["x"]})
         read_table(frame, ["a", "b"], [0], True)
 

@@ -5,19 +5,43 @@ f_q(x) = sum_j sum_l coef[q, j, l] k_l(x_j, x) + intercept[q]
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from tamis.arrays import Array
 from tamis.kernels.bank import KernelBank
 
+BLOCK = 1 << 20  # most numbers of one block of contributions
 BLOCK_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """What a method returns: coefficients of pairs (instance, kernel) of a stack.
+
+    Attributes
+    ----------
+    instances : (k,) columns of the stack
+    kernels : (f,) kernels of the stack
+    coef : (q, k, f)
+    intercept : (q,)
+    """
+
+    instances: np.ndarray
+    kernels: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
 
 
 @dataclass(frozen=True)
 class KernelExpansion:
     """Kept instances, kept kernels and their coefficients.
+
+    A method whose coefficients depend on the row subclasses this, sets `row_dependent` and overrides
+    `coefficients`; decisions and contributions follow.
 
     Attributes
     ----------
@@ -32,39 +56,48 @@ class KernelExpansion:
     coef: np.ndarray
     intercept: np.ndarray
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Outputs, instances, kernels."""
-        return self.coef.shape
+    row_dependent: ClassVar[bool] = False
 
     def coefficients(self, values: Array) -> Array:
-        """Coefficients for rows with kernel values (rows, k, L), broadcast to (rows, q, k, L).
-
-        Constant here; a method whose coefficients depend on the row overrides this one function
-        (and `decision` follows from `contributions`).
-        """
+        """Coefficients, broadcast to (rows, q, k, L), of rows with kernel values (L, rows, k)."""
         return self.coef[None]
 
     def kernel_values(self, Z: Array) -> Array:
-        """Kernel values (rows, k, L) of encoded rows."""
-        values = np.empty((len(Z), *self.coef.shape[1:]))
-        for k, channel in enumerate(self.bank.channels):
-            values[:, :, k] = channel(Z, self.instances)
+        """Kernel values (L, rows, k) of encoded rows."""
+        values = np.empty((len(self.bank), len(Z), len(self.instances)))
+        for value, channel in zip(values, self.bank.channels, strict=True):
+            value[:] = channel(Z, self.instances)
         return values
-
-    def contributions(self, Z: Array) -> Array:
-        """The summands (rows, q, k, L); with the intercept they add up to the decision."""
-        values = self.kernel_values(Z)
-        return self.coefficients(values) * values[:, None]
 
     def decision(self, Z: Array) -> Array:
         """Decision values (rows, q), in blocks of rows."""
         out = np.tile(self.intercept, (len(Z), 1)).astype(float)
-        for start in range(0, len(Z), BLOCK_ROWS):
-            rows = slice(start, start + BLOCK_ROWS)
-            for k, channel in enumerate(self.bank.channels):
-                out[rows] += channel(Z[rows], self.instances) @ self.coef[:, :, k].T
+        for rows in self._blocks(len(Z), BLOCK_ROWS):
+            if self.row_dependent:
+                values = self.kernel_values(Z[rows])
+                out[rows] += np.einsum("rqkl,lrk->rq", self.coefficients(values), values)
+            else:
+                for k, channel in enumerate(self.bank.channels):
+                    out[rows] += channel(Z[rows], self.instances) @ self.coef[:, :, k].T
         return out
+
+    def contributions(self, Z: Array) -> Array:
+        """The summands (rows, q, k, L); with the intercept they add up to the decision."""
+        values = self.kernel_values(Z)
+        return self.coefficients(values) * values.transpose(1, 2, 0)[:, None]
+
+    def split(self, Z: Array) -> tuple[Array, Array]:
+        """Contributions by instance (rows, q, k) and by kernel (rows, q, L), in blocks of rows."""
+        q, k, L = self.coef.shape
+        by_instance, by_kernel = np.empty((len(Z), q, k)), np.empty((len(Z), q, L))
+        for rows in self._blocks(len(Z), max(1, BLOCK // max(1, q * k * L))):
+            parts = self.contributions(Z[rows])
+            by_instance[rows], by_kernel[rows] = parts.sum(axis=3), parts.sum(axis=2)
+        return by_instance, by_kernel
+
+    @staticmethod
+    def _blocks(n: int, step: int) -> Iterator[slice]:
+        return (slice(start, start + step) for start in range(0, n, step))
 
     def restricted(self) -> tuple[KernelExpansion, np.ndarray, np.ndarray, np.ndarray]:
         """Drop instances, kernels and columns that no coefficient needs.
@@ -82,12 +115,3 @@ class KernelExpansion:
             coef=self.coef[:, rows][:, :, kernels],
         )
         return small, rows, kernels, columns
-
-
-def leading_factors(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Factors (k,) and (L,) of the closest rank-one table; the largest kernel weight is positive."""
-    if not table.size or not np.any(table):
-        return np.zeros(table.shape[0]), np.zeros(table.shape[1])
-    left, size, right = np.linalg.svd(table, full_matrices=False)
-    sign = np.sign(right[0, np.argmax(np.abs(right[0]))])
-    return sign * left[:, 0], sign * size[0] * right[0]

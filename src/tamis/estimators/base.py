@@ -1,14 +1,15 @@
 """The shared shell of all classifiers: validation, classes, weights, calibration, prediction, explanation.
 
 A method adds its parameters and ``_learn(rows) -> Model``; everything a user sees comes from the model.
+An estimator that chooses among models overrides ``_select`` instead.
 """
 
 from __future__ import annotations
 
 import logging
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,24 +17,26 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_choice, check_integer, check_names, encode_classes, resolve_columns
-from tamis.estimators.model import Model
-from tamis.estimators.rows import Rows, check_weights, folds, merge_rows
+from tamis.estimators.model import Model, decide
+from tamis.estimators.rows import Rows, check_groups, check_weights, class_factors, folds, merge_rows
+from tamis.estimators.selection import Tests, each_fold
 from tamis.estimators.table import Nominal, Table, check_plain, is_frame, read_table
-from tamis.expansion import leading_factors
 from tamis.explain import Explanation, signed_percentages, variation
 from tamis.optim.driver import Iterate, Status
 
 logger = logging.getLogger("tamis")
 
 
+VARIATION_ROWS = 2000  # most training rows that measure the variation of contributions
+
+
 def _has_probabilities(self: KernelClassifier) -> bool:
-    return getattr(self, "calibration", "search") is not None
+    return self._calibrates
 
 
 class KernelClassifier(ClassifierMixin, BaseEstimator):
@@ -52,9 +55,19 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     n_jobs: int | None
     verbose: int
 
-    @abstractmethod
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
-        """Fit a model to rows; `quick` asks for a cheaper search (calibration folds)."""
+        """Fit a model to merged rows; `quick` asks for a cheaper search (calibration folds)."""
+        raise NotImplementedError
+
+    def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
+        """Make the model and its calibrator from the rows of the input."""
+        rows = merge_rows(rows)
+        return self._learn(rows), self._calibrate(rows) if self._calibrates else None
+
+    @property
+    def _calibrates(self) -> bool:
+        """Whether the estimator has probabilities."""
+        return self.calibration is not None
 
     def _check_parameters(self) -> None:
         """Raise ValueError for parameters that no data could make right."""
@@ -72,7 +85,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         ----------
         X : array or DataFrame of shape (n_samples, n_features); NaN or None are missing cells.
         y : class labels of shape (n_samples,)
-        sample_weight : weights of shape (n_samples,), at least 0
+        sample_weight : weights of shape (n_samples,), at least 0; only their ratios matter
         groups : labels of shape (n_samples,); rows of one group never stand on both sides of a fold
 
         Returns
@@ -81,32 +94,28 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         self._seed = draw_seed(self.random_state)
-        rows = self._rows(X, y, sample_weight, groups, merge=self._merges)
+        rows = self._rows(X, y, sample_weight, groups)
         with threadpool_limits(1, user_api="blas"):
-            self._fit_rows(rows)
-        self.instance_labels_ = np.asarray(row_labels(X, self.instances_))
-        return self
-
-    @property
-    def _merges(self) -> bool:
-        """Whether identical rows may be merged before fitting."""
-        return True
-
-    def _fit_rows(self, rows: Rows) -> None:
-        model = self._learn(rows)
-        calibrator = None if self.calibration is None else self._calibrate(rows)
+            model, calibrator = self._select(rows)
         self._publish(rows, model, calibrator)
+        self.instance_labels_ = row_labels(X, self.instances_)
+        return self
 
     def _calibrate(self, rows: Rows) -> Calibrator:
         """Fit the sigmoid to decisions on rows that the model did not see."""
         splits = folds(rows, self.calibration, self._seed)
-        parts = Parallel(n_jobs=self.n_jobs)(delayed(_held_out)(self, train, test) for train, test in splits)
-        if not parts:  # a class with one row: nothing can be held out
+        parts = each_fold(partial(_held_out, self), splits, self.n_jobs)
+        if not parts:
+            warnings.warn(
+                "the smallest class has one distinct row (or group), so nothing can be held out: probabilities are "
+                "calibrated on training rows and too sure of themselves",
+                UserWarning,
+                stacklevel=4,
+            )
             parts, splits = [self._learn(rows, quick=True).decision(rows.table)], [(rows, rows)]
-        targets = np.concatenate([test.targets for _, test in splits])
-        return Calibrator.fit(np.concatenate(parts), targets, np.concatenate([test.weight for _, test in splits]))
+        return Tests.of(splits).calibrator(np.concatenate(parts))
 
-    def _rows(self, X: Any, y: Any, sample_weight: Any, groups: Any, *, merge: bool) -> Rows:
+    def _rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Rows:
         """Validate everything that is as long as the data."""
         table = self._read(X, reset=True)
         codes, classes = encode_classes(y, len(table))
@@ -114,13 +123,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"X has n_samples={len(table)}: at least two rows are needed, one of each class")
         if len(classes) < 2:
             raise ValueError(f"y has one class only ({classes[0]!r}): a classifier needs rows of at least two classes")
-        weight = check_weights(sample_weight, self.class_weight, codes, classes)
-        if groups is not None:
-            groups = column_or_1d(groups)
-            if len(groups) != len(codes):
-                raise ValueError(f"groups has length {len(groups)}, expected {len(codes)}: one label per row")
-        rows = Rows(table, codes, classes, weight, groups, np.arange(len(codes)))
-        return merge_rows(rows) if merge else rows.take(np.flatnonzero(weight > 0))
+        mass = check_weights(sample_weight, codes, classes)
+        weight = mass * class_factors(self.class_weight, mass, codes, classes)
+        return Rows(table, codes, classes, weight, mass, check_groups(groups, len(codes)), np.arange(len(codes)))
 
     def _read(self, X: Any, *, reset: bool) -> Table:
         if is_frame(X):
@@ -132,8 +137,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         else:
             checked = check_plain(X)
             validate_data(self, checked, reset=reset, skip_check_array=True)
-        names = getattr(self, "feature_names_in_", None)
-        names = [f"x{j}" for j in range(checked.shape[1])] if names is None else list(names)
+        names = [str(c) for c in X.columns] if is_frame(X) else [f"x{j}" for j in range(checked.shape[1])]
+        names = list(getattr(self, "feature_names_in_", names))
         if reset:
             self._categorical = resolve_columns(self.categorical_features, names)
         return read_table(checked, names, self._categorical, self.missing is not None)
@@ -146,63 +151,49 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         self.model_ = model
         if calibrator is not None:
             self.calibrator_ = calibrator
-        self.instances_ = rows.position[model.instances]
-        self.kernels_, self.features_ = model.kernels, model.columns
+        self.instances_, self.kernels_, self.features_ = model.instances, model.kernels, model.columns
         self.kernel_names_ = np.array(model.expansion.bank.names, dtype=object)
         self.intercept_ = model.expansion.intercept
-        self._publish_factors(model)
-        self._publish_variation(rows, model)
+        self.instances_per_class_ = [self.instances_[np.any(c != 0, axis=1)] for c in model.expansion.coef]
+        if model.dual_coef is not None and model.kernel_weights is not None:
+            self.dual_coef_, self.kernel_weights_ = _squeeze(model.dual_coef), _squeeze(model.kernel_weights)
+            self.instance_importance_ = signed_percentages(self.dual_coef_)
+            self.kernel_importance_ = signed_percentages(self.kernel_weights_)
+        some = rows.take(np.arange(0, len(rows), -(-len(rows) // VARIATION_ROWS)))
+        by_instance, by_kernel = model.expansion.split(model.encode(some.table))
+        self.instance_variation_ = _squeeze(variation(by_instance, some.mass))
+        self.kernel_variation_ = _squeeze(variation(by_kernel, some.mass))
         histories = [s.history for s in model.solutions]
         self.history_ = histories[0] if len(histories) == 1 else histories
-        self.n_iter_ = max(s.n_iter for s in model.solutions)
+        self.n_iter_ = max((s.n_iter for s in model.solutions), default=0)
         self.objective_ = sum(s.objective for s in model.solutions)
         self.status_ = next((s.status for s in model.solutions if s.status is not Status.CONVERGED), Status.CONVERGED)
+        self._warn()
+
+    def _warn(self) -> None:
+        """Say what a user would not see otherwise."""
+        name = type(self).__name__
         if self.status_ is not Status.CONVERGED:
-            warnings.warn(f"{type(self).__name__}: {self.status_.value}", ConvergenceWarning, stacklevel=4)
+            warnings.warn(f"{name}: {self.status_.value}", ConvergenceWarning, stacklevel=4)
         if not len(self.instances_):
             warnings.warn(
-                f"{type(self).__name__} kept no instance: nothing in X separates the classes under these "
-                "budgets, and every row gets the same score",
+                f"{name} kept no instance: nothing in X separates the classes under these budgets, and every row gets "
+                "the same score",
                 UserWarning,
                 stacklevel=4,
             )
 
-    def _publish_factors(self, model: Model) -> None:
-        coef = model.expansion.coef
-        q = len(coef)
-        if q == 1 or len(model.solutions) == 1:
-            dual, weights = leading_factors(coef.reshape(q * coef.shape[1], coef.shape[2]))
-            self.dual_coef_ = dual if q == 1 else dual.reshape(q, -1)
-            self.kernel_weights_ = weights
-        else:
-            pairs = [leading_factors(block) for block in coef]
-            self.dual_coef_ = np.array([d for d, _ in pairs])
-            self.kernel_weights_ = np.array([w for _, w in pairs])
-        self.instance_importance_ = signed_percentages(self.dual_coef_)
-        self.kernel_importance_ = signed_percentages(self.kernel_weights_)
-        used = [np.flatnonzero(np.any(block != 0, axis=1)) for block in coef]
-        self.instances_per_class_ = [self.instances_[u] for u in used]
-
-    def _publish_variation(self, rows: Rows, model: Model) -> None:
-        some = rows.take(np.arange(0, len(rows), -(-len(rows) // 2000)))
-        parts = model.expansion.contributions(model.encode(some.table))
-        by_instance = variation(parts.sum(axis=3), some.weight)
-        by_kernel = variation(parts.sum(axis=2), some.weight)
-        single = len(parts[0]) == 1
-        self.instance_variation_ = by_instance[0] if single else by_instance
-        self.kernel_variation_ = by_kernel[0] if single else by_kernel
-
     @property
     def feature_importance_(self) -> np.ndarray:
         """The paper's FI, one signed percentage per kept feature (the moduli add up to 100)."""
-        return self._per_feature(self.kernel_importance_)
+        return self._per_feature("kernel_importance_")
 
     @property
     def feature_variation_(self) -> np.ndarray:
         """Share of each kept feature in the variation of the decision over training rows, in per cent."""
-        return self._per_feature(self.kernel_variation_)
+        return self._per_feature("kernel_variation_")
 
-    def _per_feature(self, values: np.ndarray) -> np.ndarray:
+    def _per_feature(self, name: str) -> np.ndarray:
         check_is_fitted(self)
         channels = self.model_.expansion.bank.channels
         if any(len(set(c.columns)) > 1 for c in channels):
@@ -213,7 +204,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         member = np.zeros((len(channels), len(self.features_)))
         for row, channel in zip(member, channels, strict=True):
             row[channel.columns[0]] = 1.0
-        return values @ member
+        return getattr(self, name) @ member
 
     # ------------------------------------------------------------------ using it
 
@@ -228,8 +219,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Class labels; a decision value of zero goes to ``classes_[1]``."""
-        decision = self._decision(X)
-        codes = (decision[:, 0] >= 0).astype(int) if decision.shape[1] == 1 else np.argmax(decision, axis=1)
+        codes = decide(self._decision(X))
         return self.classes_[codes]
 
     @available_if(_has_probabilities)
@@ -237,8 +227,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """Class probabilities (n_samples, n_classes).
 
         A sigmoid of the decision value, fitted to decisions on held-out training folds and never
-        decreasing in the decision. `predict` follows the sign of the decision, so for a row near the
-        boundary it can differ from the more probable class.
+        decreasing in the decision; it speaks of the population that `sample_weight` describes, whatever
+        `class_weight` is. `predict` follows the sign of the decision, so with two classes it can differ
+        from the more probable class near the boundary.
         """
         decision = self._decision(X)
         return self.calibrator_.probabilities(decision)
@@ -254,7 +245,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             contributions=contributions,
             base_value=expansion.intercept,
             decision=expansion.intercept + contributions.sum(axis=(2, 3)),
-            rows=row_labels(X, np.arange(len(Z))),
+            rows=list(row_labels(X, np.arange(len(Z)))),
             outputs=list(self.classes_[1:] if len(self.classes_) == 2 else self.classes_),
             instances=list(self.instance_labels_),
             kernels=expansion.bank.names,
@@ -321,14 +312,22 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _held_out(estimator: KernelClassifier, train: Rows, test: Rows) -> np.ndarray:
-    with threadpool_limits(1, user_api="blas"):
-        return estimator._learn(train, quick=True).decision(test.table)
+    return estimator._learn(train, quick=True).decision(test.table)
 
 
-def row_labels(X: Any, rows: np.ndarray) -> list:
+def _squeeze(values: np.ndarray) -> np.ndarray:
+    """Without the axis of outputs if there is only one."""
+    return values[0] if len(values) == 1 else values
+
+
+def row_labels(X: Any, rows: np.ndarray) -> np.ndarray:
     """Index labels of some rows where X has an index, else their positions."""
     index = getattr(X, "index", None)
-    return rows.tolist() if index is None or callable(index) else [index[i] for i in rows]
+    if index is None or callable(index):
+        return rows
+    labels = np.empty(len(rows), dtype=object)
+    labels[:] = [index[i] for i in rows]
+    return labels
 
 
 def draw_seed(random_state: Any) -> int:

@@ -58,6 +58,7 @@ def _fit_sigmoid(f: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[floa
 
     Smoothing keeps the slope finite on separable decisions.
     """
+    weight = weight / weight.mean()
     up, down = weight[y > 0].sum(), weight[y < 0].sum()
     sure = np.where(y > 0, (up + 1.0) / (up + 2.0), (down + 1.0) / (down + 2.0))
     spread = float(np.sqrt(np.average((f - np.average(f, weights=weight)) ** 2, weights=weight))) or 1.0

@@ -40,13 +40,13 @@ def resolve_columns(choice: Any, names: list[str]) -> list[int] | None:
         if choice != "auto":
             raise ValueError(f"categorical_features={choice!r} is unknown: use 'auto' or a list of columns")
         return None
-    chosen = np.asarray([] if choice is None else choice)
-    if chosen.dtype == bool:
-        if chosen.shape != (len(names),):
+    chosen = [c.item() if isinstance(c, np.generic) else c for c in ([] if choice is None else choice)]
+    if chosen and all(isinstance(c, bool) for c in chosen):
+        if len(chosen) != len(names):
             raise ValueError(f"categorical_features is a mask of length {len(chosen)}, but X has {len(names)} columns")
         return np.flatnonzero(chosen).tolist()
     out = []
-    for c in chosen.tolist():
+    for c in chosen:
         if isinstance(c, str) and c in names:
             out.append(names.index(c))
         elif isinstance(c, int) and -len(names) <= c < len(names):

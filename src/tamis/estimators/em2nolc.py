@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,16 @@ from tamis.estimators.base import KernelClassifier
 from tamis.estimators.checks import check_choice, check_integer, check_number
 from tamis.estimators.model import Encoded, Model, Prepared
 from tamis.estimators.rows import Rows
+from tamis.kernels.bank import KernelBank
 from tamis.kernels.recipes import per_feature
 from tamis.methods import em2nolc as method
-from tamis.methods.em2nolc import State, Task
-from tamis.methods.refit import Table, refit_table
-from tamis.optim.driver import Solution
+from tamis.methods.em2nolc import Design, State, Task
+from tamis.methods.refit import coefficients, leading_factors
 
 ENGINES = ("auto", "dense", "streaming")
 COUPLINGS = ("rank_one", "full")
 REFITS = ("squared", "logistic")
+WIDTHS = (1e-6, 1e6)  # in units of the scaled features
 
 
 class EM2NOLCClassifier(KernelClassifier):
@@ -164,36 +166,41 @@ class EM2NOLCClassifier(KernelClassifier):
         check_choice("coupling", self.coupling, COUPLINGS)
         check_choice("refit", self.refit, REFITS)
         check_choice("engine", self.engine, ENGINES)
+        check_choice("shared_support", self.shared_support, (True, False))
+        check_choice("warm_start", self.warm_start, (True, False))
         if self.candidates is not None:
             check_integer("candidates", self.candidates, 1)
         if self.solver == "paper" and self.shared_support:
             raise ValueError("solver='paper' fits one output at a time: use shared_support=False with it")
 
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
-        """Encode, solve once per output (or once for all), refit, and keep what is used."""
-        prepared = self._prepare(rows)
-        starts = self._starts(prepared) if not quick else None
-        solutions, tables, states = [], [], []
-        budgets = self.max_instances, self.max_features
-        for k, task in enumerate(tasks(prepared, self.alpha, budgets, self.shared_support, thorough=not quick)):
-            if self.solver == "paper" and not task.one_to_one:
-                raise ValueError(
-                    "solver='paper' knows one kernel per feature only: use another solver or other kernels"
-                )
-            solution = method.solve(
-                task,
-                solver=self.solver,
-                start=None if starts is None else starts[k],
-                tol=self.tol,
-                max_iter=self.max_iter,
-                callback=self._progress(),
-            )
-            solutions.append(solution)
-            states.append(solution.state)
-            tables.append(refit_table(task, solution.state, coupling=self.coupling, refit=self.refit))
+        return self._learn_prepared(self._prepare(rows), quick=quick)
+
+    def _learn_prepared(self, prepared: Prepared, *, quick: bool = False) -> Model:
+        """Solve once per output (or once for all), refit, and keep what is used."""
+        check_fits(prepared.bank, self.max_features)
+        problems = tasks(prepared, self.alpha, self._budgets, self.shared_support, thorough=not quick)
+        if self.solver == "paper" and problems[0].incidence is not None:
+            raise ValueError("solver='paper' knows one kernel per feature only: use another solver or other kernels")
+        starts = [None] * len(problems) if quick else self._starts(prepared, problems)
+        options: dict[str, Any] = {
+            "solver": self.solver,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "callback": self._progress(),
+        }
+        solutions = [method.solve(t, start=s, **options) for t, s in zip(problems, starts, strict=True)]
         if self.warm_start and not quick:
-            self._states = (prepared.stack.shape, states)
-        return assemble(prepared, tables, solutions)
+            self._states = prepared.stack.shape, [s.state for s in solutions]
+        pairs = zip(problems, solutions, strict=True)
+        blocks = [coefficients(t, s.state, coupling=self.coupling, refit=self.refit) for t, s in pairs]
+        model = prepared.model(blocks, solutions)
+        dual, weights = leading_factors(model.expansion.coef, shared=self.shared_support)
+        return replace(model, dual_coef=dual, kernel_weights=weights)
+
+    @property
+    def _budgets(self) -> tuple[int, int]:
+        return self.max_instances, self.max_features
 
     def _prepare(self, rows: Rows) -> Prepared:
         encoded = Encoded.of(
@@ -207,42 +214,32 @@ class EM2NOLCClassifier(KernelClassifier):
         bandwidth = check_bandwidth(self.bandwidth, rows.table.numbers.shape[1])
         return encoded.prepare(self.kernels, per_feature(), bandwidth, self.engine)
 
-    def _starts(self, prepared: Prepared) -> list[State] | None:
-        shape, states = getattr(self, "_states", (None, None))
-        return states if self.warm_start and shape == prepared.stack.shape else None
+    def _starts(self, prepared: Prepared, problems: list[Task]) -> list[State | None]:
+        """States of the last fit, where they belong to problems of the same shape."""
+        shape, states = getattr(self, "_states", (None, []))
+        outputs = [task.design.n_outputs for task in problems]
+        if not self.warm_start or shape != prepared.stack.shape:
+            return [None] * len(problems)
+        return states if [s.dual_coef.shape[1] for s in states] == outputs else [None] * len(problems)
 
 
 def tasks(
     prepared: Prepared, alpha: float, budgets: tuple[int, int], shared: bool, *, thorough: bool = True
 ) -> list[Task]:
     """One problem per output, or one for all outputs together."""
-    targets = prepared.rows.targets
-    blocks = [targets] if shared else [targets[:, [k]] for k in range(targets.shape[1])]
-    return [
-        Task(
-            prepared.stack,
-            block,
-            prepared.rows.weight,
-            prepared.candidates,
-            alpha,
-            *budgets,
-            prepared.incidence,
-            thorough,
+    rows, incidence = prepared.rows, prepared.incidence
+    designs = [Design(prepared.stack, t, rows.weight, prepared.candidates) for t in rows.problems(shared)]
+    return [Task(design, alpha, *budgets, incidence, thorough) for design in designs]
+
+
+def check_fits(bank: KernelBank, max_features: int) -> None:
+    """Refuse a bank none of whose kernels is within the budget."""
+    smallest = min(bank.channels, key=lambda channel: len(set(channel.columns)))
+    if len(set(smallest.columns)) > max_features:
+        raise ValueError(
+            f"kernels: {smallest.name!r} stands on {len(set(smallest.columns))} columns, more than "
+            f"max_features={max_features}: raise max_features or use product('grown')"
         )
-        for block in blocks
-    ]
-
-
-def assemble(prepared: Prepared, tables: list[Table], solutions: list[Solution]) -> Model:
-    """Put the tables of all outputs side by side."""
-    instances = np.unique(np.concatenate([t.instances for t in tables])).astype(int)
-    blocks = []
-    for t in tables:
-        block = np.zeros((len(t.coef), len(instances), len(prepared.bank)))
-        block[np.ix_(np.arange(len(t.coef)), np.searchsorted(instances, t.instances), t.kernels)] = t.coef
-        blocks.append(block)
-    intercept = np.concatenate([t.intercept for t in tables])
-    return prepared.model(instances, np.concatenate(blocks), intercept, solutions)
 
 
 def check_bandwidth(bandwidth: Any, n_features: int) -> float | str | np.ndarray:
@@ -253,12 +250,13 @@ def check_bandwidth(bandwidth: Any, n_features: int) -> float | str | np.ndarray
     widths = np.asarray(bandwidth)
     if widths.ndim == 0:
         check_number("bandwidth", bandwidth, 0.0, strict=True)
-        return float(bandwidth)
-    if widths.shape != (n_features,):
+    elif widths.shape != (n_features,):
         raise ValueError(
             f"bandwidth has shape {widths.shape}, but X has {n_features} features: "
             f"give one number, 'median', or an array of shape ({n_features},)"
         )
     if widths.dtype.kind not in "fiu" or not np.all(np.isfinite(widths)) or np.any(widths <= 0):
         raise ValueError("bandwidth holds values that are not positive and finite: every width must be above 0")
-    return widths.astype(float)
+    if np.any(widths < WIDTHS[0]) or np.any(widths > WIDTHS[1]):
+        raise ValueError(f"bandwidth={bandwidth!r} is out of range: use widths between {WIDTHS[0]} and {WIDTHS[1]}")
+    return float(bandwidth) if widths.ndim == 0 else widths.astype(float)

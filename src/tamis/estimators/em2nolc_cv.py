@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product, zip_longest
+from itertools import product
+from numbers import Integral
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -12,14 +14,15 @@ from tamis.estimators.base import KernelClassifier
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_choice, check_integer, check_number
 from tamis.estimators.em2nolc import COUPLINGS, REFITS, EM2NOLCClassifier, check_bandwidth
-from tamis.estimators.model import Model
+from tamis.estimators.em2nolc_grid import Cell, Grid
+from tamis.estimators.model import Encoded, Model
 from tamis.estimators.rows import Rows, folds, merge_rows
-from tamis.estimators.search import Cell, Result, Search, choose
+from tamis.estimators.selection import SCORES, Result, Tests, choose, cross_validate
+from tamis.kernels.recipes import per_feature
 
 GRID = (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100, 200)
 POOL = 300  # most candidates in the search; the final fit draws from more
 COARSE = (0.25, 0.5, 1.0)  # budgets of the first stage, as shares of the largest
-SCORES = ("log_loss", "accuracy", "roc_auc")
 
 
 class EM2NOLCClassifierCV(KernelClassifier):
@@ -42,15 +45,17 @@ class EM2NOLCClassifierCV(KernelClassifier):
     refits : sequence of {"squared", "logistic"}, default=("squared",)
     budgets : {"grid", "full"}, default="grid"
         Second stage over 1, 2, 3, 4, 5, 7, 10, 14, 20, ... or over every integer.
-    cv : int or splitter, default=5
-        Folds are stratified and shuffled; with `groups` in `fit`, rows of one group stay together.
+    cv : int, splitter or sequence of (train, test) positions, default=5
+        An integer asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
+        together. Splitters and positions speak of the rows of X as given.
     scoring : {"log_loss", "accuracy", "roc_auc"}, default="log_loss"
         Log-loss is taken after calibration of the held-out decisions.
     rule : {"best", "one_se"}, default="best"
         "one_se" takes the smallest budgets whose score is within one standard error of the best. Ties
         go to the smaller model either way.
     solver, scaling, missing, categorical_features, engine, candidates, shared_support, class_weight, \
-tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`; solver serves the final fit.
+tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
+        `solver` serves the final fit; the search draws instances from at most 300 candidates.
 
     Attributes
     ----------
@@ -131,82 +136,70 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`; solver
                 raise ValueError(f"{name}={values!r} must be a non-empty sequence of values to choose among")
         if isinstance(self.kernels, Mapping) and not self.kernels:
             raise ValueError("kernels={} is empty: give at least one choice, or None for the default")
-        for alpha, coupling, refit in zip_longest(self.alphas, self.couplings, self.refits):
-            check_number("alphas", self.alphas[0] if alpha is None else alpha, 0.0)
-            check_choice("couplings", coupling, (*COUPLINGS, None))
-            check_choice("refits", refit, (*REFITS, None))
+        for alpha in self.alphas:
+            check_number("alphas", alpha, 0.0)
+        for coupling in self.couplings:
+            check_choice("couplings", coupling, COUPLINGS)
+        for refit in self.refits:
+            check_choice("refits", refit, REFITS)
         self._estimator()._check_parameters()
         check_choice("budgets", self.budgets, ("grid", "full"))
         check_choice("scoring", self.scoring, SCORES)
         check_choice("rule", self.rule, ("best", "one_se"))
-        if isinstance(self.cv, int):
+        if isinstance(self.cv, Integral):
             check_integer("cv", self.cv, 2)
+        elif self.cv is not None and not hasattr(self.cv, "split") and not hasattr(self.cv, "__iter__"):
+            raise ValueError(f"cv={self.cv!r} must be an integer, a splitter or a sequence of (train, test) positions")
 
-    @property
-    def _merges(self) -> bool:
-        return isinstance(self.cv, int) or hasattr(self.cv, "split")
+    _calibrates = True  # the held-out decisions of the search serve
 
-    def _fit_rows(self, rows: Rows) -> None:
-        splits = folds(rows, self.cv, self._seed)
+    def _select(self, rows: Rows) -> tuple[Model, Calibrator]:
+        """Search coarsely over settings, then over all budgets of the best one; refit on all rows."""
+        cv = 5 if self.cv is None else self.cv
+        merged = merge_rows(rows)
+        splits = folds(merged if isinstance(cv, Integral) else rows, cv, self._seed)
         if not splits:
             raise ValueError(
                 f"cv={self.cv!r}: no fold can be made, the smallest class has too few distinct rows or groups; "
                 "give more rows or use EM2NOLCClassifier"
             )
-        rows = merge_rows(rows)
-        search = self._search(rows)
-        instances, features = self._grids(rows, splits)
-        coarse = search.run(splits, _diagonal(instances, features))
-        winner = choose(coarse, self.scoring).setting
-        fine = search.narrow(winner).run(splits, list(product(instances, features)))
-        cell = choose(fine, self.scoring, self.rule)
-        tests = [test for _, test in splits]
-        calibrator = Calibrator.fit(
-            fine[cell].decision,
-            np.concatenate([test.targets for test in tests]),
-            np.concatenate([test.weight for test in tests]),
-        )
-        self._publish(rows, self._estimator(cell, search)._learn(rows), calibrator)
-        self._publish_search(cell, search, coarse, fine, instances, features)
+        instances, features = self._grids(merged, splits)
+        grid = self._grid(merged, _diagonal(instances, features))
+        coarse = cross_validate(grid, splits, self.scoring, self.n_jobs)
+        setting = choose(coarse, self.scoring, attrgetter("size")).setting
+        grid = grid.narrow(setting, list(product(instances, features)))
+        fine = cross_validate(grid, splits, self.scoring, self.n_jobs)
+        cell = choose(fine, self.scoring, attrgetter("size"), self.rule)
+        self._publish_search(cell, grid, coarse, fine, instances, features)
         self.n_splits_ = len(splits)
+        encoded = Encoded.of(merged, **{**grid.encoding, "candidates": self.candidates})
+        width, choice = grid.bandwidths[setting.bandwidth], grid.kernels[setting.kernels]
+        prepared = encoded.prepare(choice, per_feature(), width, self.engine)
+        return self._estimator(cell)._learn_prepared(prepared), Tests.of(splits).calibrator(fine[cell].decision)
 
-    def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
-        raise TypeError("EM2NOLCClassifierCV learns through the estimator that its search has chosen")
-
-    def _estimator(self, cell: Cell | None = None, search: Search | None = None) -> EM2NOLCClassifier:
-        """The classifier with the chosen (or, before the search, the first) setting."""
-        shared = {
-            name: getattr(self, name)
-            for name in EM2NOLCClassifier().get_params(deep=False)
-            if name in self.get_params(deep=False) and name not in ("max_instances", "max_features", "kernels")
-        }
-        if cell is None or search is None:
-            return EM2NOLCClassifier(self.max_instances, self.max_features, alpha=self.alphas[0], **shared)
+    def _estimator(self, cell: Cell | None = None) -> EM2NOLCClassifier:
+        """The classifier with the chosen cell; before the search, with the largest budgets."""
+        own = self.get_params(deep=False)
+        budgets = ("max_instances", "max_features", "kernels")
+        shared = {k: own[k] for k in EM2NOLCClassifier().get_params(deep=False) if k in own and k not in budgets}
+        if cell is None:
+            return EM2NOLCClassifier(self.max_instances, self.max_features, **shared)
         setting = cell.setting
-        chosen = EM2NOLCClassifier(
-            cell.max_instances,
-            cell.max_features,
-            kernels=search.kernels[setting.kernels],
-            bandwidth=search.bandwidths[setting.bandwidth],
-            alpha=setting.alpha,
-            coupling=setting.coupling,
-            refit=setting.refit,
-            **shared,
-        )
-        chosen._seed = self._seed
-        return chosen
+        chosen: dict[str, Any] = {"alpha": setting.alpha, "coupling": setting.coupling, "refit": setting.refit}
+        return EM2NOLCClassifier(cell.max_instances, cell.max_features, **chosen, **shared)
 
-    def _search(self, rows: Rows) -> Search:
+    def _grid(self, rows: Rows, budgets: list[tuple[int, int]]) -> Grid:
         d = rows.table.numbers.shape[1]
         widths = [check_bandwidth(b, d) for b in self.bandwidths]
         if len(rows.table.labels) == d and self.kernels is None:
             widths = widths[:1]  # indicator kernels have no bandwidth
-        return Search(
+        return Grid(
             kernels=dict(self.kernels) if isinstance(self.kernels, Mapping) else {"kernels": self.kernels},
             bandwidths={b if np.ndim(b) == 0 else f"array {k}": b for k, b in enumerate(widths)},
             alphas=tuple(dict.fromkeys(self.alphas)),
             couplings=tuple(dict.fromkeys(self.couplings)),
             refits=tuple(dict.fromkeys(self.refits)),
+            budgets=budgets,
             encoding={
                 "scaling": self.scaling,
                 "missing": self.missing,
@@ -216,8 +209,6 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`; solver
             },
             engine=self.engine,
             shared=self.shared_support,
-            scoring=self.scoring,
-            n_jobs=self.n_jobs,
         )
 
     def _grids(self, rows: Rows, splits: list) -> tuple[list[int], list[int]]:
@@ -234,7 +225,7 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`; solver
     def _publish_search(
         self,
         cell: Cell,
-        search: Search,
+        grid: Grid,
         coarse: dict[Cell, Result],
         fine: dict[Cell, Result],
         instances: list[int],
@@ -242,15 +233,15 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`; solver
     ) -> None:
         setting = cell.setting
         self.max_instances_, self.max_features_ = cell.max_instances, cell.max_features
-        self.kernels_choice_, self.bandwidth_ = setting.kernels, search.bandwidths[setting.bandwidth]
+        self.kernels_choice_, self.bandwidth_ = setting.kernels, grid.bandwidths[setting.bandwidth]
         self.alpha_, self.coupling_, self.refit_ = setting.alpha, setting.coupling, setting.refit
         self.cv_results_ = _columns(coarse)
-        grid = [[fine[Cell(setting, i, f)] for f in features] for i in instances]
+        cells = [[fine[Cell(setting, i, f)] for f in features] for i in instances]
         self.path_ = {"max_instances": np.array(instances), "max_features": np.array(features)}
-        self.path_["objective"] = np.array([[r.objective for r in row] for row in grid])
+        self.path_["objective"] = np.array([[r.objective for r in row] for row in cells])
         for name in SCORES:
             sign = -1.0 if name == "log_loss" else 1.0
-            self.path_[name] = np.array([[sign * r.scores[name] for r in row] for row in grid])
+            self.path_[name] = np.array([[sign * r.scores[name] for r in row] for row in cells])
 
 
 def _diagonal(instances: list[int], features: list[int]) -> list[tuple[int, int]]:

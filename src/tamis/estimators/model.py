@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tamis.estimators.rows import Rows
 from tamis.estimators.table import Encoder, Table
-from tamis.expansion import KernelExpansion
+from tamis.expansion import Coefficients, KernelExpansion
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
 from tamis.kernels.stack import KernelStack
@@ -29,8 +29,9 @@ class Model:
     expansion : on those columns
     columns : (c,) kept columns of the table
     kernels : (L,) kept kernels of the bank
-    instances : (k,) kept rows of the training `Rows`
-    solutions : one per optimisation problem that was solved
+    instances : (k,) kept rows, as positions in the user's input
+    solutions : one per optimisation problem that was solved, without their states
+    dual_coef, kernel_weights : (outputs, k) and (outputs or 1, L), where the method has such factors
     """
 
     encoder: Encoder
@@ -39,6 +40,8 @@ class Model:
     kernels: np.ndarray
     instances: np.ndarray
     solutions: tuple[Solution, ...]
+    dual_coef: np.ndarray | None = None
+    kernel_weights: np.ndarray | None = None
 
     def encode(self, table: Table) -> np.ndarray:
         return self.encoder.encode(table.select(self.columns))
@@ -46,6 +49,11 @@ class Model:
     def decision(self, table: Table) -> np.ndarray:
         """Decision values (rows, outputs)."""
         return self.expansion.decision(self.encode(table))
+
+
+def decide(decision: np.ndarray) -> np.ndarray:
+    """Codes of the predicted classes; with one output zero goes to the second class."""
+    return (decision[:, 0] >= 0).astype(int) if decision.shape[1] == 1 else np.argmax(decision, axis=1)
 
 
 @dataclass(frozen=True)
@@ -97,19 +105,30 @@ class Prepared:
         return self.encoded.candidates
 
     @property
-    def incidence(self) -> np.ndarray:
-        """Boolean (kernels, columns): the columns of the table behind each kernel."""
-        return self.bank.incidence(self.encoded.sample.Z.shape[1])
+    def incidence(self) -> np.ndarray | None:
+        """Boolean (kernels, columns): the columns behind each kernel; None where each has its own one."""
+        return None if self.bank.one_to_one else self.bank.incidence(self.encoded.sample.Z.shape[1])
 
-    def model(
-        self, instances: np.ndarray, coef: np.ndarray, intercept: np.ndarray, solutions: Sequence[Solution]
-    ) -> Model:
-        """The smallest model with coefficients `coef` (q, k, L) on the rows ``candidates[instances]``."""
+    def model(self, blocks: Sequence[Coefficients], solutions: Sequence[Solution]) -> Model:
+        """The smallest model with these coefficients, the outputs of all blocks side by side."""
+        instances = np.unique(np.concatenate([b.instances for b in blocks])).astype(int)
+        tables = []
+        for b in blocks:
+            table = np.zeros((len(b.coef), len(instances), len(self.bank)))
+            table[np.ix_(np.arange(len(b.coef)), np.searchsorted(instances, b.instances), b.kernels)] = b.coef
+            tables.append(table)
         rows = self.candidates[instances]
-        whole = KernelExpansion(self.bank, self.encoded.sample.Z[rows], coef, intercept)
+        intercept = np.concatenate([b.intercept for b in blocks])
+        whole = KernelExpansion(self.bank, self.encoded.sample.Z[rows], np.concatenate(tables), intercept)
         small, kept, kernels, columns = whole.restricted()
-        encoder = self.encoded.encoder.select(columns)
-        return Model(encoder, small, columns, kernels, rows[kept], tuple(solutions))
+        return Model(
+            self.encoded.encoder.select(columns),
+            small,
+            columns,
+            kernels,
+            self.rows.position[rows[kept]],
+            tuple(replace(s, state=None) for s in solutions),
+        )
 
 
 def make_bank(kernels: Any, default: Recipe, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
@@ -120,19 +139,19 @@ def make_bank(kernels: Any, default: Recipe, sample: Sample, bandwidth: Bandwidt
         bank = kernels.bank(sample, bandwidth)
     elif isinstance(kernels, KernelBank):
         bank = kernels
+    elif isinstance(kernels, str) or not isinstance(kernels, Sequence):
+        raise ValueError(
+            f"kernels={kernels!r} is neither a recipe such as per_feature() or product(), nor a KernelBank, "
+            "nor a list of (name, kernel, columns)"
+        )
     else:
         bank = KernelBank(tuple(_channel(entry, sample.names) for entry in kernels))
-    d = sample.Z.shape[1]
-    for channel in bank.channels:
-        if max(channel.columns) >= d:
-            raise ValueError(f"kernels: {channel.name!r} uses column {max(channel.columns)}, but X has {d} columns")
-        if len(set(channel.columns)) > sample.max_features:
-            raise ValueError(
-                f"kernels: {channel.name!r} stands on {len(set(channel.columns))} columns, more than "
-                f"max_features={sample.max_features}: raise max_features or use product('grown')"
-            )
     if not len(bank):
         raise ValueError("kernels is empty: give at least one kernel, or None for the default")
+    d = sample.Z.shape[1]
+    for channel in bank.channels:
+        if max(channel.columns) >= d or min(channel.columns) < 0:
+            raise ValueError(f"kernels: {channel.name!r} uses column {max(channel.columns)}, but X has {d} columns")
     return bank
 
 

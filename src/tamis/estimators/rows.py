@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator, GroupKFold, StratifiedGroupKFold, StratifiedKFold
 
-from tamis.estimators.table import Table
+from tamis.estimators.table import Table, is_missing
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Distinct training rows of positive weight, in an order that does not depend on the input's.
+    """Training rows; once merged, distinct rows of positive weight in an order that is not the input's.
 
     Attributes
     ----------
     table : Table of n rows
     codes : (n,) class of each row, an index into `classes`
     classes : the class labels, sorted
-    weight : (n,) positive
-    groups : (n,) group of each row, or None
+    weight : (n,) what a row counts in the loss: its sample weight times that of its class
+    mass : (n,) what it counts in the population: its sample weight
+    groups : (n,) code of the group of each row, or None
     position : (n,) first row of the input with these values
     """
 
@@ -29,6 +33,7 @@ class Rows:
     codes: np.ndarray
     classes: np.ndarray
     weight: np.ndarray
+    mass: np.ndarray
     groups: np.ndarray | None
     position: np.ndarray
 
@@ -41,6 +46,7 @@ class Rows:
             table=self.table.take(rows),
             codes=self.codes[rows],
             weight=self.weight[rows],
+            mass=self.mass[rows],
             groups=None if self.groups is None else self.groups[rows],
             position=self.position[rows],
         )
@@ -51,6 +57,11 @@ class Rows:
         if len(self.classes) == 2:
             return np.where(self.codes == 1, 1.0, -1.0)[:, None]
         return np.where(self.codes[:, None] == np.arange(len(self.classes)), 1.0, -1.0)
+
+    def problems(self, shared: bool) -> list[np.ndarray]:
+        """Targets of each problem to solve: all outputs in one if `shared`, else one output each."""
+        targets = self.targets
+        return [targets] if shared else [targets[:, [k]] for k in range(targets.shape[1])]
 
 
 def merge_rows(rows: Rows) -> Rows:
@@ -64,12 +75,13 @@ def merge_rows(rows: Rows) -> Rows:
     keys += [_label_codes(values) for values in rows.table.labels.values()]
     keys.append(rows.codes)
     if rows.groups is not None:
-        keys.append(np.unique(rows.groups, return_inverse=True)[1])
+        keys.append(rows.groups)
     order = np.lexsort([rows.position, *keys])
     matrix = np.column_stack([key[order] for key in keys])
     first = np.r_[True, np.any(matrix[1:] != matrix[:-1], axis=1)]
-    weight = np.add.reduceat(rows.weight[order], np.flatnonzero(first))
-    return replace(rows.take(order[first]), weight=weight)
+    starts = np.flatnonzero(first)
+    weight, mass = (np.add.reduceat(w[order], starts) for w in (rows.weight, rows.mass))
+    return replace(rows.take(order[first]), weight=weight, mass=mass)
 
 
 def _sortable(column: np.ndarray) -> np.ndarray:
@@ -78,12 +90,26 @@ def _sortable(column: np.ndarray) -> np.ndarray:
 
 
 def _label_codes(values: np.ndarray) -> np.ndarray:
+    """Codes of labels of any types."""
     text = np.array([("", "") if v is None else (type(v).__name__, str(v)) for v in values])
     return np.unique(text, axis=0, return_inverse=True)[1].ravel()
 
 
-def check_weights(sample_weight: Any, class_weight: Any, codes: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Multiply sample and class weights; refuse negative, infinite or all-zero ones."""
+def check_groups(groups: Any, n: int) -> np.ndarray | None:
+    """Codes (n,) of group labels of any types."""
+    if groups is None:
+        return None
+    labels = np.empty(len(groups), dtype=object)
+    labels[:] = list(groups)
+    if len(labels) != n:
+        raise ValueError(f"groups has length {len(labels)}, expected {n}: one label per row")
+    if any(is_missing(v) for v in labels):
+        raise ValueError("groups has missing labels: give every row a group")
+    return _label_codes(labels)
+
+
+def check_weights(sample_weight: Any, codes: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Sample weights (n,), scaled to mean one; refuse negative, infinite or all-zero ones."""
     weight = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
     if weight.ndim == 0:
         weight = np.full(len(codes), float(weight))
@@ -95,45 +121,62 @@ def check_weights(sample_weight: Any, class_weight: Any, codes: np.ndarray, clas
     if np.any(mass == 0):
         name = classes[int(np.argmin(mass))]
         raise ValueError(f"sample_weight is zero for all rows of class {name!r}: give some of them a positive weight")
-    return weight * _class_factors(class_weight, mass, classes)[codes]
+    return _mean_one(weight)
 
 
-def _class_factors(class_weight: Any, mass: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def _mean_one(weight: np.ndarray) -> np.ndarray:
+    """Scale to mean one over the rows of positive weight: only ratios of weights matter."""
+    if not np.any(weight > 0):
+        return weight
+    scaled = weight / weight.max()
+    return scaled / scaled[scaled > 0].mean()
+
+
+def class_factors(class_weight: Any, sample_weight: np.ndarray, codes: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Factor of each row (n,) that `class_weight` asks for."""
     if class_weight is None:
-        return np.ones(len(classes))
+        return np.ones(len(codes))
     if isinstance(class_weight, str):
         if class_weight != "balanced":
             raise ValueError(f"class_weight={class_weight!r} is unknown: use None, 'balanced' or a dict")
-        return mass.sum() / (len(classes) * mass)
+        mass = np.bincount(codes, weights=sample_weight, minlength=len(classes))
+        return (mass.sum() / (len(classes) * mass))[codes]
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight={class_weight!r} is unknown: use None, 'balanced' or a dict")
     unknown = [key for key in class_weight if key not in classes]
     if unknown:
         raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class: the classes are {list(classes)}")
     factors = np.array([float(class_weight.get(c, 1.0)) for c in classes])
     if np.any(factors <= 0) or not np.all(np.isfinite(factors)):
         raise ValueError(f"class_weight={class_weight!r} holds values that are not positive: use positive numbers")
-    return factors
+    return factors[codes]
 
 
 def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
-    """Training and test rows of each fold; a fold whose training part lacks a class is left out.
+    """Training and test rows of each fold; one that cannot be used is left out with a warning.
 
     Parameters
     ----------
-    cv : an integer asks for shuffled stratified folds, at most as many as the smallest class has rows
-        (or groups), and none at all where that is fewer than two; a splitter is asked; a sequence of
-        (train, test) positions refers to the rows of the input.
+    cv : an integer asks for shuffled stratified folds of merged rows, at most as many as the smallest
+        class has rows (or groups), and none at all where that is fewer than two. A splitter or a
+        sequence of (train, test) positions speaks of the rows of the input: `rows` are not merged then.
     """
-    if isinstance(cv, int):
-        cv = _splitter(rows, cv, seed)
-        if cv is None:
+    if isinstance(cv, Integral):
+        splitter = _splitter(rows, int(cv), seed)
+        if splitter is None:
             return []
-    if hasattr(cv, "split"):
-        splits = list(cv.split(np.zeros((len(rows), 1)), rows.codes, rows.groups))
-        parts = [(rows.take(a), rows.take(b)) for a, b in splits]
-    else:
-        splits = [[np.flatnonzero(np.isin(rows.position, part)) for part in pair] for pair in cv]
-        parts = [(merge_rows(rows.take(a)), merge_rows(rows.take(b))) for a, b in splits]
-    return [(a, b) for a, b in parts if len(np.unique(a.codes)) == len(rows.classes) and len(b)]
+        return [(rows.take(a), rows.take(b)) for a, b in splitter.split(rows.codes, rows.codes, rows.groups)]
+    splits = cv.split(rows.table.numbers, rows.classes[rows.codes], rows.groups) if hasattr(cv, "split") else cv
+    parts = [(merge_rows(rows.take(np.asarray(a))), merge_rows(rows.take(np.asarray(b)))) for a, b in splits]
+    good = [(a, b) for a, b in parts if len(np.unique(a.codes)) == len(rows.classes) and len(b)]
+    if len(good) < len(parts):
+        warnings.warn(
+            f"{len(parts) - len(good)} of {len(parts)} folds are left out: their training part lacks a class or "
+            "their test part is empty",
+            UserWarning,
+            stacklevel=2,
+        )
+    return good
 
 
 def _splitter(rows: Rows, n_splits: int, seed: int) -> BaseCrossValidator | None:

@@ -50,29 +50,29 @@ class Table:
 
 def is_frame(X: Any) -> bool:
     """Whether X is a DataFrame (pandas, polars or alike)."""
+    if type(X).__name__ == "LazyFrame":
+        raise ValueError("X is a lazy frame: call .collect() first")
     return hasattr(X, "columns") and hasattr(X, "shape")
 
 
 def read_table(X: Any, names: Sequence[str], categorical: Sequence[int] | None, allow_missing: bool) -> Table:
     """Read validated input; `categorical` lists the columns that are categories (None: by their type)."""
     n, d = X.shape
+    if not d:
+        raise ValueError(f"X has 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
     if not is_frame(X) and X.dtype != object:
         numbers, labels = np.asarray(X, dtype=float), {}
     else:
-        columns = [_column(X, j) for j in range(d)]
+        columns = [_column(X, j, names[j], categorical is not None and j in categorical) for j in range(d)]
         labels = {j: _as_labels(v) for j, v in enumerate(columns) if v.dtype == object}
         cells = [np.full(n, np.nan) if j in labels else v for j, v in enumerate(columns)]
-        numbers = np.column_stack(cells).astype(float) if d else np.empty((n, 0))
+        numbers = np.column_stack(cells).astype(float)
     if categorical is not None:
         for j in set(categorical) - set(labels):
             labels[j] = _number_labels(numbers[:, j])
             numbers = _blank(numbers, j)
-        undeclared = sorted(set(labels) - set(categorical))
-        if undeclared:
-            raise ValueError(
-                f"column {names[undeclared[0]]!r} holds text but categorical_features does not name it: "
-                "add it there, convert it to numbers, or use categorical_features='auto'"
-            )
+        for j in sorted(set(labels) - set(categorical)):
+            numbers[:, j] = _flags(labels.pop(j), names[j], "and categorical_features does not name it")
     table = Table(numbers, labels, list(names))
     _check_cells(table, allow_missing)
     return table
@@ -100,7 +100,7 @@ def _check_cells(table: Table, allow_missing: bool) -> None:
             )
 
 
-def _column(X: Any, j: int) -> np.ndarray:
+def _column(X: Any, j: int, name: str, nominal: bool) -> np.ndarray:
     """One column as floats, or as objects if it is text, boolean or of a categorical type."""
     series = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
     kind = str(series.dtype).lower()
@@ -110,19 +110,31 @@ def _column(X: Any, j: int) -> np.ndarray:
     if values.dtype.kind in "fiu":
         return values.astype(float)
     if values.dtype.kind in "mM":
-        raise ValueError(f"column {j} holds dates: convert it to numbers, for instance days since a fixed date")
-    if any(isinstance(v, str | bool | np.bool_) for v in values):
+        raise ValueError(
+            f"column {name!r} holds dates or times: convert it to numbers, such as days since a fixed date"
+        )
+    if values.dtype.kind == "c":
+        raise ValueError(f"column {name!r} holds complex numbers: Complex data not supported")
+    text = [isinstance(v, str) for v in values]
+    known = [not is_missing(v) for v in values]
+    if any(text) and sum(text) < sum(known) and not nominal:
+        example = values[text.index(True)]
+        raise ValueError(
+            f"column {name!r} mixes numbers and text ({example!r}): clean it, or name it in categorical_features"
+        )
+    if any(text) or any(isinstance(v, bool | np.bool_) for v in values):
         return values
-    return np.array([np.nan if _is_missing(v) else float(v) for v in values], dtype=float)
+    return np.array([float(v) if k else np.nan for v, k in zip(values, known, strict=True)], dtype=float)
 
 
-def _is_missing(v: Any) -> bool:
+def is_missing(v: Any) -> bool:
+    """Whether a cell is None, NaN or pandas' NA or NaT."""
     return v is None or type(v).__name__ in ("NAType", "NaTType") or (isinstance(v, float) and v != v)
 
 
 def _as_labels(values: np.ndarray) -> np.ndarray:
     out = np.empty(len(values), dtype=object)
-    out[:] = [None if _is_missing(v) else v.item() if isinstance(v, np.generic) else v for v in values]
+    out[:] = [None if is_missing(v) else v.item() if isinstance(v, np.generic) else v for v in values]
     return out
 
 
@@ -189,12 +201,33 @@ class Encoder:
         for j, column in enumerate(self.columns):
             if isinstance(column, Nominal):
                 raw = table.labels[j] if j in table.labels else _number_labels(table.numbers[:, j])
+                _check_kind(raw, column.levels, self.names[j])
                 out[:, j] = column.encode(raw)
             elif j in table.labels:
-                raise ValueError(f"column {self.names[j]!r} was numeric in training and holds text now: convert it")
+                out[:, j] = column.encode(_flags(table.labels[j], self.names[j], "and was numeric in training"))
             else:
                 out[:, j] = column.encode(table.numbers[:, j])
         return out
+
+
+def _kinds(values: Any) -> set[str]:
+    return {"text" if isinstance(v, str) else "numbers" for v in values if v is not None}
+
+
+def _check_kind(values: np.ndarray, levels: tuple, name: str) -> None:
+    now, then = _kinds(values), _kinds(levels)
+    if now and then and not now & then:
+        raise ValueError(
+            f"column {name!r} holds {now.pop()} and held {then.pop()} in training: convert it, or no category "
+            "would be recognised"
+        )
+
+
+def _flags(values: np.ndarray, name: str, why: str) -> np.ndarray:
+    """Booleans as numbers in a column that is not a category."""
+    if "text" in _kinds(values):
+        raise ValueError(f"column {name!r} holds text {why}: convert it to numbers or make it a category")
+    return np.array([np.nan if v is None else float(v) for v in values])
 
 
 def _number_labels(values: np.ndarray) -> np.ndarray:
@@ -222,6 +255,7 @@ def _fit_number(values: np.ndarray, weight: np.ndarray, scaling: str | None, mis
     order = np.argsort(x, kind="stable")
     x, w = x[order], w[order]
     low, high, share = float(x[0]), float(x[-1]), w / w.sum()
+    unit = max(abs(low), abs(high)) or 1.0  # squares of very large or small numbers would leave the range of floats
     half = float(x[np.searchsorted(np.cumsum(share), 0.5 - 1e-12)])
     if low == high or scaling is None:
         centre = low if low == high else 0.0
@@ -230,8 +264,8 @@ def _fit_number(values: np.ndarray, weight: np.ndarray, scaling: str | None, mis
         knots, ranks = _rank_map(x, share)
         number = Number(low, high, 0.5, float(np.sqrt(1 / 12)), knots, ranks, np.nan)
     else:
-        centre = float(share @ x)
-        scale = float(np.sqrt(share @ (x - centre) ** 2))
+        centre = float(share @ (x / unit)) * unit
+        scale = float(np.sqrt(share @ ((x - centre) / unit) ** 2)) * unit
         number = Number(low, high, centre, scale or 1.0, None, None, np.nan)
     return replace(number, fill=float(number.encode(np.array([half]))[0])) if missing == "median" else number
 
@@ -249,6 +283,15 @@ def _rank_map(x: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 def check_plain(X: Any) -> np.ndarray:
     """Validate an array that is not a frame: numbers, or objects with text in some columns."""
-    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2 and any(isinstance(v, str) for v in X.ravel()):
+    if isinstance(X, list):
+        cells = np.empty((len(X), len(X[0]) if X and hasattr(X[0], "__len__") else 0), dtype=object)
+        if cells.size and all(hasattr(row, "__len__") and len(row) == cells.shape[1] for row in X):
+            cells[:] = X
+            X = cells if any(isinstance(v, str) for v in cells.ravel()) else X
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2 and any(map(_not_plain, X.ravel())):
         return check_array(X, dtype=object, ensure_all_finite=False)
     return check_array(X, dtype=np.float64, ensure_all_finite=False)
+
+
+def _not_plain(v: Any) -> bool:
+    return isinstance(v, str) or type(v).__name__ in ("NAType", "NaTType")

@@ -6,6 +6,7 @@ A bank is immutable and knows nothing of the training rows: whatever a recipe le
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -34,15 +35,17 @@ class Channel:
 
 @dataclass(frozen=True)
 class KernelBank:
-    """A tuple of channels."""
+    """A tuple of channels with distinct names."""
 
     channels: tuple[Channel, ...]
 
+    def __post_init__(self) -> None:
+        names = Counter(self.names).most_common(1)
+        if names and names[0][1] > 1:
+            raise ValueError(f"kernels: two kernels are named {names[0][0]!r}; explanations need distinct names")
+
     def __len__(self) -> int:
         return len(self.channels)
-
-    def __add__(self, other: KernelBank) -> KernelBank:
-        return KernelBank(self.channels + other.channels)
 
     @property
     def names(self) -> list[str]:
@@ -52,6 +55,12 @@ class KernelBank:
     def columns(self) -> np.ndarray:
         """The columns that some channel stands on, sorted."""
         return np.unique([c for channel in self.channels for c in channel.columns]).astype(int)
+
+    @property
+    def one_to_one(self) -> bool:
+        """Whether every channel stands on one column and no column carries two."""
+        columns = [c for channel in self.channels for c in set(channel.columns)]
+        return len(columns) == len(set(columns)) == len(self)
 
     def incidence(self, n_columns: int) -> np.ndarray:
         """Boolean matrix (kernels, columns): which channel stands on which column."""

@@ -79,12 +79,13 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Joined(Recipe):
-    """The channels of several recipes, side by side."""
+    """The channels of several recipes, side by side; equal ones once."""
 
     parts: tuple[Recipe, ...]
 
     def bank(self, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
-        return KernelBank(tuple(ch for part in self.parts for ch in part.bank(sample, bandwidth).channels))
+        channels = [ch for part in self.parts for ch in part.bank(sample, bandwidth).channels]
+        return KernelBank(tuple(dict.fromkeys(channels)))
 
 
 @dataclass(frozen=True)
@@ -95,12 +96,7 @@ class PerFeature(Recipe):
 
     def bank(self, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
         widths = sample.bandwidths(bandwidth)
-        return KernelBank(
-            tuple(
-                Channel(name, Categorical() if nominal else self.kernel or Gaussian(float(width)), (m,))
-                for m, (name, nominal, width) in enumerate(zip(sample.names, sample.nominal, widths, strict=True))
-            )
-        )
+        return KernelBank(tuple(_single_channel(m, sample, widths, self.kernel) for m in range(len(widths))))
 
 
 @dataclass(frozen=True)
@@ -108,11 +104,11 @@ class Product(Recipe):
     """One Gaussian on a group of columns: a product of one-dimensional kernels, which sees interactions.
 
     ``group`` is "grown" (nested groups found by `grouping.rank_columns`, one channel each), "all"
-    (one channel on every column) or a list of column positions. The bandwidth is that of one column
+    (one channel on every column) or a list of names or positions. The bandwidth is that of one column
     times the root of the group's size, so that it means the same for every size.
     """
 
-    group: str | tuple[int, ...] = "grown"
+    group: str | tuple[int | str, ...] = "grown"
 
     def bank(self, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
         if self.group == "grown":
@@ -122,15 +118,34 @@ class Product(Recipe):
         elif self.group == "all":
             groups = [tuple(range(sample.Z.shape[1]))]
         else:
-            groups = [tuple(int(c) for c in self.group)]
-        mismatch, widths = sample.mismatch, sample.bandwidths(bandwidth)
-        return KernelBank(tuple(_product_channel(g, sample.names, widths, mismatch) for g in groups))
+            groups = [tuple(_position(c, sample.names) for c in self.group)]
+        widths = sample.bandwidths(bandwidth)
+        return KernelBank(tuple(_product_channel(g, sample, widths) for g in groups))
 
 
-def _product_channel(group: tuple[int, ...], names: Sequence[str], widths: np.ndarray, mismatch: np.ndarray) -> Channel:
+def _single_channel(column: int, sample: Sample, widths: np.ndarray, kernel: Kernel | None = None) -> Channel:
+    own = Categorical() if sample.nominal[column] else kernel or Gaussian(float(widths[column]))
+    return Channel(sample.names[column], own, (column,))
+
+
+def _product_channel(group: tuple[int, ...], sample: Sample, widths: np.ndarray) -> Channel:
+    if len(group) == 1:
+        return _single_channel(group[0], sample, widths)
     members = list(group)
     width = float(np.sqrt(np.mean(widths[members] ** 2) * len(members)))
-    return Channel(" * ".join(names[c] for c in members), Gaussian(width, tuple(mismatch[members].tolist())), group)
+    kernel = Gaussian(width, tuple(sample.mismatch[members].tolist()))
+    return Channel(" * ".join(sample.names[c] for c in members), kernel, group)
+
+
+def _position(column: int | str, names: Sequence[str]) -> int:
+    """Position of a column given by name or position."""
+    if isinstance(column, str):
+        if column not in names:
+            raise ValueError(f"product: X has no column {column!r}; its columns are {list(names)}")
+        return list(names).index(column)
+    if not 0 <= column < len(names):
+        raise ValueError(f"product: column {column} is not among the {len(names)} columns of X")
+    return column
 
 
 def per_feature(kernel: Kernel | None = None) -> Recipe:
@@ -138,11 +153,16 @@ def per_feature(kernel: Kernel | None = None) -> Recipe:
     return PerFeature(kernel)
 
 
-def product(group: str | Sequence[int] = "grown") -> Recipe:
-    """One Gaussian on a group of columns: "grown", "all", or column positions."""
-    if isinstance(group, str) and group not in ("grown", "all"):
-        raise ValueError(f"group={group!r} is unknown: use 'grown', 'all' or a list of column positions")
-    return Product(group if isinstance(group, str) else tuple(int(c) for c in group))
+def product(group: str | Sequence[int | str] = "grown") -> Recipe:
+    """One Gaussian on a group of columns: "grown", "all", or a list of column names or positions."""
+    if isinstance(group, str):
+        if group not in ("grown", "all"):
+            raise ValueError(f"group={group!r} is unknown: use 'grown', 'all' or a list of columns")
+        return Product(group)
+    members = tuple(c.item() if isinstance(c, np.generic) else c for c in group)
+    if not members or len(set(members)) < len(members) or not all(type(c) in (int, str) for c in members):
+        raise ValueError(f"group={group!r} must list distinct columns by name or position, at least one")
+    return Product(members)
 
 
 def _weighted_quantiles(values: np.ndarray, weight: np.ndarray, n: int) -> np.ndarray:

@@ -17,6 +17,7 @@ BLOCK = 1 << 21  # most entries of one block
 CACHE = 1 << 14  # entries of a partial sum that stay in the processor's cache
 
 Index = np.ndarray | slice
+ALL = slice(None)
 
 
 class KernelStack(ABC):
@@ -29,8 +30,8 @@ class KernelStack(ABC):
         """Values (len(rows), n) of one kernel."""
 
     @abstractmethod
-    def take(self, rows: Index = slice(None), cols: Index = slice(None)) -> KernelStack:
-        """The sub-stack on some rows and columns."""
+    def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> KernelStack:
+        """The sub-stack on some rows, columns and kernels."""
 
     def weighted(self, weights: np.ndarray, rows: slice) -> np.ndarray:
         """``sum_l weights[l] K_l`` on some rows; kernels of weight zero cost nothing."""
@@ -47,7 +48,7 @@ class KernelStack(ABC):
 
     def one(self, kernel: int) -> np.ndarray:
         """The Gram matrix (m, n) of one kernel."""
-        return self.combine(np.eye(self.shape[0])[kernel]).dense()
+        return self.take(kernels=np.array([kernel])).combine(np.ones(1)).dense()
 
     def combine(self, weights: np.ndarray) -> Combined:
         """The operator ``sum_l weights[l] K_l``."""
@@ -87,7 +88,8 @@ class Combined:
 
     def columns(self, idx: np.ndarray) -> np.ndarray:
         """Some columns (m, k)."""
-        return Combined(self.stack.take(cols=idx), self.weights).dense()
+        kept = np.flatnonzero(self.weights)
+        return Combined(self.stack.take(cols=idx, kernels=kept), self.weights[kept]).dense()
 
     def dense(self) -> np.ndarray:
         """The whole matrix (m, n)."""
@@ -105,8 +107,9 @@ class StreamingStack(KernelStack):
     def block(self, kernel: int, rows: slice) -> np.ndarray:
         return self.kernels[kernel](self.X[rows], self.Y)
 
-    def take(self, rows: Index = slice(None), cols: Index = slice(None)) -> StreamingStack:
-        return StreamingStack(self.kernels, self.X[rows], self.Y[cols])
+    def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> StreamingStack:
+        chosen = np.arange(len(self.kernels))[kernels]
+        return StreamingStack([self.kernels[k] for k in chosen], self.X[rows], self.Y[cols])
 
 
 class DenseStack(KernelStack):
@@ -147,5 +150,12 @@ class DenseStack(KernelStack):
                 part += np.multiply(self.values[k, cols, rows], weights[k], out=term)
         return out.T
 
-    def take(self, rows: Index = slice(None), cols: Index = slice(None)) -> DenseStack:
-        return DenseStack(self.values[:, cols][:, :, rows])
+    def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> DenseStack:
+        return DenseStack(self.values[_grid(kernels, cols)][:, :, rows])
+
+
+def _grid(first: Index, second: Index) -> tuple:
+    """An index of the first two axes that takes every pair."""
+    if isinstance(first, slice) or isinstance(second, slice):
+        return first, second
+    return np.ix_(first, second)

@@ -70,8 +70,10 @@ class State:
 
 
 @dataclass(frozen=True)
-class Task:
-    """What is to be fitted: kernel values, targets, weights, ridge and budgets.
+class Design:
+    """The data as the two half steps see it: two quadratic problems, rebuilt when what they fix changes.
+
+    Whoever can make these two problems (from kernel values here) can drive the whole method.
 
     Attributes
     ----------
@@ -79,26 +81,76 @@ class Task:
     targets : (n, q) in {-1, +1}
     sample_weight : (n,) at least 0
     candidates : (p,) the training row behind each column of the stack
-    alpha : ridge relative to the total weight
-    max_instances, max_features : budgets
-    incidence : (L, d) boolean, the columns of the table behind each kernel
-    thorough : in the first rounds search for instances from many starts
     """
 
     stack: KernelStack
     targets: np.ndarray
     sample_weight: np.ndarray
     candidates: np.ndarray
+    _problems: dict[str, tuple[np.ndarray, float, Quadratic]] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_kernels(self) -> int:
+        return self.stack.shape[0]
+
+    @property
+    def n_outputs(self) -> int:
+        return self.targets.shape[1]
+
+    @cached_property
+    def centred_targets(self) -> np.ndarray:
+        return centre(self.targets, self.sample_weight)
+
+    def instance_problem(self, state: State, ridge: float) -> Quadratic:
+        """The lam-step: columns of A(mu), |mu| = 1."""
+        weights = _spread(state.kernels, state.weights / _norm(state.weights), self.n_kernels)
+
+        def rows() -> np.ndarray:
+            return centre(self.stack.combine(weights).dense(), self.sample_weight).T
+
+        return self._kept("instances", weights, ridge, rows, self.centred_targets)
+
+    def kernel_problem(self, instances: Index, dual_coef: np.ndarray, ridge: float) -> Quadratic:
+        """The mu-step: columns of B(lam), |lam| = 1, all outputs stacked."""
+        unit = dual_coef / _norm(dual_coef)
+        lam = _spread(instances, unit, self.stack.shape[2])
+
+        def rows() -> np.ndarray:
+            images = centre(self.stack.take(cols=instances).apply(unit), self.sample_weight)
+            return images.transpose(1, 0, 2).reshape(self.n_kernels, -1)
+
+        return self._kept("kernels", lam, ridge, rows, self.centred_targets.reshape(-1, 1))
+
+    def _kept(self, block: str, fixed: np.ndarray, ridge: float, rows: Callable, targets: np.ndarray) -> Quadratic:
+        kept = self._problems.get(block)
+        if kept is None or kept[1] != ridge or not np.array_equal(kept[0], fixed):
+            kept = self._problems[block] = fixed, ridge, Quadratic.from_design(rows(), targets, ridge)
+        return kept[2]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A design with ridge and budgets.
+
+    Attributes
+    ----------
+    design : Design
+    alpha : ridge relative to the total weight
+    max_instances, max_features : budgets
+    incidence : (L, d) boolean, the features behind each kernel; None where each kernel has its own one
+    thorough : in the first rounds search for instances from many starts
+    """
+
+    design: Design
     alpha: float
     max_instances: int
     max_features: int
-    incidence: np.ndarray
+    incidence: np.ndarray | None = None
     thorough: bool = True
-    _problems: dict[tuple[str, float], tuple[np.ndarray, Quadratic]] = field(default_factory=dict, repr=False)
 
     @property
     def ridge(self) -> float:
-        return self.alpha * float(self.sample_weight.sum())
+        return self.alpha * float(self.design.sample_weight.sum())
 
     @property
     def instance_budget(self) -> Cardinality:
@@ -106,49 +158,20 @@ class Task:
 
     @property
     def kernel_budget(self) -> Budget:
-        return Cardinality(self.max_features) if self.one_to_one else Cover(self.incidence, self.max_features)
-
-    @cached_property
-    def one_to_one(self) -> bool:
-        """Whether every kernel has one column and every column at most one kernel."""
-        return self.incidence.sum(axis=1).max(initial=0) <= 1 and self.incidence.sum(axis=0).max(initial=0) <= 1
-
-    @cached_property
-    def centred_targets(self) -> np.ndarray:
-        return centre(self.targets, self.sample_weight)
+        if self.incidence is None:
+            return Cardinality(self.max_features)
+        return Cover(self.incidence, self.max_features)
 
     @property
     def zero_objective(self) -> float:
         """J of the model that predicts the weighted mean."""
-        return 0.5 * float(np.sum(self.centred_targets**2))
+        return 0.5 * float(np.sum(self.design.centred_targets**2))
 
     def instance_problem(self, state: State) -> Quadratic:
-        """The lam-step: columns of A(mu), |mu| = 1."""
-        weights = _spread(state.kernels, state.weights / _norm(state.weights), self.stack.shape[0])
-
-        def rows() -> np.ndarray:
-            return centre(self.stack.combine(weights).dense(), self.sample_weight).T
-
-        return self._kept("instances", weights, rows, self.centred_targets)
+        return self.design.instance_problem(state, self.ridge)
 
     def kernel_problem(self, instances: Index, dual_coef: np.ndarray) -> Quadratic:
-        """The mu-step: columns of B(lam), |lam| = 1, all outputs stacked."""
-        unit = dual_coef / _norm(dual_coef)
-        lam = _spread(instances, unit, self.stack.shape[2])
-
-        def rows() -> np.ndarray:
-            images = centre(self.stack.take(cols=instances).apply(unit), self.sample_weight)
-            return images.transpose(1, 0, 2).reshape(self.stack.shape[0], -1)
-
-        return self._kept("kernels", lam, rows, self.centred_targets.reshape(-1, 1))
-
-    def _kept(self, block: str, fixed: np.ndarray, rows: Callable, targets: np.ndarray) -> Quadratic:
-        """The problem of one block, rebuilt only when what is held fixed has changed."""
-        key = block, self.alpha
-        kept = self._problems.get(key)
-        if kept is None or not np.array_equal(kept[0], fixed):
-            kept = self._problems[key] = fixed, Quadratic.from_design(rows(), targets, self.ridge)
-        return kept[1]
+        return self.design.kernel_problem(instances, dual_coef, self.ridge)
 
 
 def _norm(v: np.ndarray) -> float:
@@ -186,20 +209,22 @@ def violation(task: Task, state: State, value: float) -> float:
 
 def density_start(task: Task) -> State:
     """No instances yet; kernels that best separate the class densities."""
-    p = task.stack.shape[2]
-    some = slice(None, None, -(-p // START_ROWS))
-    rows = task.candidates[some]
-    share = task.sample_weight / task.sample_weight.sum()
-    lam = task.targets[rows] - share @ task.targets
+    design = task.design
+    some = slice(None, None, -(-design.stack.shape[2] // START_ROWS))
+    share = design.sample_weight / design.sample_weight.sum()
+    lam = design.targets[design.candidates[some]] - share @ design.targets
     fit = best_subset(task.kernel_problem(some, lam), task.kernel_budget)
-    empty = np.empty(0, dtype=int)
-    return State(empty, np.empty((0, task.targets.shape[1])), fit.support, fit.coef[:, 0])
+    return _without_instances(task, fit.support, fit.coef[:, 0])
 
 
 def uniform_start(task: Task) -> State:
     """No instances yet; all kernels, equally weighted. The first kernel step brings them within budget."""
-    L, q = task.stack.shape[0], task.targets.shape[1]
-    return State(np.empty(0, dtype=int), np.empty((0, q)), np.arange(L), np.full(L, 1.0 / L))
+    L = task.design.n_kernels
+    return _without_instances(task, np.arange(L), np.full(L, 1.0 / L))
+
+
+def _without_instances(task: Task, kernels: np.ndarray, weights: np.ndarray) -> State:
+    return State(np.empty(0, dtype=int), np.empty((0, task.design.n_outputs)), kernels, weights)
 
 
 def with_instances(state: State, fit: Fit) -> State:
@@ -276,18 +301,18 @@ def paper_iterates(task: Task, start: State | None = None) -> Iterator[Iterate[S
     last half step. What is returned is the projected copies (q, z), because the others are not sparse.
     The violation is max |mu - mu_old|.
     """
-    L = task.stack.shape[0]
+    design, L = task.design, task.design.n_kernels
     state = uniform_start(task) if start is None else start
     mu, b, change = _spread(state.kernels, state.weights, L), 0.0, 1.0
-    y, w = task.targets[:, 0], task.sample_weight
+    y, w = design.targets[:, 0], design.sample_weight
     while True:
         value = _paper_objective(task, state, b)
         yield Iterate(state, value, change, None if np.any(mu) else Status.COLLAPSED)
-        A = task.stack.combine(mu).dense()
+        A = design.stack.combine(mu).dense()
         lam = sparse_least_squares((A.T * w) @ A, A.T @ (w * (y + b)), task.max_instances, rho=1.0).sparse  # (17)
         instances = np.flatnonzero(lam)
         b = float(np.average(A[:, instances] @ lam[instances], weights=w))
-        B = task.stack.take(cols=instances).apply(lam[instances])
+        B = design.stack.take(cols=instances).apply(lam[instances])
         old = mu
         mu = sparse_least_squares((B.T * w) @ B, B.T @ (w * (y + b)), task.max_features, rho=1.0).sparse  # (24)
         b = float(np.average(B @ mu, weights=w))
@@ -306,16 +331,16 @@ def _spread(index: Index, values: np.ndarray, size: int) -> np.ndarray:
 def _paper_objective(task: Task, state: State, b: float) -> float:
     """J at the printed intercept `b`."""
     F = _decision(task, state)
-    loss = 0.5 * float(task.sample_weight @ np.sum((F - b - task.targets) ** 2, axis=1))
+    loss = 0.5 * float(task.design.sample_weight @ np.sum((F - b - task.design.targets) ** 2, axis=1))
     return loss + 0.5 * task.ridge * float(np.sum(state.dual_coef**2) * np.sum(state.weights**2))
 
 
 def _decision(task: Task, state: State) -> np.ndarray:
     """F (n, q) on the training rows."""
     if not len(state.instances) or not len(state.kernels):
-        return np.zeros_like(task.targets)
-    weights = _spread(state.kernels, state.weights, task.stack.shape[0])
-    return task.stack.combine(weights).columns(state.instances) @ state.dual_coef
+        return np.zeros_like(task.design.targets)
+    weights = _spread(state.kernels, state.weights, task.design.n_kernels)
+    return task.design.stack.combine(weights).columns(state.instances) @ state.dual_coef
 
 
 SOLVERS = {"splicing": iterates, "admm": admm_iterates, "paper": paper_iterates}
@@ -332,8 +357,11 @@ def solve(
 ) -> Solution[State]:
     """Run one of the solvers and fix the scale and sign of what it returns.
 
-    A thorough splicing run without `start` is made from both starting points; the better one counts.
+    A thorough splicing run without `start` is made from both starting points; the better one counts. A
+    start without kernels could never gain any and is as good as none.
     """
+    if start is not None and not len(start.kernels):
+        start = None
     starts = [start]
     if start is None and solver == "splicing" and task.thorough:
         starts = [density_start(task), uniform_start(task)]

@@ -20,7 +20,8 @@ class Status(Enum):
     CONVERGED = "the violation of the optimality conditions fell below tol"
     MAX_ITER = "max_iter was reached before the violation fell below tol; raise max_iter or tol"
     EXHAUSTED = "the algorithm has no further step to offer although the violation is above tol"
-    NON_FINITE = "the objective became infinite or NaN; raise alpha or check the scale of the data"
+    NON_FINITE = "the objective became infinite or NaN; the last finite point is returned"
+    STOPPED = "a callback asked to stop before the violation fell below tol"
     COLLAPSED = "all coefficients became zero; the result predicts the majority class everywhere"
 
 
@@ -60,7 +61,7 @@ class Solution(Generic[S]):
         return len(self.history) - 1
 
 
-Callback = Callable[[int, Iterate], None]
+Callback = Callable[[int, Iterate], bool | None]  # a true value stops the run
 
 
 def run(
@@ -74,7 +75,8 @@ def run(
     """Draw iterates until the violation is at most `tol` or `max_iter` steps were made.
 
     The first iterate is the starting point and costs no step, so a converged start stops at
-    once. Where the algorithm is not `monotone`, the best iterate is returned, else the last.
+    once. Where the algorithm is not `monotone`, a run that ends without convergence returns its best
+    iterate; otherwise the last one counts.
     """
     records: list[tuple[float, float, float]] = []
     start = time.perf_counter()
@@ -82,8 +84,7 @@ def run(
     status = Status.EXHAUSTED
     for step, iterate in enumerate(iterates):
         records.append((iterate.objective, iterate.violation, time.perf_counter() - start))
-        if callback is not None:
-            callback(step, iterate)
+        stop = callback is not None and callback(step, iterate)
         if not math.isfinite(iterate.objective):
             status = Status.NON_FINITE
             best = best or iterate
@@ -94,7 +95,10 @@ def run(
             status = iterate.status
             break
         if iterate.violation <= tol:
-            status = Status.CONVERGED
+            status, best = Status.CONVERGED, iterate
+            break
+        if stop:
+            status = Status.STOPPED
             break
         if step >= max_iter:
             status = Status.MAX_ITER

@@ -201,7 +201,7 @@ def forward(problem: Quadratic, budget: Budget, start: np.ndarray) -> np.ndarray
             allowed = _outsiders(problem, budget, members) & (pivot > PIVOT * scale)
             gain = np.einsum("ij,ij->i", residual, residual) / np.maximum(pivot, PIVOT * scale) * allowed
             i = int(np.argmax(gain))
-            if gain[i] <= 1e-12 * problem.energy:
+            if not gain[i] > 1e-12 * problem.energy:
                 return members
         root = np.sqrt(pivot[i])
         k = len(support)

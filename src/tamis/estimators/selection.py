@@ -1,0 +1,134 @@
+"""Held-out decisions, their scores, and the choice among whatever was tried.
+
+A *cell* is anything hashable that names one thing that was tried. A method brings a function that, for
+the training and test rows of a fold, returns the held-out decisions of all its cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.parallel import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+from tamis.estimators.calibration import Calibrator
+from tamis.estimators.model import decide
+from tamis.estimators.rows import Rows
+
+Split = tuple[Rows, Rows]
+SCORES = ("log_loss", "accuracy", "roc_auc")
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Decisions (n, q) on test rows, and the objective per unit of training weight."""
+
+    decision: np.ndarray
+    objective: float
+
+
+@dataclass(frozen=True)
+class Tests:
+    """The test rows of all folds, one after another."""
+
+    codes: np.ndarray
+    targets: np.ndarray
+    mass: np.ndarray
+    fold: np.ndarray
+
+    @classmethod
+    def of(cls, splits: Sequence[Split]) -> Tests:
+        tests = [test for _, test in splits]
+        return cls(
+            np.concatenate([test.codes for test in tests]),
+            np.concatenate([test.targets for test in tests]),
+            np.concatenate([test.mass for test in tests]),
+            np.repeat(np.arange(len(tests)), [len(test) for test in tests]),
+        )
+
+    def calibrator(self, decision: np.ndarray) -> Calibrator:
+        """Probabilities fitted to held-out decisions."""
+        return Calibrator.fit(decision, self.targets, self.mass)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Held-out behaviour of one cell.
+
+    `scores` are better when greater (log-loss is negated); `error` is the standard error over folds of
+    the score that decides.
+    """
+
+    decision: np.ndarray
+    objective: float
+    scores: dict[str, float]
+    error: float
+
+
+def each_fold(function: Callable, splits: Sequence[Split], n_jobs: int | None) -> list:
+    """``function(train, test)`` for every fold, in processes if asked, one BLAS thread each."""
+    return Parallel(n_jobs=n_jobs)(delayed(_one_thread)(function, *split) for split in splits)
+
+
+def _one_thread(function: Callable, train: Rows, test: Rows) -> Any:
+    with threadpool_limits(1, user_api="blas"):
+        return function(train, test)
+
+
+def cross_validate(
+    function: Callable[[Rows, Rows], Mapping[Any, HeldOut]],
+    splits: Sequence[Split],
+    scoring: str,
+    n_jobs: int | None,
+) -> dict[Any, Result]:
+    """Score every cell on all folds."""
+    parts = each_fold(function, splits, n_jobs)
+    tests = Tests.of(splits)
+    results = {}
+    for cell in parts[0]:
+        decision = np.concatenate([part[cell].decision for part in parts])
+        value = float(np.mean([part[cell].objective for part in parts]))
+        results[cell] = score(decision, value, tests, scoring)
+    return results
+
+
+def score(decision: np.ndarray, objective: float, tests: Tests, scoring: str) -> Result:
+    """Scores of held-out decisions; log-loss is taken after calibration on these same decisions."""
+    loss = tests.calibrator(decision).losses(decision, tests.codes)
+    hit = (decide(decision) == tests.codes).astype(float)
+    masks = [tests.fold == k for k in np.unique(tests.fold)]
+    by_fold = {
+        "log_loss": [-np.average(loss[m], weights=tests.mass[m]) for m in masks],
+        "accuracy": [np.average(hit[m], weights=tests.mass[m]) for m in masks],
+        "roc_auc": [_auc(decision[m], tests.targets[m], tests.mass[m]) for m in masks],
+    }
+    scores = {
+        "log_loss": -float(np.average(loss, weights=tests.mass)),
+        "accuracy": float(np.average(hit, weights=tests.mass)),
+        "roc_auc": _auc(decision, tests.targets, tests.mass),
+    }
+    known = np.array([v for v in by_fold[scoring] if np.isfinite(v)])
+    error = float(np.std(known, ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
+    return Result(decision, objective, scores, error)
+
+
+def _auc(decision: np.ndarray, targets: np.ndarray, mass: np.ndarray) -> float:
+    """Area under the curve; the mean of one class against the rest if there are several. NaN with one class."""
+    if np.any(np.ptp(targets, axis=0) == 0):
+        return float("nan")
+    areas = [roc_auc_score(t > 0, f, sample_weight=mass) for f, t in zip(decision.T, targets.T, strict=True)]
+    return float(np.mean(areas))
+
+
+def choose(results: dict[Any, Result], scoring: str, size: Callable[[Any], Any], rule: str = "best") -> Any:
+    """The best cell, ties to the smallest; or the smallest within one standard error of the best."""
+    best = min(results, key=lambda cell: (-round(results[cell].scores[scoring], 10), size(cell)))
+    if rule == "best":
+        return best
+    bar = results[best].scores[scoring] - results[best].error
+    good = [cell for cell in results if results[cell].scores[scoring] >= bar]
+    return min(good, key=lambda cell: (size(cell), -results[cell].scores[scoring]))

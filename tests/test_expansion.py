@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tamis.expansion as module
+from tamis.expansion import KernelExpansion
+from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.base import Gaussian
+
+
+class Halved(KernelExpansion):
+    """Coefficients that depend on the row: halved where the first kernel value is large."""
+
+    row_dependent = True
+
+    def coefficients(self, values):
+        factor = np.where(values[0, :, 0] > 0.5, 0.5, 1.0)
+        return factor[:, None, None, None] * self.coef[None]
+
+
+@pytest.fixture(params=[KernelExpansion, Halved])
+def expansion(request, rng):
+    bank = KernelBank(tuple(Channel(n, Gaussian(1.0), (c,)) for c, n in enumerate("abc")))
+    coef = rng.normal(size=(2, 4, 3))
+    coef[:, 1], coef[:, :, 2] = 0, 0
+    return request.param(bank, rng.normal(size=(4, 3)), coef, np.array([0.3, -0.2]))
+
+
+def test_decision_is_the_sum_of_contributions(expansion, rng, monkeypatch):
+    monkeypatch.setattr(module, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(module, "BLOCK", 100)
+    Z = rng.normal(size=(30, 3))
+    parts = expansion.contributions(Z)
+    assert parts.shape == (30, 2, 4, 3)
+    np.testing.assert_allclose(expansion.decision(Z), expansion.intercept + parts.sum(axis=(2, 3)), atol=1e-12)
+    by_instance, by_kernel = expansion.split(Z)
+    np.testing.assert_allclose(by_instance, parts.sum(axis=3), atol=1e-12)
+    np.testing.assert_allclose(by_kernel, parts.sum(axis=2), atol=1e-12)
+
+
+def test_restriction_keeps_the_function_and_drops_the_rest(expansion, rng):
+    small, rows, kernels, columns = expansion.restricted()
+    assert rows.tolist() == [0, 2, 3] and kernels.tolist() == [0, 1] and columns.tolist() == [0, 1]
+    Z = rng.normal(size=(10, 3))
+    np.testing.assert_allclose(small.decision(Z[:, columns]), expansion.decision(Z), atol=1e-12)
