@@ -42,3 +42,19 @@ def test_most_probable_class_has_the_largest_decision(rng):
     p = fit.probabilities(f)
     assert np.array_equal(p.argmax(1), f.argmax(1)) and np.allclose(p.sum(1), 1)
     np.testing.assert_allclose(fit.losses(f, codes), -np.log(p[np.arange(60), codes]), rtol=1e-9)
+
+
+def test_integer_weights_are_repetitions_up_to_smoothing(rng):
+    n = 300
+    w = rng.integers(1, 4, n)
+    for q in (1, 3):
+        f = rng.normal(size=(n, q))
+        codes = rng.integers(0, max(q, 2), n)
+        targets = np.where(codes[:, None] == (np.arange(q) if q > 1 else 1), 1.0, -1.0)
+        f += 0.7 * targets
+        one = Calibrator.fit(f, targets, w.astype(float))
+        two = Calibrator.fit(np.repeat(f, w, axis=0), np.repeat(targets, w, axis=0), np.ones(w.sum()))
+        plain = Calibrator.fit(f, targets, np.ones(n))
+        assert abs(one.slope - two.slope) < 0.3 * abs(one.slope - plain.slope) + 0.02
+        scaled = Calibrator.fit(f, targets, 1e-6 * w)
+        np.testing.assert_allclose([scaled.slope, scaled.offset], [one.slope, one.offset], rtol=1e-4)

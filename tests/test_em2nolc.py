@@ -303,3 +303,40 @@ def test_factors_of_a_rank_one_table_are_its_own(rng):
     assert np.linalg.norm(dual) == pytest.approx(1) and weights[0, 1] > 0
     dual, weights = leading_factors(coef, shared=False)
     np.testing.assert_allclose(dual[:, :, None] * weights[:, None], coef)
+
+
+def test_violation_sees_kernels_that_are_missing():
+    X, y = zoo.planted(n=200)
+    small, _ = make(X, y, budgets=(8, 1))
+    state = method.solve(small, tol=1e-8, max_iter=100).state
+    larger, _ = make(X, y, budgets=(8, 2))
+    assert method.violation(small, state, method.objective(small, state)) < 1e-6
+    assert method.violation(larger, state, method.objective(larger, state)) > 1e-3
+
+
+@pytest.mark.parametrize("coupling", ["rank_one", "full"])
+@pytest.mark.parametrize("refit", ["squared", "logistic"])
+def test_refits_take_integer_weights_as_repetitions_and_candidates_as_rows(rng, coupling, refit):
+    X, y = zoo.planted(n=60)
+    K = references.kernel_values((X - X.mean(0)) / X.std(0), 1.0)
+    w, t = rng.integers(1, 4, 60), np.where(y > 0, 1.0, -1.0)[:, None]
+    rows, pool = np.repeat(np.arange(60), w), np.arange(1, 60, 2)
+    first = np.searchsorted(rows, pool)
+    one = Task(Design(DenseStack(K[:, pool]), t, w.astype(float), pool), 0.01, 4, 3)
+    two = Task(Design(DenseStack(K[:, pool][:, :, rows]), t[rows], np.ones(len(rows)), first), 0.01, 4, 3)
+    state = method.solve(one).state
+    a, b = (coefficients(task, state, coupling=coupling, refit=refit) for task in (one, two))
+    np.testing.assert_allclose(a.coef, b.coef, atol=1e-6)
+    np.testing.assert_allclose(a.intercept, b.intercept, atol=1e-6)
+
+
+def test_logistic_weights_have_no_gradient_left():
+    X, y = zoo.planted(n=80)
+    task, K = make(X, y)
+    state = method.solve(task).state
+    table = coefficients(task, state, refit="logistic")
+    B = np.column_stack([K[m][:, state.instances] @ state.dual_coef[:, 0] for m in state.kernels])
+    mu = table.coef[0, 0] / state.dual_coef[0, 0]
+    t = task.design.targets[:, 0]
+    miss = 1 / (1 + np.exp(t * (B @ mu + table.intercept[0])))
+    assert np.abs(-B.T @ (t * miss) + 0.25 * task.ridge * mu).max() < 1e-3

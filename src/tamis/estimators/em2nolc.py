@@ -34,7 +34,7 @@ class EM2NOLCClassifier(KernelClassifier):
     max_instances : int, default=20
         Most training cases kept (per class with more than two classes, unless `shared_support`).
     max_features : int, default=10
-        Most features kept. Larger than the data is as good as all.
+        Most features kept (likewise per class). Larger than the data is as good as all.
     kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
         None is `tamis.per_feature()`; see also `tamis.product()`; recipes can be added.
     bandwidth : float, "median" or array of shape (n_features,), default=1.0
@@ -43,22 +43,24 @@ class EM2NOLCClassifier(KernelClassifier):
     alpha : float, default=0.01
         Ridge relative to the number of rows.
     solver : {"splicing", "admm", "paper"}, default="splicing"
-        "paper" is the algorithm as printed, for study: it often ends above the constant model. "admm"
-        is its repaired form. "splicing" is monotone and the most accurate.
+        "paper" is the algorithm as printed (which runs 50 rounds), for study: it often ends above the
+        constant model. "admm" is its repaired form. "splicing" is monotone and ends lowest.
     coupling : {"rank_one", "full"}, default="rank_one"
         "full" fits a coefficient for every pair of kept case and kept feature.
     refit : {"squared", "logistic"}, default="squared"
         Loss of the final fit on the chosen cases and features.
     scaling : {"standard", "rank", None}, default="standard"
     missing : {"absent", "median", None}, default="absent"
-        "absent": a missing cell contributes nothing; "median": filled with the training median (the
-        most frequent category); None: refused.
+        "absent": a missing cell contributes nothing (in a product kernel it counts as the mean, one
+        unit aside); "median": filled with the training median (the most frequent category); None:
+        refused.
     categorical_features : "auto" or list of names, positions or booleans, default="auto"
         "auto" takes text, boolean and categorical columns; name codes that come as numbers.
     engine : {"auto", "dense", "streaming"}, default="auto"
         Whether kernel values are kept in memory; "auto" keeps them up to a gibibyte.
     candidates : int or None, default=None
-        How many training rows may become instances: a stratified random pool. None: up to 1000.
+        How many training rows may become instances: a stratified random pool, at least one of each
+        class. None: up to 1000.
     shared_support : bool, default=False
         With more than two classes, one set of cases and features for all classes.
     class_weight : dict, "balanced" or None, default=None
@@ -89,6 +91,7 @@ class EM2NOLCClassifier(KernelClassifier):
 
     Notes
     -----
+    `objective_` is the least-squares objective of the chosen cases and features, before any refit.
     A number beyond the training range counts as the nearest training value; a category that training
     never saw agrees with no case and contributes nothing. Identical rows are merged into one of larger
     weight before fitting.
