@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tamis
-from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, all_estimators, per_feature, product
+from tamis import EM2NOLCClassifier, all_estimators, per_feature, product
 
 import zoo
 
@@ -361,90 +361,3 @@ def test_calibration_respects_groups():
     X, y = zoo.planted(n=90)
     clf = EM2NOLCClassifier(4, 2).fit(X, y, groups=np.repeat(np.arange(30), 3))
     assert np.isfinite(clf.predict_proba(X)).all()
-
-
-class TestSearch:
-    def fit(self, X, y, **kw):
-        groups = kw.pop("groups", None)
-        defaults = {"max_instances": 6, "max_features": 4, "cv": 3, "bandwidths": (0.5, 1.0), "alphas": (0.01, 0.1)}
-        return EM2NOLCClassifierCV(**{**defaults, **kw}).fit(X, y, groups=groups)
-
-    def test_path_and_results_cover_the_grid(self):
-        X, y = zoo.planted()
-        clf = self.fit(X, y)
-        assert clf.path_["max_instances"].tolist() == [1, 2, 3, 4, 5, 6]
-        for key in ("objective", "log_loss", "accuracy", "roc_auc"):
-            assert clf.path_[key].shape == (6, 4) and np.isfinite(clf.path_[key]).all()
-        J = clf.path_["objective"]
-        assert np.all(np.diff(J, axis=0) <= 1e-9) and np.all(np.diff(J, axis=1) <= 1e-9)
-        tried = set(zip(clf.cv_results_["param_bandwidth"], clf.cv_results_["param_alpha"]))
-        assert tried == {(0.5, 0.01), (0.5, 0.1), (1.0, 0.01), (1.0, 0.1)}
-        assert (clf.bandwidth_, clf.alpha_) in tried and clf.n_splits_ == 3
-
-    def test_chosen_budgets_have_the_best_score_on_the_path(self):
-        X, y = zoo.planted()
-        clf = self.fit(X, y)
-        place = clf.max_instances_ - 1, clf.max_features_ - 1
-        assert clf.path_["log_loss"][place] == clf.path_["log_loss"].min()
-
-    def test_one_standard_error_rule_prefers_smaller_models(self):
-        X, y = zoo.planted(n=200)
-        best, small_one = self.fit(X, y), self.fit(X, y, rule="one_se")
-        assert small_one.max_instances_ + small_one.max_features_ <= best.max_instances_ + best.max_features_
-
-    def test_full_budget_grid_tries_every_integer(self):
-        X, y = zoo.planted()
-        clf = self.fit(X, y, budgets="full", max_instances=8, bandwidths=(1.0,), alphas=(0.01,))
-        assert clf.path_["max_instances"].tolist() == list(range(1, 9))
-
-    def test_variants_are_chosen_when_asked(self):
-        X, y = zoo.xor(n=200)
-        clf = self.fit(
-            X,
-            y,
-            kernels={"additive": per_feature(), "product": product()},
-            couplings=("rank_one", "full"),
-            refits=("squared", "logistic"),
-            max_instances=10,
-        )
-        assert clf.kernels_choice_ == "product" and clf.score(X, y) > 0.8
-        assert len(set(clf.cv_results_["param_coupling"])) == 2 and len(clf.features_) <= 4
-
-    def test_groups_keep_copies_of_a_case_on_one_side(self):
-        rng = np.random.default_rng(0)
-        X = np.repeat(rng.normal(size=(40, 3)), 4, axis=0) + 1e-3 * rng.normal(size=(160, 3))
-        y, groups = np.repeat(rng.integers(0, 2, 40), 4), np.repeat(np.arange(40), 4)
-        kw = {"bandwidths": (0.1,), "alphas": (0.001,), "max_instances": 20, "scoring": "accuracy"}
-        leaky, honest = self.fit(X, y, **kw), self.fit(X, y, groups=groups, **kw)
-        assert leaky.path_["accuracy"].max() > honest.path_["accuracy"].max() + 0.05
-
-    def test_a_product_of_all_features_is_found_by_the_search(self):
-        X, y = zoo.xor(n=200, d=3)
-        clf = self.fit(X, y, kernels={"single": per_feature(), "all": product("all")}, max_instances=10)
-        assert clf.kernels_choice_ == "all" and clf.score(X, y) > 0.8
-
-    def test_explicit_folds_and_splitters(self):
-        from sklearn.model_selection import KFold
-
-        X, y = zoo.planted()
-        explicit = list(KFold(3).split(X))
-        assert self.fit(X, y, cv=explicit).n_splits_ == self.fit(X, y, cv=KFold(3)).n_splits_ == 3
-
-    @pytest.mark.parametrize("scoring", ["log_loss", "accuracy", "roc_auc"])
-    def test_scoring(self, scoring):
-        X, y = zoo.planted()
-        clf = self.fit(X, y, scoring=scoring)
-        place = clf.max_instances_ - 1, clf.max_features_ - 1
-        best = clf.path_[scoring].min() if scoring == "log_loss" else clf.path_[scoring].max()
-        assert clf.path_[scoring][place] == pytest.approx(best)
-
-    def test_permuted_labels_give_chance_level(self):
-        X, y = zoo.planted(n=200)
-        clf = self.fit(X, np.random.default_rng(1).permutation(y))
-        assert clf.path_["accuracy"].mean() < 0.62
-
-    def test_bandwidths_do_not_multiply_work_for_categories_alone(self):
-        rng = np.random.default_rng(0)
-        X = rng.integers(0, 3, size=(80, 4))
-        clf = self.fit(X, (X[:, 0] > 0).astype(int), categorical_features=[0, 1, 2, 3])
-        assert len(set(clf.cv_results_["param_bandwidth"])) == 1

@@ -1,13 +1,15 @@
 """The shared shell of all classifiers: validation, classes, weights, calibration, prediction, explanation.
 
-A method adds its parameters and ``_learn(rows) -> Model``; everything a user sees comes from the model.
-An estimator that chooses among models overrides ``_select`` instead.
+A method derives from `DirectClassifier` and adds its parameters and ``_learn(rows) -> Model``; everything a
+user sees comes from the model. An estimator that chooses among models derives from `KernelClassifier` and
+adds ``_select``.
 """
 
 from __future__ import annotations
 
 import logging
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -43,38 +45,30 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     """Base of the classifiers that end in a kernel expansion.
 
     Subclasses have at least the parameters `scaling`, `missing`, `categorical_features`,
-    `class_weight`, `calibration`, `random_state`, `n_jobs` and `verbose`.
+    `class_weight`, `random_state`, `n_jobs` and `verbose`.
     """
 
     scaling: str | None
     missing: str | None
     categorical_features: Any
     class_weight: Any
-    calibration: int | None
     random_state: Any
     n_jobs: int | None
     verbose: int
 
-    def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
-        """Fit a model to merged rows; `quick` asks for a cheaper search (calibration folds)."""
-        raise NotImplementedError
-
+    @abstractmethod
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
         """Make the model and its calibrator from the rows of the input."""
-        rows = merge_rows(rows)
-        return self._learn(rows), self._calibrate(rows) if self._calibrates else None
 
     @property
     def _calibrates(self) -> bool:
         """Whether the estimator has probabilities."""
-        return self.calibration is not None
+        return True
 
     def _check_parameters(self) -> None:
         """Raise ValueError for parameters that no data could make right."""
         check_choice("scaling", self.scaling, ("standard", "rank", None))
         check_choice("missing", self.missing, ("absent", "median", None))
-        if self.calibration is not None:
-            check_integer("calibration", self.calibration, 2)
 
     # ------------------------------------------------------------------ fitting
 
@@ -100,20 +94,6 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         self._publish(rows, model, calibrator)
         self.instance_labels_ = row_labels(X, self.instances_)
         return self
-
-    def _calibrate(self, rows: Rows) -> Calibrator:
-        """Fit the sigmoid to decisions on rows that the model did not see."""
-        splits = folds(rows, self.calibration, self._seed)
-        parts = each_fold(partial(_held_out, self), splits, self.n_jobs)
-        if not parts:
-            warnings.warn(
-                "the smallest class has one distinct row (or group), so nothing can be held out: probabilities are "
-                "calibrated on training rows and too sure of themselves",
-                UserWarning,
-                stacklevel=4,
-            )
-            parts, splits = [self._learn(rows, quick=True).decision(rows.table)], [(rows, rows)]
-        return Tests.of(splits).calibrator(np.concatenate(parts))
 
     def _rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Rows:
         """Validate everything that is as long as the data."""
@@ -311,7 +291,44 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _held_out(estimator: KernelClassifier, train: Rows, test: Rows) -> np.ndarray:
+class DirectClassifier(KernelClassifier):
+    """Base of the classifiers that fit one model; they have a parameter `calibration` and ``_learn``."""
+
+    calibration: int | None
+
+    @abstractmethod
+    def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
+        """Fit a model to merged rows; `quick` asks for a cheaper search (calibration folds)."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.calibration is not None:
+            check_integer("calibration", self.calibration, 2)
+
+    @property
+    def _calibrates(self) -> bool:
+        return self.calibration is not None
+
+    def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
+        rows = merge_rows(rows)
+        return self._learn(rows), self._calibrate(rows) if self._calibrates else None
+
+    def _calibrate(self, rows: Rows) -> Calibrator:
+        """Fit the sigmoid to decisions on rows that the model did not see."""
+        splits = folds(rows, self.calibration, self._seed)
+        parts = each_fold(partial(_held_out, self), splits, self.n_jobs)
+        if not parts:
+            warnings.warn(
+                "the smallest class has one distinct row (or group), so nothing can be held out: probabilities are "
+                "calibrated on training rows and too sure of themselves",
+                UserWarning,
+                stacklevel=4,
+            )
+            parts, splits = [self._learn(rows, quick=True).decision(rows.table)], [(rows, rows)]
+        return Tests.of(splits).calibrator(np.concatenate(parts))
+
+
+def _held_out(estimator: DirectClassifier, train: Rows, test: Rows) -> np.ndarray:
     return estimator._learn(train, quick=True).decision(test.table)
 
 

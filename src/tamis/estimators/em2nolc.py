@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators.base import KernelClassifier
+from tamis.estimators.base import DirectClassifier
 from tamis.estimators.checks import check_choice, check_integer, check_number
 from tamis.estimators.model import Encoded, Model, Prepared
 from tamis.estimators.rows import Rows
@@ -23,7 +23,7 @@ REFITS = ("squared", "logistic")
 WIDTHS = (1e-6, 1e6)  # in units of the scaled features
 
 
-class EM2NOLCClassifier(KernelClassifier):
+class EM2NOLCClassifier(DirectClassifier):
     """Least-squares kernel classifier with at most k training cases and m features [Zhang2022].
 
     The decision is ``f(x) = sum_j sum_m coef[j, m] k_m(x_j, x) + intercept`` over kept cases j and kept

@@ -151,8 +151,6 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
         elif self.cv is not None and not hasattr(self.cv, "split") and not hasattr(self.cv, "__iter__"):
             raise ValueError(f"cv={self.cv!r} must be an integer, a splitter or a sequence of (train, test) positions")
 
-    _calibrates = True  # the held-out decisions of the search serve
-
     def _select(self, rows: Rows) -> tuple[Model, Calibrator]:
         """Search coarsely over settings, then over all budgets of the best one; refit on all rows."""
         cv = 5 if self.cv is None else self.cv

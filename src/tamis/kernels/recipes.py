@@ -6,6 +6,7 @@ rows and returns the bank. Recipes add up: ``per_feature() + product()`` offers 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -67,11 +68,12 @@ class Sample:
         return rank_columns(self.Z[rows], self.mismatch, self.targets[rows], self.max_features)
 
 
-class Recipe:
+class Recipe(ABC):
     """Makes a bank from a sample; recipes can be added."""
 
+    @abstractmethod
     def bank(self, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
-        raise NotImplementedError
+        """The kernels for these rows."""
 
     def __add__(self, other: Recipe) -> Recipe:
         return Joined((self, other))
