@@ -82,6 +82,7 @@ CHOICES = {
         "couplings": ("rank_one", "full"),
         "refits": ("logistic",),
         "alphas": (0.003, 0.01, 0.03, 0.1),
+        "rule": "largest",
     },
 }
 

@@ -17,11 +17,12 @@ from tamis.estimators.em2nolc import COUPLINGS, REFITS, EM2NOLCClassifier, check
 from tamis.estimators.em2nolc_grid import Cell, Grid
 from tamis.estimators.model import Encoded, Model
 from tamis.estimators.rows import Rows, folds, merge_rows
-from tamis.estimators.selection import SCORES, Result, Tests, choose, cross_validate
+from tamis.estimators.selection import SCORES, Result, Tests, choose, cross_validate, smoothed
 from tamis.kernels.recipes import per_feature
 
 GRID = (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100, 200)
 POOL = 300  # most candidates in the search; the final fit draws from more
+RULES = ("best", "one_se", "largest")
 COARSE = (0.25, 0.5, 1.0)  # budgets of the first stage, as shares of the largest
 
 
@@ -50,9 +51,12 @@ class EM2NOLCClassifierCV(KernelClassifier):
         together. Splitters and positions speak of the rows of X as given.
     scoring : {"log_loss", "accuracy", "roc_auc"}, default="log_loss"
         Log-loss is taken after calibration of the held-out decisions.
-    rule : {"best", "one_se"}, default="best"
-        "one_se" takes the smallest budgets whose score is within one standard error of the best. Ties
-        go to the smaller model either way.
+    rule : {"best", "one_se", "largest"}, default="best"
+        "best" takes the budgets with the best score, each score averaged with those of the
+        neighbouring budgets, because the best of many single scores is mostly luck; ties go to the
+        smaller model. "one_se" takes the smallest budgets within one standard error of that. "largest"
+        chooses the other parameters only and keeps the largest budgets: the most accurate on small
+        tables, where the ridge guards against overfitting better than a choice among budgets does.
     solver, scaling, missing, categorical_features, engine, candidates, shared_support, class_weight, \
 tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
         `solver` serves the final fit; the search draws instances from at most 300 candidates.
@@ -145,7 +149,7 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
         self._estimator()._check_parameters()
         check_choice("budgets", self.budgets, ("grid", "full"))
         check_choice("scoring", self.scoring, SCORES)
-        check_choice("rule", self.rule, ("best", "one_se"))
+        check_choice("rule", self.rule, RULES)
         if isinstance(self.cv, Integral):
             check_integer("cv", self.cv, 2)
         elif self.cv is not None and not hasattr(self.cv, "split") and not hasattr(self.cv, "__iter__"):
@@ -164,10 +168,16 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
         instances, features = self._grids(merged, splits)
         grid = self._grid(merged, _diagonal(instances, features))
         coarse = cross_validate(grid, splits, self.scoring, self.n_jobs)
-        setting = choose(coarse, self.scoring, attrgetter("size")).setting
+        largest = instances[-1], features[-1]
+        tried = {c: r for c, r in coarse.items() if self.rule != "largest" or c.budgets == largest}
+        setting = choose(tried, self.scoring, attrgetter("size")).setting
         grid = grid.narrow(setting, list(product(instances, features)))
         fine = cross_validate(grid, splits, self.scoring, self.n_jobs)
-        cell = choose(fine, self.scoring, attrgetter("size"), self.rule)
+        if self.rule == "largest":
+            cell = Cell(setting, *largest)
+        else:
+            even = smoothed(fine, [[Cell(setting, i, f) for f in features] for i in instances], self.scoring)
+            cell = choose(even, self.scoring, attrgetter("size"), self.rule)
         self._publish_search(cell, grid, coarse, fine, instances, features)
         self.n_splits_ = len(splits)
         encoded = Encoded.of(merged, **{**grid.encoding, "candidates": self.candidates})

@@ -42,6 +42,10 @@ class Cell:
     max_features: int
 
     @property
+    def budgets(self) -> Pair:
+        return self.max_instances, self.max_features
+
+    @property
     def size(self) -> tuple[int, int]:
         return self.max_instances + self.max_features, self.max_instances
 

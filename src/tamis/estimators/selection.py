@@ -7,7 +7,7 @@ the training and test rows of a fold, returns the held-out decisions of all its 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -132,3 +132,17 @@ def choose(results: dict[Any, Result], scoring: str, size: Callable[[Any], Any],
     bar = results[best].scores[scoring] - results[best].error
     good = [cell for cell in results if results[cell].scores[scoring] >= bar]
     return min(good, key=lambda cell: (size(cell), -results[cell].scores[scoring]))
+
+
+def smoothed(results: dict[Any, Result], layout: list[list[Any]], scoring: str) -> dict[Any, Result]:
+    """The results with each score replaced by its mean over the 3 x 3 neighbours in `layout`.
+
+    Beyond the edge the scores of the edge count again.
+    """
+    values = np.pad([[results[cell].scores[scoring] for cell in row] for row in layout], 1, mode="edge")
+    out = {}
+    for i, row in enumerate(layout):
+        for j, cell in enumerate(row):
+            mean = float(values[i : i + 3, j : j + 3].mean())
+            out[cell] = replace(results[cell], scores={**results[cell].scores, scoring: mean})
+    return out
