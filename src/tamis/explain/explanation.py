@@ -83,11 +83,18 @@ class Explanation:
 
         pandas if it is installed, else polars.
         """
+        columns = self.to_dict()
         try:
-            import pandas as frames
+            import pandas
         except ImportError:
-            try:
-                import polars as frames
-            except ImportError:
-                raise ImportError("to_frame needs pandas or polars: pip install 'tamis[io]'") from None
-        return frames.DataFrame(self.to_dict())
+            pass
+        else:
+            labels = pandas.Series(columns.pop("instance"), dtype=object)  # integers stay integers beside None
+            frame = pandas.DataFrame(columns)
+            frame.insert(2, "instance", labels)
+            return frame
+        try:
+            import polars
+        except ImportError:
+            raise ImportError("to_frame needs pandas or polars: pip install 'tamis[io]'") from None
+        return polars.DataFrame(columns)

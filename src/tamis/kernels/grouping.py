@@ -2,7 +2,7 @@
 
 Start from all columns and drop, again and again, those whose weight in the squared distance the
 evidence of a Gaussian process wants smallest. With ``D = mean over the group of d2_m``,
-``K = exp(-D / 2)``, ``M = (K + noise I)^-1`` and ``a = M y``, the gradient of the log evidence with
+``K = exp(-D / 2)``, ``M = (K + diag(noise))^-1`` and ``a = M y``, the gradient of the log evidence with
 respect to the weight of column m is, up to a positive factor,
 
     g_m = - sum_ij R_ij d2_m(i, j),      R = (n a a' / (y'a) - M) o K
@@ -42,7 +42,9 @@ def embed(Z: np.ndarray, mismatch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.hstack(parts), np.array(owner, dtype=int)
 
 
-def rank_columns(Z: np.ndarray, mismatch: np.ndarray, targets: np.ndarray, limit: int) -> np.ndarray:
+def rank_columns(
+    Z: np.ndarray, mismatch: np.ndarray, targets: np.ndarray, weight: np.ndarray, limit: int
+) -> np.ndarray:
     """Order the columns so that the first k make a good group of k, for every k up to `limit`.
 
     Parameters
@@ -50,6 +52,7 @@ def rank_columns(Z: np.ndarray, mismatch: np.ndarray, targets: np.ndarray, limit
     Z : (n, d) encoded rows, NaN for missing cells
     mismatch : (d,) positive for categories: the squared distance between two levels
     targets : (n, q)
+    weight : (n,) positive, mean about one; the noise of a row is the ridge divided by its weight
     limit : length of the order
 
     Returns
@@ -57,11 +60,11 @@ def rank_columns(Z: np.ndarray, mismatch: np.ndarray, targets: np.ndarray, limit
     Indices of at most `limit` columns; constant columns never appear.
     """
     points, owner = embed(Z, mismatch)
-    centred = targets - targets.mean(axis=0)
+    centred = targets - np.average(targets, axis=0, weights=weight)
     group = np.unique(owner)
     tail: list[int] = []
     while len(group):
-        gradient = _evidence_gradient(points, owner, group, centred)
+        gradient = _evidence_gradient(points, owner, group, centred, NOISE / weight)
         order = group[np.argsort(-gradient, kind="stable")]
         excess = len(group) - limit
         drop = 1 if excess <= 0 else min(excess, max(1, int(SHARE * len(group))))
@@ -71,14 +74,16 @@ def rank_columns(Z: np.ndarray, mismatch: np.ndarray, targets: np.ndarray, limit
     return np.array(tail[::-1], dtype=int)
 
 
-def _evidence_gradient(points: np.ndarray, owner: np.ndarray, group: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _evidence_gradient(
+    points: np.ndarray, owner: np.ndarray, group: np.ndarray, y: np.ndarray, noise: np.ndarray
+) -> np.ndarray:
     """Gradient of the log evidence in the weight of each column of the group, summed over outputs."""
     n = len(points)
     member = np.isin(owner, group)
     P = points[:, member]
     norms = np.sum(P * P, axis=1)
     K = np.exp(-0.5 / len(group) * np.maximum(norms[:, None] + norms[None, :] - 2.0 * (P @ P.T), 0.0))
-    M = np.linalg.inv(K + NOISE * np.eye(n))
+    M = np.linalg.inv(K + np.diag(noise))
     A = M @ y
     fit = np.maximum(np.einsum("iq,iq->q", y, A), np.finfo(float).tiny)
     R = (n * (A / fit) @ A.T - y.shape[1] * M) * K

@@ -65,7 +65,8 @@ class Sample:
         rows = np.arange(n)
         if n > GROUP_ROWS:
             rows = np.sort(np.random.default_rng(self.seed).permutation(n)[:GROUP_ROWS])
-        return rank_columns(self.Z[rows], self.mismatch, self.targets[rows], self.max_features)
+        weight = self.sample_weight[rows] / self.sample_weight[rows].mean()
+        return rank_columns(self.Z[rows], self.mismatch, self.targets[rows], weight, self.max_features)
 
 
 class Recipe(ABC):

@@ -142,7 +142,7 @@ class Quadratic:
         """Objective at `coef` (k, q) on `support`; true whatever `coef` is."""
         hessian = self.hessian(support) if hessian is None else hessian
         inner = np.vdot(coef, hessian @ coef - 2.0 * self.cross[support])
-        return 0.5 * (self.energy + float(inner))
+        return max(0.0, 0.5 * (self.energy + float(inner)))
 
 
 @dataclass(frozen=True)
@@ -320,4 +320,4 @@ def exchange_violation(problem: Quadratic, budget: Budget, support: np.ndarray, 
         reach = fit.objective - 0.5 * float(gain.max())
     if len(support):
         reach = min(reach, fit.objective - best_exchange(problem, budget, fit)[2])
-    return max(0.0, objective - reach) / max(objective, np.finfo(float).tiny)
+    return max(0.0, objective - reach) / max(objective, 1e-12 * problem.energy, np.finfo(float).tiny)
