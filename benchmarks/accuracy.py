@@ -81,7 +81,14 @@ CHOICES = {
         "kernels": {"per_feature": tamis.per_feature(), "product": tamis.product()},
         "couplings": ("rank_one", "full"),
         "refits": ("logistic",),
-        "alphas": (0.003, 0.01, 0.03, 0.1),
+        "alphas": (0.003, 0.01, 0.03),
+        "rule": "largest",
+    },
+    "tamis_product": {
+        "kernels": tamis.product(),
+        "bandwidths": (0.3, 0.5, 1.0),
+        "alphas": (0.001, 0.01),
+        "refits": ("logistic",),
         "rule": "largest",
     },
 }

@@ -71,6 +71,16 @@ def test_probabilities_rise_with_the_decision(name):
 
 
 @every
+def test_predicted_class_is_the_more_probable_one(name):
+    X, y = zoo.planted(n=200)
+    y = y * (np.arange(200) % 3 == 0)
+    clf = small(name).fit(X, y)
+    p, f = clf.predict_proba(X)[:, 1], clf.decision_function(X)
+    np.testing.assert_array_equal(clf.predict(X) == 1, f >= 0)
+    assert np.all(p[f > 1e-12] >= 0.5) and np.all(p[f < -1e-12] <= 0.5)
+
+
+@every
 def test_same_seed_same_result_whatever_the_number_of_jobs(name):
     X, y = zoo.planted()
     fits = [small(name, random_state=3, n_jobs=n).fit(X, y) for n in (None, 1, 2)]

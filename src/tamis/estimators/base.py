@@ -206,10 +206,10 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities (n_samples, n_classes).
 
-        A sigmoid of the decision value, fitted to decisions on held-out training folds and never
-        decreasing in the decision; it speaks of the population that `sample_weight` describes, whatever
-        `class_weight` is. `predict` follows the sign of the decision, so with two classes it can differ
-        from the more probable class near the boundary.
+        A sigmoid of the decision value (a softmax for several classes), fitted to decisions on held-out
+        training folds and never decreasing in the decision. It speaks of the population that
+        `sample_weight` describes: `class_weight` moves the boundary of `predict`, not the probabilities.
+        Without class weights `predict` gives the more probable class.
         """
         decision = self._decision(X)
         return self.calibrator_.probabilities(decision)
@@ -311,12 +311,13 @@ class DirectClassifier(KernelClassifier):
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
         rows = merge_rows(rows)
-        return self._learn(rows), self._calibrate(rows) if self._calibrates else None
+        model = self._learn(rows)
+        return calibrated(model, *self._held_out(rows)) if self._calibrates else (model, None)
 
-    def _calibrate(self, rows: Rows) -> Calibrator:
-        """Fit the sigmoid to decisions on rows that the model did not see."""
+    def _held_out(self, rows: Rows) -> tuple[np.ndarray, Tests]:
+        """Decisions on rows that the model did not see."""
         splits = folds(rows, self.calibration, self._seed)
-        parts = each_fold(partial(_held_out, self), splits, self.n_jobs)
+        parts = each_fold(partial(_decide_fold, self), splits, self.n_jobs)
         if not parts:
             warnings.warn(
                 "the smallest class has one distinct row (or group), so nothing can be held out: probabilities are "
@@ -325,10 +326,16 @@ class DirectClassifier(KernelClassifier):
                 stacklevel=4,
             )
             parts, splits = [self._learn(rows, quick=True).decision(rows.table)], [(rows, rows)]
-        return Tests.of(splits).calibrator(np.concatenate(parts))
+        return np.concatenate(parts), Tests.of(splits)
 
 
-def _held_out(estimator: DirectClassifier, train: Rows, test: Rows) -> np.ndarray:
+def calibrated(model: Model, decision: np.ndarray, tests: Tests) -> tuple[Model, Calibrator]:
+    """Move the intercept so that zero stands at probability one half of held-out decisions; calibrate."""
+    shift = tests.shift(decision)
+    return model.shifted(shift), tests.calibrator(decision).shifted(shift)
+
+
+def _decide_fold(estimator: DirectClassifier, train: Rows, test: Rows) -> np.ndarray:
     return estimator._learn(train, quick=True).decision(test.table)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -21,6 +21,15 @@ class Calibrator:
 
     slope: float
     offset: float = 0.0
+
+    @property
+    def shift(self) -> float:
+        """What to add to decisions so that zero stands at probability one half."""
+        return self.offset / self.slope if self.slope > 0 else 0.0
+
+    def shifted(self, shift: float) -> Calibrator:
+        """The same probabilities for decisions to which `shift` has been added."""
+        return replace(self, offset=self.offset - self.slope * shift)
 
     @classmethod
     def fit(cls, decision: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> Calibrator:

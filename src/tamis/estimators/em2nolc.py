@@ -43,8 +43,8 @@ class EM2NOLCClassifier(DirectClassifier):
     alpha : float, default=0.01
         Ridge relative to the number of rows.
     solver : {"splicing", "admm", "paper"}, default="splicing"
-        "paper" is the algorithm as printed (which runs 50 rounds), for study: it often ends above the
-        constant model. "admm" is its repaired form. "splicing" is monotone and ends lowest.
+        "paper" is the algorithm as printed (which runs 50 rounds; its own intercept is kept with
+        ``calibration=None``), for study: it often ends above the constant model. "admm" is its repaired form. "splicing" is monotone and ends lowest.
     coupling : {"rank_one", "full"}, default="rank_one"
         "full" fits a coefficient for every pair of kept case and kept feature.
     refit : {"squared", "logistic"}, default="squared"
@@ -65,7 +65,8 @@ class EM2NOLCClassifier(DirectClassifier):
         With more than two classes, one set of cases and features for all classes.
     class_weight : dict, "balanced" or None, default=None
     calibration : int or None, default=3
-        Folds that fit the probabilities; None: no `predict_proba`, and a faster fit.
+        Folds that fit the probabilities and place the intercept where they say one half; None: no
+        `predict_proba`, the intercept of the training loss, and a faster fit.
     warm_start : bool, default=False
         Start from the supports of the last fit, where they fit the new data.
     tol : float, default=1e-4

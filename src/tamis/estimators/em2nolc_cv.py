@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators.base import KernelClassifier
+from tamis.estimators.base import KernelClassifier, calibrated
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_choice, check_integer, check_number
 from tamis.estimators.em2nolc import COUPLINGS, REFITS, EM2NOLCClassifier, check_bandwidth
@@ -183,7 +183,8 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
         encoded = Encoded.of(merged, **{**grid.encoding, "candidates": self.candidates})
         width, choice = grid.bandwidths[setting.bandwidth], grid.kernels[setting.kernels]
         prepared = encoded.prepare(choice, per_feature(), width, self.engine)
-        return self._estimator(cell)._learn_prepared(prepared), Tests.of(splits).calibrator(fine[cell].decision)
+        model = self._estimator(cell)._learn_prepared(prepared)
+        return calibrated(model, fine[cell].decision, Tests.of(splits))
 
     def _estimator(self, cell: Cell | None = None) -> EM2NOLCClassifier:
         """The classifier with the chosen cell; before the search, with the largest budgets."""

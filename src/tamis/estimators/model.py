@@ -50,6 +50,10 @@ class Model:
         """Decision values (rows, outputs)."""
         return self.expansion.decision(self.encode(table))
 
+    def shifted(self, shift: float) -> Model:
+        """The same model with `shift` added to its decisions."""
+        return replace(self, expansion=replace(self.expansion, intercept=self.expansion.intercept + shift))
+
 
 def decide(decision: np.ndarray) -> np.ndarray:
     """Codes of the predicted classes; with one output zero goes to the second class."""

@@ -37,6 +37,7 @@ class Tests:
 
     codes: np.ndarray
     targets: np.ndarray
+    weight: np.ndarray
     mass: np.ndarray
     fold: np.ndarray
 
@@ -46,13 +47,18 @@ class Tests:
         return cls(
             np.concatenate([test.codes for test in tests]),
             np.concatenate([test.targets for test in tests]),
+            np.concatenate([test.weight for test in tests]),
             np.concatenate([test.mass for test in tests]),
             np.repeat(np.arange(len(tests)), [len(test) for test in tests]),
         )
 
     def calibrator(self, decision: np.ndarray) -> Calibrator:
-        """Probabilities fitted to held-out decisions."""
+        """Probabilities in the population, fitted to held-out decisions."""
         return Calibrator.fit(decision, self.targets, self.mass)
+
+    def shift(self, decision: np.ndarray) -> float:
+        """What moves the boundary of held-out decisions to probability one half, class weights included."""
+        return Calibrator.fit(decision, self.targets, self.weight).shift
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,7 @@ def cross_validate(
 def score(decision: np.ndarray, objective: float, tests: Tests, scoring: str) -> Result:
     """Scores of held-out decisions; log-loss is taken after calibration on these same decisions."""
     loss = tests.calibrator(decision).losses(decision, tests.codes)
-    hit = (decide(decision) == tests.codes).astype(float)
+    hit = (decide(decision + tests.shift(decision)) == tests.codes).astype(float)
     masks = [tests.fold == k for k in np.unique(tests.fold)]
     by_fold = {
         "log_loss": [-np.average(loss[m], weights=tests.mass[m]) for m in masks],
