@@ -17,7 +17,7 @@ from datasets import TEN, load
 
 BUDGETS = [(5, 3), (10, 5), (20, 10)]
 BANDWIDTHS = [0.3, 1.0, 3.0]
-ROWS = 600
+ROWS = 400
 SOLVERS = ["splicing", "admm", "paper"]
 
 

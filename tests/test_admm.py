@@ -24,3 +24,12 @@ def test_without_a_binding_limit_it_solves_least_squares(rng):
     D, t = rng.normal(size=(20, 3)), rng.normal(size=20)
     split = sparse_least_squares(D.T @ D, D.T @ t, 3, rho=1.0, tol=1e-10, max_iter=500)
     np.testing.assert_allclose(split.sparse, np.linalg.lstsq(D, t, rcond=None)[0], atol=1e-8)
+
+
+def test_matrices_that_rounding_made_singular_and_overflow_are_survived():
+    v = np.linspace(1, 2, 30)
+    G = 1e25 * np.outer(v, v)
+    G[3, 3] *= 1 - 1e-6
+    split = sparse_least_squares(G, 1e20 * v, 3, rho=1.0)
+    assert np.isfinite(split.sparse).all() and np.count_nonzero(split.sparse) <= 3
+    assert np.isnan(sparse_least_squares(G * 1e300, v, 3, rho=1.0).sparse).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,14 +32,27 @@ def sparse_least_squares(
 
         x <- (G + rho I)^-1 (c + rho (z - u));   z <- keep the k largest of x + u;   u <- u + x - z
 
-    The factorisation is made once. The set is not convex, so nothing promises convergence.
+    The factorisation is made once. The set is not convex, so nothing promises convergence. Input that
+    has overflowed gives NaN.
     """
-    factor = cho_factor(gram + rho * np.eye(len(gram)))
+    if not np.all(np.isfinite(gram)) or not np.all(np.isfinite(cross)):
+        return SparseSplit(np.full_like(cross, np.nan), np.full_like(cross, np.nan))
+    solve = _solver(gram + rho * np.eye(len(gram)))
     x = z = u = np.zeros_like(cross)
     for _ in range(max_iter):
-        x = cho_solve(factor, cross + rho * (z - u))
+        x = solve(cross + rho * (z - u))
         old, z = z, project_cardinality(x + u, k)
         u = u + x - z
         if np.linalg.norm(x - z) <= tol and rho * np.linalg.norm(old - z) <= tol:
             break
     return SparseSplit(x, z)
+
+
+def _solver(matrix: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Solve with a symmetric matrix; where rounding has made it singular, in the least-squares sense."""
+    try:
+        factor = cho_factor(matrix)
+    except np.linalg.LinAlgError:
+        inverse = np.linalg.pinv(matrix, hermitian=True)
+        return lambda right: inverse @ right
+    return lambda right: cho_solve(factor, right)
