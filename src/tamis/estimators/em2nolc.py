@@ -44,7 +44,8 @@ class EM2NOLCClassifier(DirectClassifier):
         Ridge relative to the number of rows.
     solver : {"splicing", "admm", "paper"}, default="splicing"
         "paper" is the algorithm as printed (which runs 50 rounds; its own intercept is kept with
-        ``calibration=None``), for study: it often ends above the constant model. "admm" is its repaired form. "splicing" is monotone and ends lowest.
+        ``calibration=None``), for study: it often ends above the constant model. "admm" is its repaired
+        form. "splicing" is monotone and ends lowest.
     coupling : {"rank_one", "full"}, default="rank_one"
         "full" fits a coefficient for every pair of kept case and kept feature.
     refit : {"squared", "logistic"}, default="squared"

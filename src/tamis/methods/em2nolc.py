@@ -308,17 +308,18 @@ def paper_iterates(task: Task, start: State | None = None) -> Iterator[Iterate[S
     while True:
         value = _paper_objective(task, state, b)
         yield Iterate(state, value, change, None if np.any(mu) else Status.COLLAPSED)
-        A = design.stack.combine(mu).dense()
-        lam = sparse_least_squares((A.T * w) @ A, A.T @ (w * (y + b)), task.max_instances, rho=1.0).sparse  # (17)
-        instances = np.flatnonzero(lam)
-        b = float(np.average(A[:, instances] @ lam[instances], weights=w))
-        B = design.stack.take(cols=instances).apply(lam[instances])
-        old = mu
-        mu = sparse_least_squares((B.T * w) @ B, B.T @ (w * (y + b)), task.max_features, rho=1.0).sparse  # (24)
-        b = float(np.average(B @ mu, weights=w))
-        change = float(np.max(np.abs(mu - old)))
-        kernels = np.flatnonzero(mu)
-        state = State(instances, lam[instances, None], kernels, mu[kernels], np.array([-b]))
+        with np.errstate(over="ignore", invalid="ignore"):  # it may overflow; the driver sees the objective
+            A = design.stack.combine(mu).dense()
+            lam = sparse_least_squares((A.T * w) @ A, A.T @ (w * (y + b)), task.max_instances, rho=1.0).sparse  # (17)
+            instances = np.flatnonzero(lam)
+            b = float(np.average(A[:, instances] @ lam[instances], weights=w))
+            B = design.stack.take(cols=instances).apply(lam[instances])
+            old = mu
+            mu = sparse_least_squares((B.T * w) @ B, B.T @ (w * (y + b)), task.max_features, rho=1.0).sparse  # (24)
+            b = float(np.average(B @ mu, weights=w))
+            change = float(np.max(np.abs(mu - old)))
+            kernels = np.flatnonzero(mu)
+            state = State(instances, lam[instances, None], kernels, mu[kernels], np.array([-b]))
 
 
 def _spread(index: Index, values: np.ndarray, size: int) -> np.ndarray:
