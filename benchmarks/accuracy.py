@@ -106,6 +106,8 @@ def sparse_linear(X, y, nominal, groups, seed, kind, k):
     encoder = encoded(nominal).fit(X)
     Z = encoder.transform(X)
     folds = list(inner(seed, groups).split(Z, y, groups))
+    varying = np.all([np.std(Z[a], axis=0) > 1e-12 for a, _ in folds], axis=0)  # abess refuses constant columns
+    Z = Z[:, varying]
     if kind == "abess":
         from abess import LogisticRegression as Abess
 
@@ -115,20 +117,23 @@ def sparse_linear(X, y, nominal, groups, seed, kind, k):
         paths = [LogisticRegression(penalty="l1", C=c, solver="liblinear") for c in np.logspace(-2, 2, 17)]
         models = [m for m in paths if np.count_nonzero(m.fit(Z, y).coef_) <= k]
     if not models:
-        return encoder, LogisticRegression(penalty="l1", C=1e-2, solver="liblinear").fit(Z, y)
+        return encoder, varying, LogisticRegression(penalty="l1", C=1e-2, solver="liblinear").fit(Z, y)
     score = [np.mean([m.fit(Z[a], y[a]).score(Z[b], y[b]) for a, b in folds]) for m in models]
-    return encoder, models[int(np.argmax(score))].fit(Z, y)
+    return encoder, varying, models[int(np.argmax(score))].fit(Z, y)
 
 
 class Encoded:
-    def __init__(self, pair):
-        self.encoder, self.model = pair
+    def __init__(self, parts):
+        self.encoder, self.varying, self.model = parts
+
+    def _encode(self, X):
+        return self.encoder.transform(X)[:, self.varying]
 
     def predict(self, X):
-        return self.model.predict(self.encoder.transform(X))
+        return self.model.predict(self._encode(X))
 
     def decision_function(self, X):
-        return self.model.predict_proba(self.encoder.transform(X))[:, 1]
+        return self.model.predict_proba(self._encode(X))[:, 1]
 
 
 def one(method: str, name: str, seed: int, grouped: bool) -> dict:

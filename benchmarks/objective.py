@@ -56,7 +56,7 @@ def main() -> None:
     rows = [r for part in Parallel(n_jobs=1)(delayed(cells)(*job) for job in jobs) for r in part]
     print("| set | bandwidth | budgets | zero model | splicing | admm | paper |\n|---|---|---|---|---|---|---|")
     for r in rows:
-        values = " | ".join(f"{r[k]:.2f}" for k in ("zero", *SOLVERS))
+        values = " | ".join(f"{r[k]:.5g}" for k in ("zero", *SOLVERS))
         print(f"| {r['set']} | {r['bandwidth']} | {r['budgets']} | {values} |")
     best = [r["splicing"] <= min(r["admm"], r["paper"]) * (1 + 1e-9) for r in rows]
     below = [r["splicing"] <= r["zero"] for r in rows]
