@@ -58,3 +58,15 @@ def test_integer_weights_are_repetitions_up_to_smoothing(rng):
         assert abs(one.slope - two.slope) < 0.3 * abs(one.slope - plain.slope) + 0.02
         scaled = Calibrator.fit(f, targets, 1e-6 * w)
         np.testing.assert_allclose([scaled.slope, scaled.offset], [one.slope, one.offset], rtol=1e-4)
+
+
+def test_rows_of_negligible_weight_do_not_count(rng):
+    f, codes = rng.normal(size=(400, 3)), rng.integers(0, 3, 400)
+    f[np.arange(200), codes[:200]] += 2  # only the first half is informative
+    weight = np.where(np.arange(400) < 200, 1.0, 1e-9)
+    for q in (1, 3):
+        targets = np.where(codes[:, None] == (np.arange(3) if q == 3 else [0]), 1.0, -1.0)
+        one = Calibrator.fit(f[:, :q], targets, weight)
+        half = Calibrator.fit(f[:200, :q], targets[:200], np.ones(200))
+        plain = Calibrator.fit(f[:, :q], targets, np.ones(400))
+        assert abs(one.slope - half.slope) < 0.1 * half.slope and plain.slope < 0.8 * half.slope
