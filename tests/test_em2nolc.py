@@ -340,3 +340,14 @@ def test_logistic_weights_have_no_gradient_left():
     t = task.design.targets[:, 0]
     miss = 1 / (1 + np.exp(t * (B @ mu + table.intercept[0])))
     assert np.abs(-B.T @ (t * miss) + 0.25 * task.ridge * mu).max() < 1e-3
+
+
+def test_density_start_centres_targets_with_the_weights():
+    X, y = zoo.planted(n=60)
+    w = np.where(y > 0, 5.0, 0.2)
+    task, _ = make(X, y, weight=w, budgets=(5, 8))
+    t = task.design.targets
+    problem = task.kernel_problem(slice(None), t - np.average(t, axis=0, weights=w))
+    start = method.density_start(task)
+    again = problem.hessian(start.kernels) @ start.weights
+    np.testing.assert_allclose(again, problem.cross[start.kernels, 0], rtol=1e-8)
