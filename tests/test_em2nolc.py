@@ -9,7 +9,8 @@ import pytest
 
 from tamis.kernels.stack import DenseStack
 from tamis.methods import em2nolc as method
-from tamis.methods.em2nolc import Design, State, Task
+from tamis.methods.design import RowDesign
+from tamis.methods.em2nolc import State, Task
 from tamis.methods.refit import coefficients, leading_factors
 from tamis.optim.driver import Status
 
@@ -25,7 +26,7 @@ def make(X, y, bandwidth=1.0, alpha=0.01, budgets=(5, 3), weight=None, candidate
     w = np.ones(len(X)) if weight is None else weight
     stack = DenseStack(K[:, candidates, :])
     T = y if np.ndim(y) == 2 else y[:, None]
-    return Task(Design(stack, T, w, candidates), alpha, *budgets, **kw), K
+    return Task(RowDesign(stack, T, w, candidates), alpha, *budgets, **kw), K
 
 
 def spread(state, n, d):
@@ -176,8 +177,8 @@ def test_integer_weights_are_repetitions_when_candidates_are_the_same(rng):
     K = references.kernel_values(Z, 1.0)
     t = np.where(y > 0, 1.0, -1.0)[:, None]
     first = np.searchsorted(rows, np.arange(60))
-    one = method.solve(Task(Design(DenseStack(K), t, w.astype(float), np.arange(60)), 0.01, 5, 3))
-    two = method.solve(Task(Design(DenseStack(K[:, :, rows]), t[rows], np.ones(len(rows)), first), 0.01, 5, 3))
+    one = method.solve(Task(RowDesign(DenseStack(K), t, w.astype(float), np.arange(60)), 0.01, 5, 3))
+    two = method.solve(Task(RowDesign(DenseStack(K[:, :, rows]), t[rows], np.ones(len(rows)), first), 0.01, 5, 3))
     assert two.objective == pytest.approx(one.objective)
     assert two.state.instances.tolist() == one.state.instances.tolist()
 
@@ -193,7 +194,7 @@ def test_constant_features_are_never_chosen():
     K = references.kernel_values((X - X.mean(0)) / X.std(0), 1.0)
     K[4] = 1.0
     t = np.where(y > 0, 1.0, -1.0)[:, None]
-    task = Task(Design(DenseStack(K), t, np.ones(len(y)), np.arange(len(y))), 0.01, 6, 8)
+    task = Task(RowDesign(DenseStack(K), t, np.ones(len(y)), np.arange(len(y))), 0.01, 6, 8)
     assert 4 not in method.solve(task).state.kernels
 
 
@@ -322,8 +323,8 @@ def test_refits_take_integer_weights_as_repetitions_and_candidates_as_rows(rng, 
     w, t = rng.integers(1, 4, 60), np.where(y > 0, 1.0, -1.0)[:, None]
     rows, pool = np.repeat(np.arange(60), w), np.arange(1, 60, 2)
     first = np.searchsorted(rows, pool)
-    one = Task(Design(DenseStack(K[:, pool]), t, w.astype(float), pool), 0.01, 4, 3)
-    two = Task(Design(DenseStack(K[:, pool][:, :, rows]), t[rows], np.ones(len(rows)), first), 0.01, 4, 3)
+    one = Task(RowDesign(DenseStack(K[:, pool]), t, w.astype(float), pool), 0.01, 4, 3)
+    two = Task(RowDesign(DenseStack(K[:, pool][:, :, rows]), t[rows], np.ones(len(rows)), first), 0.01, 4, 3)
     state = method.solve(one).state
     a, b = (coefficients(task, state, coupling=coupling, refit=refit) for task in (one, two))
     np.testing.assert_allclose(a.coef, b.coef, atol=1e-6)

@@ -20,10 +20,11 @@ LAYERS = [
     {"expansion"},
     {"optim", "kernels"},
     {"prox", "penalties", "losses"},
-    {"arrays"},
+    {"arrays", "parallel"},
 ]
 ALLOWED = {
     "arrays": {"array_api_compat", "torch"},
+    "parallel": {"threadpoolctl"},
     "estimators": {"sklearn", "threadpoolctl"},
     "explain": {"pandas", "polars"},
 }

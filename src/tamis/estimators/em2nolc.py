@@ -14,7 +14,8 @@ from tamis.estimators.rows import Rows
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.recipes import per_feature
 from tamis.methods import em2nolc as method
-from tamis.methods.em2nolc import Design, State, Task
+from tamis.methods.design import RowDesign
+from tamis.methods.em2nolc import State, Task
 from tamis.methods.refit import coefficients, leading_factors
 
 ENGINES = ("auto", "dense", "streaming")
@@ -233,7 +234,7 @@ def tasks(
 ) -> list[Task]:
     """One problem per output, or one for all outputs together."""
     rows, incidence = prepared.rows, prepared.incidence
-    designs = [Design(prepared.stack, t, rows.weight, prepared.candidates) for t in rows.problems(shared)]
+    designs = [RowDesign(prepared.stack, t, rows.weight, prepared.candidates) for t in rows.problems(shared)]
     return [Task(design, alpha, *budgets, incidence, thorough) for design in designs]
 
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.kernels.base import Kernel
-from tamis.kernels.stack import DenseStack, KernelStack, StreamingStack
+from tamis.kernels.base import Categorical, Kernel
+from tamis.kernels.chebyshev import Basis, Levels, chebyshev
+from tamis.kernels.stack import ChebyshevStack, DenseStack, KernelStack, StreamingStack
 
 MEMORY = 1 << 30  # bytes that a dense stack may take under form="auto"
 
@@ -84,10 +85,36 @@ class KernelBank:
         Parameters
         ----------
         form : "dense" keeps all values, "streaming" recomputes them in blocks, "auto" is dense
-            up to a gibibyte.
+            up to a gibibyte. "chebyshev" is for kernels of one column each that are short polynomials
+            (Gaussian, polynomial) or indicators: products with vectors in linear time, values to within
+            the stack's `error_bound`.
         """
         Y = X if Y is None else Y
         if form == "auto":
             size = 8 * len(self) * X.shape[0] * Y.shape[0]
             form = "dense" if size <= MEMORY else "streaming"
+        if form == "chebyshev":
+            return ChebyshevStack(self.channels, [_short_form(ch, X, Y) for ch in self.channels], X, Y)
         return DenseStack.evaluate(self.channels, X, Y) if form == "dense" else StreamingStack(self.channels, X, Y)
+
+
+def _short_form(channel: Channel, X: np.ndarray, Y: np.ndarray) -> Basis:
+    """The basis for one channel on the values that it meets."""
+    basis: Basis | None = None
+    if len(channel.columns) == 1:
+        values = np.concatenate([X[:, channel.columns[0]], Y[:, channel.columns[0]]])
+        values = values[~np.isnan(values)]
+        if isinstance(channel.kernel, Categorical):
+            basis = Levels(tuple(np.unique(values).tolist()), nearest=False)
+        else:
+            basis = chebyshev(channel.kernel, *_range(values))
+    if basis is None:
+        raise ValueError(
+            f"kernels: {channel.name!r} has no short polynomial form: form='chebyshev' takes Gaussian, polynomial and "
+            "categorical kernels of one column; use form='dense' or 'streaming'"
+        )
+    return basis
+
+
+def _range(values: np.ndarray) -> tuple[float, float]:
+    return (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)

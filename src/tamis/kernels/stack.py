@@ -10,14 +10,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+
+from tamis.kernels.base import Kernel
+from tamis.kernels.chebyshev import Basis
 
 BLOCK = 1 << 21  # most entries of one block
 CACHE = 1 << 14  # entries of a partial sum that stay in the processor's cache
 
 Index = np.ndarray | slice
 ALL = slice(None)
+
+
+class OneColumn(Protocol):
+    """A kernel with the one column that it stands on."""
+
+    @property
+    def kernel(self) -> Kernel: ...
+
+    @property
+    def columns(self) -> tuple[int, ...]: ...
 
 
 class KernelStack(ABC):
@@ -43,12 +57,15 @@ class KernelStack(ABC):
     def blocks(self) -> Iterator[slice]:
         """Slices of the rows, small enough for one block."""
         _, m, n = self.shape
-        step = max(1, BLOCK // max(1, n))
-        return (slice(start, min(start + step, m)) for start in range(0, max(m, 1), step))
+        return _slices(m, BLOCK // max(1, n))
 
     def one(self, kernel: int) -> np.ndarray:
         """The Gram matrix (m, n) of one kernel."""
         return self.take(kernels=np.array([kernel])).combine(np.ones(1)).dense()
+
+    def product(self, weights: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """``sum_l weights[l] K_l coef``, of shape (m,) or (m, q)."""
+        return np.concatenate([self.weighted(weights, rows) @ coef for rows in self.blocks()])
 
     def combine(self, weights: np.ndarray) -> Combined:
         """The operator ``sum_l weights[l] K_l``."""
@@ -84,7 +101,7 @@ class Combined:
     weights: np.ndarray
 
     def __matmul__(self, coef: np.ndarray) -> np.ndarray:
-        return np.concatenate([self.stack.weighted(self.weights, rows) @ coef for rows in self.stack.blocks()])
+        return self.stack.product(self.weights, coef)
 
     def columns(self, idx: np.ndarray) -> np.ndarray:
         """Some columns (m, k)."""
@@ -152,6 +169,59 @@ class DenseStack(KernelStack):
 
     def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> DenseStack:
         return DenseStack(self.values[_grid(kernels, cols)][:, :, rows])
+
+
+class ChebyshevStack(KernelStack):
+    """Kernels of one column each as short sums (`kernels.chebyshev`): products with vectors cost O((m + n) L p).
+
+    Values differ from the exact ones by at most `error_bound`.
+    """
+
+    def __init__(self, channels: Sequence[OneColumn], bases: Sequence[Basis], X: np.ndarray, Y: np.ndarray):
+        self.channels, self.bases, self.X, self.Y = channels, bases, X, Y
+        self.shape = (len(channels), X.shape[0], Y.shape[0])
+
+    @property
+    def error_bound(self) -> np.ndarray:
+        """Bounds (L,) of the difference to the exact kernel values."""
+        return np.array([basis.error_bound(ch.kernel) for basis, ch in zip(self.bases, self.channels, strict=True)])
+
+    def _features(self, kernel: int, rows: slice) -> np.ndarray:
+        return self.bases[kernel].features(self.X[rows, self.channels[kernel].columns[0]])
+
+    def _coefficients(self, kernel: int, cols: slice) -> np.ndarray:
+        channel = self.channels[kernel]
+        return self.bases[kernel].coefficients(channel.kernel, self.Y[cols, channel.columns[0]])
+
+    def block(self, kernel: int, rows: slice) -> np.ndarray:
+        return self._features(kernel, rows).T @ self._coefficients(kernel, ALL).T
+
+    def _image(self, kernel: int, coef: np.ndarray) -> np.ndarray:
+        """``K_l coef`` through the few functions of the kernel's column."""
+        size = self.bases[kernel].size
+        short = sum(self._coefficients(kernel, cols).T @ coef[cols] for cols in _slices(self.shape[2], BLOCK // size))
+        parts = [self._features(kernel, rows).T @ short for rows in _slices(self.shape[1], BLOCK // size)]
+        return np.concatenate(parts)
+
+    def product(self, weights: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        out = np.zeros((self.shape[1], *coef.shape[1:]))
+        for k in np.flatnonzero(weights):
+            out += weights[k] * self._image(int(k), coef)
+        return out
+
+    def apply(self, coef: np.ndarray) -> np.ndarray:
+        return np.stack([self._image(k, coef) for k in range(self.shape[0])], axis=1)
+
+    def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> ChebyshevStack:
+        chosen = np.arange(len(self.channels))[kernels]
+        channels, bases = [self.channels[k] for k in chosen], [self.bases[k] for k in chosen]
+        return ChebyshevStack(channels, bases, self.X[rows], self.Y[cols])
+
+
+def _slices(n: int, step: int) -> Iterator[slice]:
+    """Consecutive slices of at least one row; one empty slice for n = 0."""
+    step = max(1, step)
+    return (slice(start, min(start + step, n)) for start in range(0, max(n, 1), step))
 
 
 def _grid(first: Index, second: Index) -> tuple:

@@ -29,14 +29,14 @@ Departures from the paper, with reasons:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
 
-from tamis.kernels.stack import Index, KernelStack
+from tamis.kernels.stack import Index
+from tamis.methods.design import Design, RowDesign, spread
 from tamis.optim.admm import sparse_least_squares
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
 from tamis.optim.subset import (
@@ -70,65 +70,6 @@ class State:
 
 
 @dataclass(frozen=True)
-class Design:
-    """The data as the two half steps see it: two quadratic problems, rebuilt when what they fix changes.
-
-    Whoever can make these two problems (from kernel values here) can drive the whole method.
-
-    Attributes
-    ----------
-    stack : KernelStack of shape (L, n, p)
-    targets : (n, q) in {-1, +1}
-    sample_weight : (n,) at least 0
-    candidates : (p,) the training row behind each column of the stack
-    """
-
-    stack: KernelStack
-    targets: np.ndarray
-    sample_weight: np.ndarray
-    candidates: np.ndarray
-    _problems: dict[str, tuple[np.ndarray, float, Quadratic]] = field(default_factory=dict, repr=False)
-
-    @property
-    def n_kernels(self) -> int:
-        return self.stack.shape[0]
-
-    @property
-    def n_outputs(self) -> int:
-        return self.targets.shape[1]
-
-    @cached_property
-    def centred_targets(self) -> np.ndarray:
-        return centre(self.targets, self.sample_weight)
-
-    def instance_problem(self, state: State, ridge: float) -> Quadratic:
-        """The lam-step: columns of A(mu), |mu| = 1."""
-        weights = _spread(state.kernels, state.weights / _norm(state.weights), self.n_kernels)
-
-        def rows() -> np.ndarray:
-            return centre(self.stack.combine(weights).dense(), self.sample_weight).T
-
-        return self._kept("instances", weights, ridge, rows, self.centred_targets)
-
-    def kernel_problem(self, instances: Index, dual_coef: np.ndarray, ridge: float) -> Quadratic:
-        """The mu-step: columns of B(lam), |lam| = 1, all outputs stacked."""
-        unit = dual_coef / _norm(dual_coef)
-        lam = _spread(instances, unit, self.stack.shape[2])
-
-        def rows() -> np.ndarray:
-            images = centre(self.stack.take(cols=instances).apply(unit), self.sample_weight)
-            return images.transpose(1, 0, 2).reshape(self.n_kernels, -1)
-
-        return self._kept("kernels", lam, ridge, rows, self.centred_targets.reshape(-1, 1))
-
-    def _kept(self, block: str, fixed: np.ndarray, ridge: float, rows: Callable, targets: np.ndarray) -> Quadratic:
-        kept = self._problems.get(block)
-        if kept is None or kept[1] != ridge or not np.array_equal(kept[0], fixed):
-            kept = self._problems[block] = fixed, ridge, Quadratic.from_design(rows(), targets, ridge)
-        return kept[2]
-
-
-@dataclass(frozen=True)
 class Task:
     """A design with ridge and budgets.
 
@@ -150,7 +91,7 @@ class Task:
 
     @property
     def ridge(self) -> float:
-        return self.alpha * float(self.design.sample_weight.sum())
+        return self.alpha * self.design.total_weight
 
     @property
     def instance_budget(self) -> Cardinality:
@@ -165,26 +106,21 @@ class Task:
     @property
     def zero_objective(self) -> float:
         """J of the model that predicts the weighted mean."""
-        return 0.5 * float(np.sum(self.design.centred_targets**2))
+        return 0.5 * self.design.energy
 
     def instance_problem(self, state: State) -> Quadratic:
-        return self.design.instance_problem(state, self.ridge)
+        """The lam-step at |mu| = 1."""
+        weights = spread(state.kernels, state.weights / _norm(state.weights), self.design.n_kernels)
+        return self.design.instance_problem(weights, self.ridge)
 
     def kernel_problem(self, instances: Index, dual_coef: np.ndarray) -> Quadratic:
-        return self.design.kernel_problem(instances, dual_coef, self.ridge)
+        """The mu-step at |lam| = 1."""
+        return self.design.kernel_problem(instances, dual_coef / _norm(dual_coef), self.ridge)
 
 
 def _norm(v: np.ndarray) -> float:
     """Euclidean norm, one for the zero vector."""
     return float(np.linalg.norm(v)) or 1.0
-
-
-def centre(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Subtract weighted means over the rows and multiply by root weights: sums become weighted."""
-    if np.all(weight == 1.0):
-        return values - values.mean(axis=0)
-    centred = values - np.tensordot(weight / weight.sum(), values, axes=(0, 0))
-    return centred * np.sqrt(weight).reshape(-1, *[1] * (values.ndim - 1))
 
 
 def objective(task: Task, state: State) -> float:
@@ -210,9 +146,8 @@ def violation(task: Task, state: State, value: float) -> float:
 def density_start(task: Task) -> State:
     """No instances yet; kernels that best separate the class densities."""
     design = task.design
-    some = slice(None, None, -(-design.stack.shape[2] // START_ROWS))
-    share = design.sample_weight / design.sample_weight.sum()
-    lam = design.targets[design.candidates[some]] - share @ design.targets
+    some = slice(None, None, -(-design.n_candidates // START_ROWS))
+    lam = design.candidate_targets[some] - design.target_mean
     fit = best_subset(task.kernel_problem(some, lam), task.kernel_budget)
     return _without_instances(task, fit.support, fit.coef[:, 0])
 
@@ -301,9 +236,9 @@ def paper_iterates(task: Task, start: State | None = None) -> Iterator[Iterate[S
     last half step. What is returned is the projected copies (q, z), because the others are not sparse.
     The violation is max |mu - mu_old|.
     """
-    design, L = task.design, task.design.n_kernels
+    design, L = _rows(task), task.design.n_kernels
     state = uniform_start(task) if start is None else start
-    mu, b, change = _spread(state.kernels, state.weights, L), 0.0, 1.0
+    mu, b, change = spread(state.kernels, state.weights, L), 0.0, 1.0
     y, w = design.targets[:, 0], design.sample_weight
     while True:
         value = _paper_objective(task, state, b)
@@ -322,26 +257,21 @@ def paper_iterates(task: Task, start: State | None = None) -> Iterator[Iterate[S
             state = State(instances, lam[instances, None], kernels, mu[kernels], np.array([-b]))
 
 
-def _spread(index: Index, values: np.ndarray, size: int) -> np.ndarray:
-    """Values at some positions of an otherwise zero array."""
-    out = np.zeros((size, *values.shape[1:]))
-    out[index] = values
-    return out
+def _rows(task: Task) -> RowDesign:
+    if task.design.look is None:
+        raise ValueError("the printed algorithm works on rows, and only sums over rows are here: use another solver")
+    return task.design.look
 
 
 def _paper_objective(task: Task, state: State, b: float) -> float:
     """J at the printed intercept `b`."""
-    F = _decision(task, state)
-    loss = 0.5 * float(task.design.sample_weight @ np.sum((F - b - task.design.targets) ** 2, axis=1))
+    design = _rows(task)
+    F = np.zeros_like(design.targets)
+    if len(state.instances) and len(state.kernels):
+        weights = spread(state.kernels, state.weights, design.n_kernels)
+        F = design.stack.combine(weights).columns(state.instances) @ state.dual_coef
+    loss = 0.5 * float(design.sample_weight @ np.sum((F - b - design.targets) ** 2, axis=1))
     return loss + 0.5 * task.ridge * float(np.sum(state.dual_coef**2) * np.sum(state.weights**2))
-
-
-def _decision(task: Task, state: State) -> np.ndarray:
-    """F (n, q) on the training rows."""
-    if not len(state.instances) or not len(state.kernels):
-        return np.zeros_like(task.design.targets)
-    weights = _spread(state.kernels, state.weights, task.design.n_kernels)
-    return task.design.stack.combine(weights).columns(state.instances) @ state.dual_coef
 
 
 SOLVERS = {"splicing": iterates, "admm": admm_iterates, "paper": paper_iterates}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import solve
+from scipy.linalg import block_diag, solve
 
 from tamis.expansion import Coefficients
-from tamis.kernels.stack import KernelStack
-from tamis.methods.em2nolc import Design, State, Task, centre
+from tamis.methods.design import Design, Pairs, RowDesign, centre
+from tamis.methods.em2nolc import State, Task
 from tamis.optim.logistic import fit_logistic, fit_offset
 
 CURVATURE = 0.25  # of the logistic loss at zero, so that one ridge serves both losses
@@ -30,76 +30,94 @@ def coefficients(task: Task, state: State, *, coupling: str = "rank_one", refit:
     """
     design = task.design
     if not len(state.instances):
-        mean = np.average(design.targets, axis=0, weights=design.sample_weight)
-        return Coefficients(state.instances, state.kernels, np.zeros((design.n_outputs, 0, 0)), mean)
-    values = design.stack.take(cols=state.instances, kernels=state.kernels)
+        return Coefficients(state.instances, state.kernels, np.zeros((design.n_outputs, 0, 0)), design.target_mean)
+    if refit == "logistic":
+        return _logistic(task, state, coupling)
+    pairs = design.pairs(state.instances, state.kernels)
     if coupling == "full":
-        coef = _full_refit(task, state, values, refit)
-    elif refit == "logistic":
-        coef = state.dual_coef.T[:, :, None] * _logistic_weights(task, state, values)
+        coef = _full_squared(task, state, pairs)
     else:
         coef = state.dual_coef.T[:, :, None] * state.weights
-    return Coefficients(state.instances, state.kernels, coef, _intercept(design, state, values, coef, refit))
+    mean = coef.transpose(0, 2, 1).reshape(design.n_outputs, -1) @ pairs.mean
+    intercept = design.target_mean - mean if state.intercept is None else state.intercept
+    return Coefficients(state.instances, state.kernels, coef, intercept)
 
 
-def _logistic_weights(task: Task, state: State, values: KernelStack) -> np.ndarray:
+def _full_squared(task: Task, state: State, pairs: Pairs) -> np.ndarray:
+    """coef (q, k, f) of every pair by ridge regression in the whitened coordinates of each kernel."""
+    f, k = len(state.kernels), len(state.instances)
+    blocks = pairs.gram.reshape(f, k, f, k)
+    maps = _whitenings(task.design, state, [blocks[m, :, m] for m in range(f)], task.design.total_weight)
+    white = block_diag(*maps)
+    gram = white.T @ pairs.gram @ white
+    floor = np.finfo(float).eps * np.trace(gram)
+    slopes = solve(gram + max(task.ridge, floor) * np.eye(len(gram)), white.T @ pairs.cross, assume_a="pos")
+    return (white @ slopes).T.reshape(-1, f, k).transpose(0, 2, 1)
+
+
+def _logistic(task: Task, state: State, coupling: str) -> Coefficients:
+    """Refit with the logistic loss: every pair if "full", else the weights of the kernels only."""
+    rows = task.design.look
+    if rows is None:
+        raise ValueError(
+            "refit='logistic' needs rows, and only sums over rows are here: use refit='squared', or give X and y too"
+        )
+    values = rows.stack.take(cols=state.instances, kernels=state.kernels)
+    table = [values.one(m) for m in range(len(state.kernels))]
+    ridge = CURVATURE * task.alpha * rows.total_weight
+    if coupling == "full":
+        coef = _full_logistic(rows, state, table, ridge)
+    else:
+        coef = state.dual_coef.T[:, :, None] * _logistic_weights(rows, state, table, ridge)
+    F = sum(K @ coef[:, :, m].T for m, K in enumerate(table))
+    pairs = zip(F.T, rows.targets.T, strict=True)
+    intercept = np.array([fit_offset(f, t, rows.sample_weight) for f, t in pairs])
+    return Coefficients(state.instances, state.kernels, coef, intercept)
+
+
+def _logistic_weights(rows: RowDesign, state: State, table: list[np.ndarray], ridge: float) -> np.ndarray:
     """mu (f,) by ridge logistic regression on the columns of B(lam), one intercept per output."""
-    targets, weight = task.design.targets, task.design.sample_weight
-    n, q = targets.shape
-    B = values.apply(state.dual_coef)
+    n, q = rows.targets.shape
+    B = np.stack([K @ state.dual_coef for K in table], axis=1)
     design = np.concatenate([B.transpose(2, 0, 1).reshape(n * q, -1), np.repeat(np.eye(q), n, axis=0)], axis=1)
-    penalty = np.r_[np.full(len(state.kernels), CURVATURE * task.ridge), np.zeros(q)]
-    return fit_logistic(design, targets.T.ravel(), np.tile(weight, q), penalty)[: len(state.kernels)]
+    penalty = np.r_[np.full(len(table), ridge), np.zeros(q)]
+    return fit_logistic(design, rows.targets.T.ravel(), np.tile(rows.sample_weight, q), penalty)[: len(table)]
 
 
-def _full_refit(task: Task, state: State, values: KernelStack, refit: str) -> np.ndarray:
-    """coef (q, k, f) of every pair, in the whitened coordinates of each kernel."""
-    weight = task.design.sample_weight
-    corner = values.take(rows=task.design.candidates[state.instances])
-    maps = [whitening(values.one(m), corner.one(m), weight, 1.0 / len(state.kernels)) for m in range(values.shape[0])]
-    design = np.concatenate([values.one(m) @ white for m, white in enumerate(maps)], axis=1)
-    fits = [_ridge(design, t, weight, task.ridge, refit) for t in task.design.targets.T]
+def _full_logistic(rows: RowDesign, state: State, table: list[np.ndarray], ridge: float) -> np.ndarray:
+    """coef (q, k, f) of every pair by ridge logistic regression in whitened coordinates."""
+    centred = [centre(K, rows.sample_weight) for K in table]
+    maps = _whitenings(rows, state, [C.T @ C for C in centred], rows.total_weight)
+    design = np.concatenate(
+        [*(K @ white for K, white in zip(table, maps, strict=True)), np.ones((len(table[0]), 1))], axis=1
+    )
+    penalty = np.r_[np.full(design.shape[1] - 1, ridge), 0.0]
+    fits = [fit_logistic(design, t, rows.sample_weight, penalty)[:-1] for t in rows.targets.T]
     cuts = np.cumsum([white.shape[1] for white in maps])[:-1]
     return np.array([np.column_stack([w @ x for w, x in zip(maps, np.split(f, cuts), strict=True)]) for f in fits])
 
 
-def whitening(values: np.ndarray, corner: np.ndarray, weight: np.ndarray, size: float) -> np.ndarray:
+def _whitenings(design: Design, state: State, grams: list[np.ndarray], weight: float) -> list[np.ndarray]:
+    """The map of each kernel, given the centred Gram matrices of its columns."""
+    corners = design.corners.take(rows=state.instances, cols=state.instances, kernels=state.kernels)
+    size = weight / len(grams)
+    return [whitening(gram, corners.one(m), size) for m, gram in enumerate(grams)]
+
+
+def whitening(gram: np.ndarray, corner: np.ndarray, size: float) -> np.ndarray:
     """Map (k, r) to coordinates in which the plain norm is the norm in the kernel's space.
 
     Parameters
     ----------
-    values : (n, k) kernel values of the rows on the instances
+    gram : (k, k) centred Gram matrix over the rows of the kernel's columns
     corner : (k, k) kernel values of the instances
-    weight : (n,)
-    size : mean squared norm that the centred coordinates of the rows get
+    size : sum of squares that the centred coordinates of the rows get
     """
     eigenvalues, vectors = np.linalg.eigh(0.5 * (corner + corner.T))
     keep = eigenvalues > RANK * max(eigenvalues[-1], 0.0)
     white = vectors[:, keep] / np.sqrt(eigenvalues[keep])
-    spread = np.sum(centre(values @ white, weight) ** 2) / weight.sum()
+    spread = float(np.sum(white * (gram @ white)))
     return white * np.sqrt(size / spread) if spread > 0 else white
-
-
-def _ridge(design: np.ndarray, target: np.ndarray, weight: np.ndarray, ridge: float, loss: str) -> np.ndarray:
-    """Ridge regression with a free intercept, squared or logistic; returns the slopes."""
-    if loss == "logistic":
-        padded = np.column_stack([design, np.ones(len(design))])
-        penalty = np.r_[np.full(design.shape[1], CURVATURE * ridge), 0.0]
-        return fit_logistic(padded, target, weight, penalty)[:-1]
-    D, t = centre(design, weight), centre(target, weight)
-    floor = np.finfo(float).eps * np.trace(D.T @ D)
-    return solve(D.T @ D + max(ridge, floor) * np.eye(D.shape[1]), D.T @ t, assume_a="pos")
-
-
-def _intercept(design: Design, state: State, values: KernelStack, coef: np.ndarray, refit: str) -> np.ndarray:
-    """The intercept (q,) that minimises the loss, or the one that the state prescribes."""
-    F = sum(values.one(m) @ coef[:, :, m].T for m in range(values.shape[0]))
-    if refit == "logistic":
-        pairs = zip(F.T, design.targets.T, strict=True)
-        return np.array([fit_offset(f, t, design.sample_weight) for f, t in pairs])
-    if state.intercept is not None:
-        return state.intercept
-    return np.average(design.targets - F, axis=0, weights=design.sample_weight)
 
 
 def leading_factors(coef: np.ndarray, *, shared: bool) -> tuple[np.ndarray, np.ndarray]:
