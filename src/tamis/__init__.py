@@ -2,7 +2,9 @@
 
 from tamis.estimators.em2nolc import EM2NOLCClassifier
 from tamis.estimators.em2nolc_cv import EM2NOLCClassifierCV
+from tamis.estimators.plan import Plan
 from tamis.estimators.registry import all_estimators
+from tamis.estimators.statistics import Statistics
 from tamis.explain import Explanation
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Categorical, Gaussian, Laplacian, Polynomial, Sigmoid
@@ -19,8 +21,10 @@ __all__ = [
     "Gaussian",
     "KernelBank",
     "Laplacian",
+    "Plan",
     "Polynomial",
     "Sigmoid",
+    "Statistics",
     "all_estimators",
     "per_feature",
     "product",

@@ -23,11 +23,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from tamis.estimators.calibration import Calibrator
-from tamis.estimators.checks import check_choice, check_integer, check_names, encode_classes, resolve_columns
+from tamis.estimators.checks import check_choice, check_integer, encode_classes, resolve_columns
 from tamis.estimators.model import Model, decide
 from tamis.estimators.rows import Rows, check_groups, check_weights, class_factors, folds, merge_rows
 from tamis.estimators.selection import Tests, each_fold
-from tamis.estimators.table import Nominal, Table, check_plain, is_frame, read_table
+from tamis.estimators.table import Nominal, Table, checked_input, read_table, row_labels
 from tamis.explain import Explanation, signed_percentages, variation
 from tamis.optim.driver import Iterate, Status
 
@@ -38,6 +38,11 @@ VARIATION_ROWS = 2000  # most training rows that measure the variation of contri
 
 
 def _has_probabilities(self: KernelClassifier) -> bool:
+    if hasattr(self, "model_") and self._calibrates and not hasattr(self, "calibrator_"):
+        raise AttributeError(
+            "probabilities are calibrated on rows, and this model was fitted from statistics alone: give X and y to "
+            "fit_statistics too"
+        )
     return self._calibrates
 
 
@@ -91,13 +96,14 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         rows = self._rows(X, y, sample_weight, groups)
         with threadpool_limits(1, user_api="blas"):
             model, calibrator = self._select(rows)
-        self._publish(rows, model, calibrator)
+        some = rows.take(np.arange(0, len(rows), -(-len(rows) // VARIATION_ROWS)))
+        self._publish(rows.classes, model, calibrator, model.encode(some.table), some.mass)
         self.instance_labels_ = row_labels(X, self.instances_)
         return self
 
-    def _rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Rows:
+    def _rows(self, X: Any, y: Any, sample_weight: Any, groups: Any, *, reset: bool = True) -> Rows:
         """Validate everything that is as long as the data."""
-        table = self._read(X, reset=True)
+        table = self._read(X, reset=reset)
         codes, classes = encode_classes(y, len(table))
         if len(table) < 2:
             raise ValueError(f"X has n_samples={len(table)}: at least two rows are needed, one of each class")
@@ -108,16 +114,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         return Rows(table, codes, classes, weight, mass, check_groups(groups, len(codes)), np.arange(len(codes)))
 
     def _read(self, X: Any, *, reset: bool) -> Table:
-        if is_frame(X):
-            check_names(X)
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            checked = X
-            if not len(X):
-                raise ValueError(f"X has 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
-        else:
-            checked = check_plain(X)
-            validate_data(self, checked, reset=reset, skip_check_array=True)
-        names = [str(c) for c in X.columns] if is_frame(X) else [f"x{j}" for j in range(checked.shape[1])]
+        checked, names = checked_input(X)
+        validate_data(self, checked, reset=reset, skip_check_array=True)
         names = list(getattr(self, "feature_names_in_", names))
         if reset:
             self._categorical = resolve_columns(self.categorical_features, names)
@@ -125,10 +123,16 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ what was learned
 
-    def _publish(self, rows: Rows, model: Model, calibrator: Calibrator | None) -> None:
-        """Set the learned attributes; only kept rows and columns are stored."""
-        self.classes_ = rows.classes
+    def _publish(
+        self, classes: np.ndarray, model: Model, calibrator: Calibrator | None, Z: np.ndarray, mass: np.ndarray
+    ) -> None:
+        """Set the learned attributes; only kept rows and columns are stored.
+
+        Encoded rows `Z` with their `mass` measure the variation of the contributions.
+        """
+        self.classes_ = classes
         self.model_ = model
+        self.__dict__.pop("calibrator_", None)
         if calibrator is not None:
             self.calibrator_ = calibrator
         self.instances_, self.kernels_, self.features_ = model.instances, model.kernels, model.columns
@@ -139,10 +143,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             self.dual_coef_, self.kernel_weights_ = _squeeze(model.dual_coef), _squeeze(model.kernel_weights)
             self.instance_importance_ = signed_percentages(self.dual_coef_)
             self.kernel_importance_ = signed_percentages(self.kernel_weights_)
-        some = rows.take(np.arange(0, len(rows), -(-len(rows) // VARIATION_ROWS)))
-        by_instance, by_kernel = model.expansion.split(model.encode(some.table))
-        self.instance_variation_ = _squeeze(variation(by_instance, some.mass))
-        self.kernel_variation_ = _squeeze(variation(by_kernel, some.mass))
+        by_instance, by_kernel = model.expansion.split(Z)
+        self.instance_variation_ = _squeeze(variation(by_instance, mass))
+        self.kernel_variation_ = _squeeze(variation(by_kernel, mass))
         histories = [s.history for s in model.solutions]
         self.history_ = histories[0] if len(histories) == 1 else histories
         self.n_iter_ = max((s.n_iter for s in model.solutions), default=0)
@@ -319,12 +322,7 @@ class DirectClassifier(KernelClassifier):
         splits = folds(rows, self.calibration, self._seed)
         parts = each_fold(partial(_decide_fold, self), splits, self.n_jobs)
         if not parts:
-            warnings.warn(
-                "the smallest class has one distinct row (or group), so nothing can be held out: probabilities are "
-                "calibrated on training rows and too sure of themselves",
-                UserWarning,
-                stacklevel=4,
-            )
+            warn_unheld()
             parts, splits = [self._learn(rows, quick=True).decision(rows.table)], [(rows, rows)]
         return np.concatenate(parts), Tests.of(splits)
 
@@ -335,6 +333,16 @@ def calibrated(model: Model, decision: np.ndarray, tests: Tests) -> tuple[Model,
     return model.shifted(shift), tests.calibrator(decision).shifted(shift)
 
 
+def warn_unheld() -> None:
+    """Say that probabilities rest on rows that the model has seen."""
+    warnings.warn(
+        "nothing can be held out, because the smallest class has one distinct row (or group) or the statistics have "
+        "one fold: probabilities are calibrated on training rows and too sure of themselves",
+        UserWarning,
+        stacklevel=5,
+    )
+
+
 def _decide_fold(estimator: DirectClassifier, train: Rows, test: Rows) -> np.ndarray:
     return estimator._learn(train, quick=True).decision(test.table)
 
@@ -342,16 +350,6 @@ def _decide_fold(estimator: DirectClassifier, train: Rows, test: Rows) -> np.nda
 def _squeeze(values: np.ndarray) -> np.ndarray:
     """Without the axis of outputs if there is only one."""
     return values[0] if len(values) == 1 else values
-
-
-def row_labels(X: Any, rows: np.ndarray) -> np.ndarray:
-    """Index labels of some rows where X has an index, else their positions."""
-    index = getattr(X, "index", None)
-    if index is None or callable(index):
-        return rows
-    labels = np.empty(len(rows), dtype=object)
-    labels[:] = [index[i] for i in rows]
-    return labels
 
 
 def draw_seed(random_state: Any) -> int:

@@ -13,7 +13,10 @@ def encode_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Codes (n,) and sorted classes of the labels `y`."""
     if y is None:
         raise ValueError("y is None: a classifier requires y to be passed, but the target y is None")
-    kinds = {isinstance(v, str) for v in np.asarray(y, dtype=object).ravel()}
+    if getattr(y, "dtype", None) is None or y.dtype == object:
+        kinds = {isinstance(v, str) for v in np.asarray(y, dtype=object).ravel()}
+    else:
+        kinds = set()
     if len(kinds) > 1:
         raise ValueError("y mixes strings with other types: use labels of one type")
     y = column_or_1d(y, warn=True)

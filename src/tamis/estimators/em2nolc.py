@@ -7,24 +7,33 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators.base import DirectClassifier
+from tamis.estimators.base import DirectClassifier, calibrated, draw_seed, warn_unheld
+from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_choice, check_integer, check_number
+from tamis.estimators.from_statistics import FromStatistics
 from tamis.estimators.model import Encoded, Model, Prepared
+from tamis.estimators.one_pass import OnePass, sum_rows
+from tamis.estimators.plan import Plan
 from tamis.estimators.rows import Rows
+from tamis.estimators.selection import Tests
+from tamis.estimators.statistics import Statistics
+from tamis.estimators.summary import PreparedSums, Summary
+from tamis.expansion import Coefficients
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.recipes import per_feature
 from tamis.methods import em2nolc as method
-from tamis.methods.design import RowDesign
 from tamis.methods.em2nolc import State, Task
 from tamis.methods.refit import coefficients, leading_factors
+from tamis.optim.driver import Solution
 
-ENGINES = ("auto", "dense", "streaming")
+ENGINES = ("auto", "dense", "streaming", "statistics")
 COUPLINGS = ("rank_one", "full")
 REFITS = ("squared", "logistic")
+POLISH = 5  # most rounds of looking for better instances among all rows
 WIDTHS = (1e-6, 1e6)  # in units of the scaled features
 
 
-class EM2NOLCClassifier(DirectClassifier):
+class EM2NOLCClassifier(FromStatistics, DirectClassifier):
     """Least-squares kernel classifier with at most k training cases and m features [Zhang2022].
 
     The decision is ``f(x) = sum_j sum_m coef[j, m] k_m(x_j, x) + intercept`` over kept cases j and kept
@@ -58,11 +67,15 @@ class EM2NOLCClassifier(DirectClassifier):
         refused.
     categorical_features : "auto" or list of names, positions or booleans, default="auto"
         "auto" takes text, boolean and categorical columns; name codes that come as numbers.
-    engine : {"auto", "dense", "streaming"}, default="auto"
-        Whether kernel values are kept in memory; "auto" keeps them up to a gibibyte.
-    candidates : int or None, default=None
+    engine : {"auto", "dense", "streaming", "statistics"}, default="auto"
+        Kernel values are kept in memory ("dense"), computed in blocks ("streaming"), or replaced by sums
+        over the rows of short polynomials ("statistics"): one pass, then nothing depends on the number of
+        rows; for kernels of one column each. "auto" is dense up to a gibibyte, then statistics where
+        the kernels allow it, else streaming.
+    candidates : int, "all" or None, default=None
         How many training rows may become instances: a stratified random pool, at least one of each
-        class. None: up to 1000.
+        class. None: up to 1000. "all": every row; with the statistics engine, a pool first and then
+        better rows from all of them.
     shared_support : bool, default=False
         With more than two classes, one set of cases and features for all classes.
     class_weight : dict, "balanced" or None, default=None
@@ -174,10 +187,86 @@ class EM2NOLCClassifier(DirectClassifier):
         check_choice("engine", self.engine, ENGINES)
         check_choice("shared_support", self.shared_support, (True, False))
         check_choice("warm_start", self.warm_start, (True, False))
-        if self.candidates is not None:
+        if self.candidates is not None and self.candidates != "all":
             check_integer("candidates", self.candidates, 1)
+        if self.solver == "paper" and self.engine == "statistics":
+            raise ValueError("solver='paper' works on rows: use another engine than 'statistics' with it")
         if self.solver == "paper" and self.shared_support:
             raise ValueError("solver='paper' fits one output at a time: use shared_support=False with it")
+
+    def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
+        one = None
+        if self.solver != "paper":
+            one = sum_rows(
+                rows,
+                self.engine,
+                choices=[self.kernels],
+                bandwidths=[check_bandwidth(self.bandwidth, rows.table.numbers.shape[1])],
+                scaling=self.scaling,
+                missing=self.missing,
+                candidates=self.candidates,
+                cv=self.calibration,
+                seed=self._seed,
+            )
+        return super()._select(rows) if one is None else self._select_sums(one)
+
+    def _select_sums(self, one: OnePass) -> tuple[Model, Calibrator | None]:
+        model = self._learn_sums(one.summary())
+        if not self._calibrates or one.look is None:
+            return model, None
+        kept, parts = one.folds, []
+        for fold in kept:
+            parts.append(self._learn_sums(one.summary(fold), quick=True).decision(one.held(fold).look.table))
+        tests = [one.held(fold).look for fold in kept]
+        if not kept:
+            warn_unheld()
+            parts, tests = [model.decision(one.look.table)], [one.look]
+        return calibrated(model, np.concatenate(parts), Tests.of([(t, t) for t in tests]))
+
+    def _learn_sums(self, summary: Summary, *, quick: bool = False) -> Model:
+        bandwidth = check_bandwidth(self.bandwidth, len(summary.plan.encoder.names))
+        return self._learn_prepared(summary.prepare(self.kernels, per_feature(), bandwidth), quick=quick)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> EM2NOLCClassifier:
+        """Add a block of rows to the statistics of the fit so far and fit again.
+
+        The first block (or the statistics of `fit_statistics`) fixes the plan: ranges, categories and the
+        cases that may be kept; what later blocks have beyond it is clipped, counted in `outside_` and
+        warned of. Until every class has been seen there is no model. Probabilities need rows: see
+        `fit_statistics`. Each call fits anew; for many small blocks use `Statistics` and fit once.
+
+        Parameters
+        ----------
+        X, y, sample_weight : a block of rows
+        classes : all class labels, in the first call, if its rows do not show all of them
+        """
+        self._check_parameters()
+        if not hasattr(self, "statistics_"):
+            if isinstance(self.class_weight, str):
+                raise ValueError(
+                    f"class_weight={self.class_weight!r} needs all rows: give a dict of weights to partial_fit"
+                )
+            plan = Plan.of(
+                X,
+                y,
+                sample_weight=sample_weight,
+                classes=classes,
+                kernels=self.kernels,
+                bandwidth=self.bandwidth,
+                scaling=self.scaling,
+                missing=self.missing,
+                categorical_features=self.categorical_features,
+                class_weight=self.class_weight,
+                gaps="all" if self.missing == "absent" else "seen",
+                candidates=self.candidates,
+                folds=1,
+                random_state=draw_seed(self.random_state),
+            )
+            self.statistics_ = Statistics(plan)
+        self.statistics_.update(X, y, sample_weight)
+        if np.all(self.statistics_.class_mass > 0):
+            self.fit_statistics(self.statistics_)
+        return self
 
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
         return self._learn_prepared(self._prepare(rows), quick=quick)
@@ -189,20 +278,34 @@ class EM2NOLCClassifier(DirectClassifier):
         if self.solver == "paper" and problems[0].incidence is not None:
             raise ValueError("solver='paper' knows one kernel per feature only: use another solver or other kernels")
         starts = [None] * len(problems) if quick else self._starts(prepared, problems)
-        options: dict[str, Any] = {
-            "solver": self.solver,
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "callback": self._progress(),
-        }
-        solutions = [method.solve(t, start=s, **options) for t, s in zip(problems, starts, strict=True)]
+        solutions = [self._solve(t, s) for t, s in zip(problems, starts, strict=True)]
+        if self.candidates == "all" and isinstance(prepared, PreparedSums) and not quick:
+            prepared, problems, solutions = self._polish(prepared, problems, solutions)
         if self.warm_start and not quick:
-            self._states = prepared.stack.shape, [s.state for s in solutions]
-        pairs = zip(problems, solutions, strict=True)
-        blocks = [coefficients(t, s.state, coupling=self.coupling, refit=self.refit) for t, s in pairs]
-        model = prepared.model(blocks, solutions)
+            self._states = _key(prepared, problems), [s.state for s in solutions]
+        how = {"coupling": self.coupling, "refit": self.refit}
+        finished = [finish(prepared, t, s, how) for t, s in zip(problems, solutions, strict=True)]
+        model = prepared.model([block for block, _ in finished], [solution for _, solution in finished])
         dual, weights = leading_factors(model.expansion.coef, shared=self.shared_support)
         return replace(model, dual_coef=dual, kernel_weights=weights)
+
+    def _solve(self, task: Task, start: State | None) -> Solution[State]:
+        options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "callback": self._progress()}
+        return method.solve(task, solver=self.solver, start=start, **options)
+
+    def _polish(
+        self, prepared: PreparedSums, problems: list[Task], solutions: list[Solution[State]]
+    ) -> tuple[PreparedSums, list[Task], list[Solution[State]]]:
+        """Bring in rows that would lower the objective, and solve again from where things stand."""
+        for _ in range(POLISH):
+            before = len(prepared.pool)
+            for task, solution in zip(problems, solutions, strict=True):
+                prepared = prepared.widened(task, solution.state)
+            if len(prepared.pool) == before:
+                break
+            problems = tasks(prepared, self.alpha, self._budgets, self.shared_support, thorough=False)
+            solutions = [self._solve(t, s.state) for t, s in zip(problems, solutions, strict=True)]
+        return prepared, problems, solutions
 
     @property
     def _budgets(self) -> tuple[int, int]:
@@ -216,15 +319,16 @@ class EM2NOLCClassifier(DirectClassifier):
             max_features=self.max_features,
             candidates=self.candidates,
             seed=self._seed,
+            engine=self.engine,
         )
         bandwidth = check_bandwidth(self.bandwidth, rows.table.numbers.shape[1])
-        return encoded.prepare(self.kernels, per_feature(), bandwidth, self.engine)
+        return encoded.prepare(self.kernels, per_feature(), bandwidth)
 
     def _starts(self, prepared: Prepared, problems: list[Task]) -> list[State | None]:
         """States of the last fit, where they belong to problems of the same shape."""
-        shape, states = getattr(self, "_states", (None, []))
+        key, states = getattr(self, "_states", (None, []))
         outputs = [task.design.n_outputs for task in problems]
-        if not self.warm_start or shape != prepared.stack.shape:
+        if not self.warm_start or key != _key(prepared, problems):
             return [None] * len(problems)
         return states if [s.dual_coef.shape[1] for s in states] == outputs else [None] * len(problems)
 
@@ -233,9 +337,22 @@ def tasks(
     prepared: Prepared, alpha: float, budgets: tuple[int, int], shared: bool, *, thorough: bool = True
 ) -> list[Task]:
     """One problem per output, or one for all outputs together."""
-    rows, incidence = prepared.rows, prepared.incidence
-    designs = [RowDesign(prepared.stack, t, rows.weight, prepared.candidates) for t in rows.problems(shared)]
-    return [Task(design, alpha, *budgets, incidence, thorough) for design in designs]
+    incidence = prepared.incidence
+    return [Task(design, alpha, *budgets, incidence, thorough) for design in prepared.designs(shared)]
+
+
+def finish(
+    prepared: Prepared, task: Task, solution: Solution[State], how: dict[str, str]
+) -> tuple[Coefficients, Solution[State]]:
+    """Coefficients of pairs from a solution, and the solution with its final objective."""
+    if isinstance(prepared, PreparedSums) and prepared.doubts(task, solution):
+        return prepared.refit_exactly(task, solution, **how)
+    return coefficients(task, solution.state, **how), solution
+
+
+def _key(prepared: Prepared, problems: list[Task]) -> tuple[int, int, float]:
+    """Tells whether states of one fit can start another."""
+    return len(prepared.bank), len(prepared.pool), problems[0].design.total_weight
 
 
 def check_fits(bank: KernelBank, max_features: int) -> None:

@@ -182,7 +182,7 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
         self.n_splits_ = len(splits)
         encoded = Encoded.of(merged, **{**grid.encoding, "candidates": self.candidates})
         width, choice = grid.bandwidths[setting.bandwidth], grid.kernels[setting.kernels]
-        prepared = encoded.prepare(choice, per_feature(), width, self.engine)
+        prepared = encoded.prepare(choice, per_feature(), width)
         model = self._estimator(cell)._learn_prepared(prepared)
         return calibrated(model, fine[cell].decision, Tests.of(splits))
 
@@ -210,6 +210,7 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
             refits=tuple(dict.fromkeys(self.refits)),
             budgets=budgets,
             encoding={
+                "engine": self.engine,
                 "scaling": self.scaling,
                 "missing": self.missing,
                 "max_features": min(self.max_features, d),

@@ -99,7 +99,7 @@ class Grid:
     def _points(self, encoded: Encoded) -> Iterator[Point]:
         """The path over budgets for every kernel choice, bandwidth and ridge."""
         for (name, choice), (key, width) in product(self.kernels.items(), self.bandwidths.items()):
-            prepared = encoded.prepare(choice, per_feature(), width, self.engine)
+            prepared = encoded.prepare(choice, per_feature(), width)
             for alpha in self.alphas:
                 problems = tasks(prepared, alpha, (1, 1), self.shared, thorough=False)
                 paths = [method.path(problem, self.budgets) for problem in problems]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ from tamis.expansion import Coefficients, KernelExpansion
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
 from tamis.kernels.stack import KernelStack
+from tamis.methods.design import Design, RowDesign
 from tamis.optim.driver import Solution
 
 POOL = 1000  # candidates when more rows than this are given and `candidates` is None
@@ -61,57 +63,47 @@ def decide(decision: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """Training rows as numbers, and the rows among them that may become instances."""
+class Pool:
+    """The training rows that may become instances.
 
-    rows: Rows
-    encoder: Encoder
-    sample: Sample
-    candidates: np.ndarray
+    Attributes
+    ----------
+    Z : (p, d) encoded
+    codes : (p,) their classes
+    position : (p,) their rows in the user's input
+    """
 
-    @classmethod
-    def of(
-        cls,
-        rows: Rows,
-        *,
-        scaling: str | None,
-        missing: str | None,
-        max_features: int,
-        candidates: int | None,
-        seed: int,
-    ) -> Encoded:
-        encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing)
-        Z = encoder.encode(rows.table)
-        sample = Sample(Z, encoder.names, encoder.nominal, rows.targets, rows.weight, max_features, seed)
-        return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed))
+    Z: np.ndarray
+    codes: np.ndarray
+    position: np.ndarray
 
-    def prepare(self, kernels: Any, default: Recipe, bandwidth: Bandwidth, engine: str) -> Prepared:
-        """Put kernels on the rows."""
-        Z = self.sample.Z
-        bank = make_bank(kernels, default, self.sample, bandwidth)
-        return Prepared(self, bank, bank.stack(Z, Z[self.candidates], form=engine))
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.Z, self.codes, self.position
+
+    def take(self, rows: np.ndarray) -> Pool:
+        return Pool(*(part[rows] for part in self.parts))
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Encoded training rows with their kernel stack."""
+class Prepared(ABC):
+    """Kernels on training data: what a method solves on, and the way back to a model."""
 
-    encoded: Encoded
+    encoder: Encoder
     bank: KernelBank
-    stack: KernelStack
+    pool: Pool
 
-    @property
-    def rows(self) -> Rows:
-        return self.encoded.rows
-
-    @property
-    def candidates(self) -> np.ndarray:
-        return self.encoded.candidates
+    @abstractmethod
+    def designs(self, shared: bool) -> list[Design]:
+        """The data of each problem to solve: one for all outputs if `shared`, else one for each."""
 
     @property
     def incidence(self) -> np.ndarray | None:
         """Boolean (kernels, columns): the columns behind each kernel; None where each has its own one."""
-        return None if self.bank.one_to_one else self.bank.incidence(self.encoded.sample.Z.shape[1])
+        return None if self.bank.one_to_one else self.bank.incidence(self.pool.Z.shape[1])
 
     def model(self, blocks: Sequence[Coefficients], solutions: Sequence[Solution]) -> Model:
         """The smallest model with these coefficients, the outputs of all blocks side by side."""
@@ -121,18 +113,65 @@ class Prepared:
             table = np.zeros((len(b.coef), len(instances), len(self.bank)))
             table[np.ix_(np.arange(len(b.coef)), np.searchsorted(instances, b.instances), b.kernels)] = b.coef
             tables.append(table)
-        rows = self.candidates[instances]
+        rows = self.pool.take(instances)
         intercept = np.concatenate([b.intercept for b in blocks])
-        whole = KernelExpansion(self.bank, self.encoded.sample.Z[rows], np.concatenate(tables), intercept)
+        whole = KernelExpansion(self.bank, rows.Z, np.concatenate(tables), intercept)
         small, kept, kernels, columns = whole.restricted()
         return Model(
-            self.encoded.encoder.select(columns),
+            self.encoder.select(columns),
             small,
             columns,
             kernels,
-            self.rows.position[rows[kept]],
+            rows.position[kept],
             tuple(replace(s, state=None) for s in solutions),
         )
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Training rows as numbers, and the rows among them that may become instances."""
+
+    rows: Rows
+    encoder: Encoder
+    sample: Sample
+    candidates: np.ndarray
+    engine: str
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        *,
+        scaling: str | None,
+        missing: str | None,
+        max_features: int,
+        candidates: int | str | None,
+        seed: int,
+        engine: str,
+    ) -> Encoded:
+        encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing)
+        Z = encoder.encode(rows.table)
+        sample = Sample(Z, encoder.names, encoder.nominal, rows.targets, rows.weight, max_features, seed)
+        return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed), engine)
+
+    def prepare(self, kernels: Any, default: Recipe, bandwidth: Bandwidth) -> Prepared:
+        """Put kernels on the rows."""
+        Z, rows = self.sample.Z, self.candidates
+        bank = make_bank(kernels, default, self.sample, bandwidth)
+        pool = Pool(Z[rows], self.rows.codes[rows], self.rows.position[rows])
+        return PreparedRows(self.encoder, bank, pool, self, bank.stack(Z, Z[rows], form=self.engine))
+
+
+@dataclass(frozen=True)
+class PreparedRows(Prepared):
+    """Encoded training rows with their kernel stack."""
+
+    encoded: Encoded
+    stack: KernelStack
+
+    def designs(self, shared: bool) -> list[Design]:
+        rows, candidates = self.encoded.rows, self.encoded.candidates
+        return [RowDesign(self.stack, t, rows.weight, candidates) for t in rows.problems(shared)]
 
 
 def make_bank(kernels: Any, default: Recipe, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
@@ -171,10 +210,10 @@ def _channel(entry: Any, names: Sequence[str]) -> Channel:
     return Channel(str(name), kernel, tuple(list(names).index(c) if isinstance(c, str) else int(c) for c in columns))
 
 
-def draw_candidates(rows: Rows, size: int | None, seed: int) -> np.ndarray:
+def draw_candidates(rows: Rows, size: int | str | None, seed: int) -> np.ndarray:
     """The rows that may become instances: all, or a stratified random pool, sorted."""
     n = len(rows)
-    size = POOL if size is None else size
+    size = n if isinstance(size, str) else POOL if size is None else size
     if size >= n:
         return np.arange(n)
     rng = np.random.default_rng(seed)

@@ -54,14 +54,22 @@ class Rows:
     @property
     def targets(self) -> np.ndarray:
         """Outputs (n, q) in {-1, +1}: one for two classes, one per class otherwise."""
-        if len(self.classes) == 2:
-            return np.where(self.codes == 1, 1.0, -1.0)[:, None]
-        return np.where(self.codes[:, None] == np.arange(len(self.classes)), 1.0, -1.0)
+        return coding(len(self.classes))[self.codes]
 
     def problems(self, shared: bool) -> list[np.ndarray]:
-        """Targets of each problem to solve: all outputs in one if `shared`, else one output each."""
-        targets = self.targets
-        return [targets] if shared else [targets[:, [k]] for k in range(targets.shape[1])]
+        """Targets of each problem to solve."""
+        return [c[self.codes] for c in codings(len(self.classes), shared)]
+
+
+def coding(n_classes: int) -> np.ndarray:
+    """Targets (classes, q) in {-1, +1} of each class: one output for two classes, one per class otherwise."""
+    return np.array([[-1.0], [1.0]]) if n_classes == 2 else 2.0 * np.eye(n_classes) - 1.0
+
+
+def codings(n_classes: int, shared: bool) -> list[np.ndarray]:
+    """The coding of each problem to solve: all outputs in one if `shared`, else one output each."""
+    whole = coding(n_classes)
+    return [whole] if shared else [whole[:, [k]] for k in range(whole.shape[1])]
 
 
 def merge_rows(rows: Rows) -> Rows:

@@ -7,12 +7,15 @@ category that training never saw is code -1, which agrees with nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
+
+from tamis.estimators.checks import check_names
 
 KNOTS = 201  # most knots of a rank map, so that a model's size does not grow with the data
 UNSEEN = -1.0
@@ -24,7 +27,7 @@ class Table:
 
     Attributes
     ----------
-    numbers : (n, d) float, NaN for missing cells and throughout the columns of `labels`
+    numbers : (n, d) float64 or float32, NaN for missing cells and throughout the columns of `labels`
     labels : {column: (n,) object array}, None for missing cells
     names : the d column names
     """
@@ -36,7 +39,7 @@ class Table:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def take(self, rows: np.ndarray) -> Table:
+    def take(self, rows: np.ndarray | slice) -> Table:
         return replace(self, numbers=self.numbers[rows], labels={j: v[rows] for j, v in self.labels.items()})
 
     def select(self, columns: np.ndarray) -> Table:
@@ -46,6 +49,16 @@ class Table:
             {place[j]: v for j, v in self.labels.items() if j in place},
             [self.names[c] for c in columns],
         )
+
+
+def row_labels(X: Any, rows: np.ndarray) -> np.ndarray:
+    """Index labels of some rows where X has an index, else their positions."""
+    index = getattr(X, "index", None)
+    if index is None or callable(index):
+        return rows
+    labels = np.empty(len(rows), dtype=object)
+    labels[:] = [index[i] for i in rows]
+    return labels
 
 
 def is_frame(X: Any) -> bool:
@@ -61,7 +74,7 @@ def read_table(X: Any, names: Sequence[str], categorical: Sequence[int] | None, 
     if not d:
         raise ValueError(f"X has 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
     if not is_frame(X) and X.dtype != object:
-        numbers, labels = np.asarray(X, dtype=float), {}
+        numbers, labels = X if X.dtype == np.float32 else np.asarray(X, dtype=float), {}
     else:
         columns = [_column(X, j, names[j], categorical is not None and j in categorical) for j in range(d)]
         labels = {j: _as_labels(v) for j, v in enumerate(columns) if v.dtype == object}
@@ -85,6 +98,9 @@ def _blank(numbers: np.ndarray, column: int) -> np.ndarray:
 
 
 def _check_cells(table: Table, allow_missing: bool) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(table.numbers.sum()):  # quick, and nearly always enough
+            return
     infinite = np.isinf(table.numbers).any(axis=0)
     if infinite.any():
         name = table.names[int(np.argmax(infinite))]
@@ -151,7 +167,7 @@ class Number:
     fill: float
 
     def encode(self, values: np.ndarray) -> np.ndarray:
-        z = np.clip(values, self.low, self.high)
+        z = np.clip(values.astype(np.float64), self.low, self.high)
         if self.knots is not None and self.ranks is not None:
             z = np.where(np.isnan(z), np.nan, np.interp(z, self.knots, self.ranks))
         z = (z - self.centre) / self.scale
@@ -166,8 +182,9 @@ class Nominal:
     fill: float
 
     def encode(self, values: np.ndarray) -> np.ndarray:
-        code = {level: float(k) for k, level in enumerate(self.levels)}
-        return np.array([self.fill if v is None else code.get(v, UNSEEN) for v in values], dtype=float)
+        code: dict[Any, float] = {level: float(k) for k, level in enumerate(self.levels)}
+        code[None] = self.fill
+        return np.fromiter(map(code.get, values, repeat(UNSEEN)), dtype=float, count=len(values))
 
 
 @dataclass(frozen=True)
@@ -178,14 +195,29 @@ class Encoder:
     names: tuple[str, ...]
 
     @classmethod
-    def fit(cls, table: Table, weight: np.ndarray, *, scaling: str | None, missing: str | None) -> Encoder:
-        """Learn scales, ranges, levels and fills from weighted training rows."""
+    def fit(
+        cls,
+        table: Table,
+        weight: np.ndarray,
+        *,
+        scaling: str | None,
+        missing: str | None,
+        winsorise: float = 0.0,
+        ranges: Mapping[int, tuple[float, float]] | None = None,
+    ) -> Encoder:
+        """Learn scales, ranges, levels and fills from weighted training rows.
+
+        Numbers are clipped to ``ranges[column]`` where given, else to the quantiles `winsorise` and
+        ``1 - winsorise``.
+        """
         columns: list[Number | Nominal] = []
         for j in range(table.numbers.shape[1]):
             if j in table.labels:
                 columns.append(_fit_nominal(table.labels[j], weight, missing))
             else:
-                columns.append(_fit_number(table.numbers[:, j], weight, scaling, missing))
+                limits = None if ranges is None else ranges.get(j)
+                x, share = _clipped(table.numbers[:, j], weight, winsorise, limits)
+                columns.append(_fit_number(x, share, limits, scaling, missing))
         return cls(tuple(columns), tuple(table.names))
 
     @property
@@ -246,15 +278,29 @@ def _fit_nominal(values: np.ndarray, weight: np.ndarray, missing: str | None) ->
     return Nominal(levels, fill)
 
 
-def _fit_number(values: np.ndarray, weight: np.ndarray, scaling: str | None, missing: str | None) -> Number:
+def _clipped(
+    values: np.ndarray, weight: np.ndarray, winsorise: float, limits: tuple[float, float] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The values that are there, clipped and sorted, with their shares of the weight."""
     seen = ~np.isnan(values)
-    x, w = values[seen], weight[seen]
+    x, w = values[seen].astype(np.float64), weight[seen]
+    order = np.argsort(x, kind="stable")
+    x, share = x[order], w[order] / w.sum()
+    if limits is None and winsorise > 0 and len(x):
+        below = np.cumsum(share)
+        edges = np.searchsorted(below, [winsorise, 1.0 - winsorise]).clip(0, len(x) - 1)
+        limits = float(x[edges[0]]), float(x[edges[1]])
+    return (x if limits is None else np.clip(x, *limits)), share
+
+
+def _fit_number(
+    x: np.ndarray, share: np.ndarray, limits: tuple[float, float] | None, scaling: str | None, missing: str | None
+) -> Number:
+    """Scale, range and fill of sorted values with their shares; `limits` widen the range."""
     fill = 0.0 if missing == "median" else np.nan
     if not len(x):
         return Number(0.0, 0.0, 0.0, 1.0, None, None, fill)
-    order = np.argsort(x, kind="stable")
-    x, w = x[order], w[order]
-    low, high, share = float(x[0]), float(x[-1]), w / w.sum()
+    low, high = (float(x[0]), float(x[-1])) if limits is None else limits
     unit = max(abs(low), abs(high)) or 1.0  # squares of very large or small numbers would leave the range of floats
     half = float(x[np.searchsorted(np.cumsum(share), 0.5 - 1e-12)])
     if low == high or scaling is None:
@@ -281,6 +327,17 @@ def _rank_map(x: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return knots, ranks
 
 
+def checked_input(X: Any) -> tuple[Any, list[str]]:
+    """A validated frame or array, and the names of its columns."""
+    if is_frame(X):
+        check_names(X)
+        if not len(X):
+            raise ValueError(f"X has 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
+        return X, [str(c) for c in X.columns]
+    checked = check_plain(X)
+    return checked, [f"x{j}" for j in range(checked.shape[1])]
+
+
 def check_plain(X: Any) -> np.ndarray:
     """Validate an array that is not a frame: numbers, or objects with text in some columns."""
     if isinstance(X, list):
@@ -290,7 +347,7 @@ def check_plain(X: Any) -> np.ndarray:
             X = cells if any(isinstance(v, str) for v in cells.ravel()) else X
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2 and any(map(_not_plain, X.ravel())):
         return check_array(X, dtype=object, ensure_all_finite=False)
-    return check_array(X, dtype=np.float64, ensure_all_finite=False)
+    return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
 
 
 def _not_plain(v: Any) -> bool:

@@ -20,7 +20,7 @@ from tamis.kernels.chebyshev import Basis, Chebyshev
 from tamis.parallel import thread_map
 
 CHUNK = 16384  # rows read at a time
-PIECE = 1500  # rows of one matrix product: their polynomials nearly stay in the processor's cache
+PIECE = 700_000  # numbers in one matrix product: few enough for the cache, many enough for its setup
 LANES = 8  # chunks are summed in this many sequences, whatever the number of threads
 LANE_BYTES = 1 << 28  # most memory of all partial sums
 
@@ -104,8 +104,9 @@ class ColumnFunctions:
     def _fill_plain(self, Z: np.ndarray, out: np.ndarray) -> None:
         """All polynomials by one recurrence over the degrees, on fewer and fewer columns."""
         centre, scale = self._affine
-        twice = np.subtract(Z[:, self._plain].T, centre[:, None], order="C")  # 2 t
-        twice *= scale[:, None]
+        exact = np.subtract(Z[:, self._plain].T, centre[:, None], order="C")  # 2 t
+        exact *= scale[:, None]
+        twice = exact.astype(out.dtype, copy=False)
         gaps = np.array([self.gaps[j] for j in self._plain], dtype=bool)
         present = ~np.isnan(twice) if gaps.any() else None
         if present is not None:
@@ -113,11 +114,11 @@ class ColumnFunctions:
             out[1 : 1 + gaps.sum()] = present[gaps]
         np.clip(twice, -2.0, 2.0, out=twice)
         start = 1 + int(gaps.sum())
-        blocks = [np.ones((1, 1))]
+        blocks = [np.ones((1, 1), dtype=out.dtype)]
         for k, active in enumerate(self._active[1:], start=1):
             block = out[start : start + active]
             if k == 1:
-                np.multiply(twice[:active], 0.5, out=block)
+                np.multiply(twice[:active], out.dtype.type(0.5), out=block)
             else:
                 np.multiply(twice[:active], blocks[-1][:active], out=block)
                 block -= blocks[-2][:active]
@@ -167,7 +168,7 @@ def outer_sums(
     *,
     n_classes: int,
     n_parts: int,
-    n_threads: int | None = None,
+    dtype: str = "float64",
 ) -> np.ndarray:
     """Sum the outer products of the rows' vectors, separately for each part of the rows.
 
@@ -176,6 +177,7 @@ def outer_sums(
     functions : Functions
     read : gives the encoded rows of a slice of range(n)
     n_parts : parts (such as folds), to which ``Block.part`` assigns the rows
+    dtype : of the products of a block, "float64" or "float32"; blocks are added in double precision
 
     Returns
     -------
@@ -185,25 +187,28 @@ def outer_sums(
     lanes = max(1, min(LANES, LANE_BYTES // (8 * n_parts * size * size), -(-n // CHUNK)))
     chunks = [slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK)]
 
+    step = max(100, PIECE // size)
+
     def lane(number: int) -> np.ndarray:
-        total = np.zeros((n_parts, size, size))
+        total, product = np.zeros((n_parts, size, size)), np.empty((size, size), dtype=dtype)
         for chunk in chunks[number::lanes]:
             block = read(chunk)
             for part in range(n_parts):
                 rows = np.flatnonzero(block.part == part)
-                for piece in np.array_split(rows, max(1, -(-len(rows) // PIECE))):
-                    total[part] += _outer_sum(functions, block, piece, n_classes)
+                for piece in np.array_split(rows, max(1, -(-len(rows) // step))):
+                    table = np.empty((size, len(piece)), dtype=dtype)
+                    _fill_vectors(functions, block, piece, table)
+                    total[part] += np.matmul(table, table.T, out=product)
         return total
 
-    totals = thread_map(lane, range(lanes), n_threads)
+    totals = thread_map(lane, range(lanes))
     return sum(totals[1:], start=totals[0])
 
 
-def _outer_sum(functions: Functions, block: Block, rows: np.ndarray, n_classes: int) -> np.ndarray:
-    Z, codes = block.Z[rows], block.codes[rows]
-    table = np.empty((functions.size + n_classes, len(Z)))
-    functions.fill(Z, table[: functions.size])
-    table[functions.size :] = codes == np.arange(n_classes)[:, None]
+def _fill_vectors(functions: Functions, block: Block, rows: np.ndarray, table: np.ndarray) -> None:
+    """Write the vectors of some rows, times the roots of their weights, as columns of `table` (A, n)."""
+    functions.fill(block.Z[rows], table[: functions.size])
+    classes = np.arange(len(table) - functions.size)
+    table[functions.size :] = block.codes[rows] == classes[:, None]
     if block.weight is not None:
-        table *= np.sqrt(block.weight[rows])
-    return table @ table.T
+        table *= np.sqrt(block.weight[rows]).astype(table.dtype)

@@ -16,6 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tamis.expansion import Coefficients
 from tamis.kernels.stack import Index, KernelStack
 from tamis.optim.subset import Quadratic
 
@@ -179,8 +180,8 @@ class RowDesign(Design):
         operator = self.stack.combine(weights)
         n, p = self.stack.shape[1:]
         if 8 * n * p <= MEMORY:
-            rows = centre(operator.dense(), self.sample_weight).T
-            return Quadratic.from_design(rows, self.centred_targets, ridge)
+            columns = centre(operator.dense(), self.sample_weight).T
+            return Quadratic.from_design(columns, self.centred_targets, ridge)
         root, share = np.sqrt(self.sample_weight)[:, None], self.sample_weight / self.total_weight
         mean, gram, cross = np.zeros(p), np.zeros((p, p)), np.zeros((p, self.n_outputs))
         for rows in self.stack.blocks():
@@ -268,13 +269,13 @@ class MomentDesign(Design):
         return self.sums.mean[self._classes] @ self.coding
 
     @cached_property
-    def _cross(self) -> np.ndarray:
+    def cross(self) -> np.ndarray:
         """Centred products (A, q) of the rows' vectors with the targets."""
         return self.sums.centred[:, self._classes] @ self.coding
 
     @property
     def energy(self) -> float:
-        return float(np.sum(self.coding * self._cross[self._classes]))
+        return float(np.sum(self.coding * self.cross[self._classes]))
 
     @property
     def candidate_targets(self) -> np.ndarray:
@@ -292,12 +293,21 @@ class MomentDesign(Design):
         maps = [self.short[m][instances] for m in kernels.tolist()]
         places = [self.positions[m] for m in kernels.tolist()]
         means = [a @ self.sums.mean[at] for a, at in zip(maps, places, strict=True)]
-        cross = [a @ self._cross[at] for a, at in zip(maps, places, strict=True)]
+        cross = [a @ self.cross[at] for a, at in zip(maps, places, strict=True)]
         gram = [
             [a @ self.sums.centred[np.ix_(at, to)] @ b.T for b, to in zip(maps, places, strict=True)]
             for a, at in zip(maps, places, strict=True)
         ]
         return Pairs(np.concatenate(means), np.block(gram), np.concatenate(cross))
+
+    def residual(self, coefficients: Coefficients) -> np.ndarray:
+        """Vectors r (A, q) such that ``v' r`` is decision minus target of a row with the vector v."""
+        out = np.zeros((len(self.sums.mean), self.n_outputs))
+        out[0] = coefficients.intercept
+        for m, coef in zip(coefficients.kernels.tolist(), coefficients.coef.transpose(2, 1, 0), strict=True):
+            np.add.at(out, self.positions[m], self.short[m][coefficients.instances].T @ coef)
+        out[self._classes] = -self.coding
+        return out
 
     def _instance_problem(self, weights: np.ndarray, ridge: float) -> Quadratic:
         active = np.flatnonzero(weights).tolist()
@@ -306,7 +316,7 @@ class MomentDesign(Design):
         image = U @ self.sums.centred[np.ix_(at, at)]
         return Quadratic(
             diagonal=np.maximum(np.einsum("ij,ij->i", image, U), 0.0),
-            cross=U @ self._cross[at],
+            cross=U @ self.cross[at],
             energy=self.energy,
             ridge=ridge,
             gram_columns=lambda idx: image @ U[idx].T,
@@ -323,7 +333,7 @@ class MomentDesign(Design):
         at, begins, centred = self._laid_out
         images = np.concatenate([a[instances].T @ unit for a in self.short])  # (sizes, q)
         gram, cross = np.zeros((self.n_kernels, self.n_kernels)), np.zeros((self.n_kernels, 1))
-        for g, t in zip(images.T, self._cross[at].T, strict=True):
+        for g, t in zip(images.T, self.cross[at].T, strict=True):
             half = np.add.reduceat(centred * g[:, None], begins, axis=0)
             gram += np.add.reduceat(half * g, begins, axis=1)
             cross[:, 0] += np.add.reduceat(g * t, begins)

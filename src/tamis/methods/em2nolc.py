@@ -45,6 +45,7 @@ from tamis.optim.subset import (
     Cover,
     Fit,
     Quadratic,
+    best_exchange,
     best_subset,
     exchange_violation,
     fit_support,
@@ -141,6 +142,23 @@ def violation(task: Task, state: State, value: float) -> float:
         return gain
     problem = task.kernel_problem(state.instances, state.dual_coef)
     return max(gain, exchange_violation(problem, task.kernel_budget, state.kernels, value))
+
+
+def closest_exchanges(task: Task, state: State) -> tuple[tuple[float, int], tuple[float, int]]:
+    """How clearly instances and kernels are chosen: the relative rise of J by the best exchange of each
+    kind, and the position of the member that it would drop.
+    """
+    by_instance, by_kernel = task.instance_problem(state), task.kernel_problem(state.instances, state.dual_coef)
+    return (
+        _closest(by_instance, task.instance_budget, state.instances),
+        _closest(by_kernel, task.kernel_budget, state.kernels),
+    )
+
+
+def _closest(problem: Quadratic, budget: Budget, chosen: np.ndarray) -> tuple[float, int]:
+    fit = fit_support(problem, chosen)
+    member, _, gain = best_exchange(problem, budget, fit)
+    return -gain / max(fit.objective, np.finfo(float).tiny), member
 
 
 def density_start(task: Task) -> State:

@@ -66,7 +66,7 @@ def _logistic(task: Task, state: State, coupling: str) -> Coefficients:
     table = [values.one(m) for m in range(len(state.kernels))]
     ridge = CURVATURE * task.alpha * rows.total_weight
     if coupling == "full":
-        coef = _full_logistic(rows, state, table, ridge)
+        coef = _full_logistic(task, rows, state, table, ridge)
     else:
         coef = state.dual_coef.T[:, :, None] * _logistic_weights(rows, state, table, ridge)
     F = sum(K @ coef[:, :, m].T for m, K in enumerate(table))
@@ -84,10 +84,10 @@ def _logistic_weights(rows: RowDesign, state: State, table: list[np.ndarray], ri
     return fit_logistic(design, rows.targets.T.ravel(), np.tile(rows.sample_weight, q), penalty)[: len(table)]
 
 
-def _full_logistic(rows: RowDesign, state: State, table: list[np.ndarray], ridge: float) -> np.ndarray:
+def _full_logistic(task: Task, rows: RowDesign, state: State, table: list[np.ndarray], ridge: float) -> np.ndarray:
     """coef (q, k, f) of every pair by ridge logistic regression in whitened coordinates."""
     centred = [centre(K, rows.sample_weight) for K in table]
-    maps = _whitenings(rows, state, [C.T @ C for C in centred], rows.total_weight)
+    maps = _whitenings(task.design, state, [C.T @ C for C in centred], rows.total_weight)
     design = np.concatenate(
         [*(K @ white for K, white in zip(table, maps, strict=True)), np.ones((len(table[0]), 1))], axis=1
     )

@@ -242,16 +242,21 @@ def _within(budget: Budget, support: np.ndarray, p: int) -> bool:
     return bool(budget.room(support[:-1], p)[support[-1]])
 
 
-def best_exchange(problem: Quadratic, budget: Budget, fit: Fit) -> tuple[int, int, float]:
-    """Find the exchange (position to drop, column to add) with the largest decrease of J."""
+def exchange_gains(fit: Fit, floor: float) -> np.ndarray:
+    """Decrease of J (k, p) by each exchange (drop member j, add column i); -inf for pivots below `floor`."""
     h = np.diagonal(fit.inverse)[:, None]
     lean = fit.influence / h
     energy = np.sum(fit.coef**2, axis=1)[:, None]
     moved = np.sum(fit.residual**2, axis=1)[None, :] + lean * (2.0 * (fit.coef @ fit.residual.T) + lean * energy)
     pivot = fit.pivot[None, :] + lean * fit.influence
-    floor = PIVOT * problem.diagonal.max()
     gain = 0.5 * (moved / np.maximum(pivot, floor) - energy / h)
-    allowed = (pivot > floor) & problem.admissible[None, :] & budget.exchanges(fit.support, problem.size)
+    return np.where(pivot > floor, gain, -np.inf)
+
+
+def best_exchange(problem: Quadratic, budget: Budget, fit: Fit) -> tuple[int, int, float]:
+    """Find the exchange (position to drop, column to add) with the largest decrease of J."""
+    gain = exchange_gains(fit, PIVOT * problem.diagonal.max())
+    allowed = problem.admissible[None, :] & budget.exchanges(fit.support, problem.size) & np.isfinite(gain)
     allowed[:, fit.support] = False
     gain[~allowed] = -np.inf
     j, i = np.unravel_index(np.argmax(gain), gain.shape)

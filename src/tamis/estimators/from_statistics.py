@@ -1,0 +1,90 @@
+"""What classifiers that can be fitted from sums over rows have in common."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+from threadpoolctl import threadpool_limits
+
+from tamis.estimators.base import KernelClassifier, draw_seed
+from tamis.estimators.calibration import Calibrator
+from tamis.estimators.model import Model
+from tamis.estimators.one_pass import OnePass, second_look
+from tamis.estimators.plan import WINSORISE, Plan
+from tamis.estimators.statistics import Statistics
+
+OUTSIDE = 0.01  # share of a column's cells beyond the plan's range that is worth a warning
+
+
+class FromStatistics(KernelClassifier):
+    """Adds `fit_statistics` to classifiers that have ``_select_sums(one_pass)``."""
+
+    @abstractmethod
+    def _select_sums(self, one: OnePass) -> tuple[Model, Calibrator | None]:
+        """Make the model, and a calibrator where there are rows for one."""
+
+    def fit_statistics(
+        self, statistics: Statistics, X: Any = None, y: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> FromStatistics:
+        """Fit from sums over rows.
+
+        Parameters
+        ----------
+        statistics : Statistics. Scaling, missing cells, categories, class weights, candidates and folds are
+            those of its plan, whatever the parameters of the same name say here.
+        X, y, sample_weight, groups : rows for a second look, if they are at hand; a sample will do.
+            Probabilities, logistic refits and scores other than the squared error need them.
+
+        Returns
+        -------
+        self
+        """
+        if not isinstance(statistics, Statistics):
+            raise ValueError(f"statistics={type(statistics).__name__} is not a Statistics object")
+        self._check_parameters()
+        statistics.check_usable()
+        plan = statistics.plan
+        self._adopt(plan)
+        self._seed = draw_seed(self.random_state)
+        rows = None
+        if X is not None:
+            rows = self._rows(X, y, sample_weight, groups, reset=False)
+            self._check_classes(rows.classes, plan)
+        with threadpool_limits(1, user_api="blas"):
+            model, calibrator = self._select_sums(second_look(statistics, rows))
+        self._publish(plan.classes, model, calibrator, plan.pool.Z[:, model.columns], np.ones(len(plan.pool)))
+        place = {position: k for k, position in enumerate(plan.pool.position.tolist())}
+        self.instance_labels_ = plan.pool_labels[[place[i] for i in self.instances_.tolist()]]
+        self._report_outside(statistics)
+        return self
+
+    def _adopt(self, plan: Plan) -> None:
+        """Expect the columns of the plan."""
+        names = list(plan.encoder.names)
+        self.__dict__.pop("feature_names_in_", None)
+        validate_data(self, np.zeros((1, len(names))), reset=True, skip_check_array=True)
+        if names != [f"x{j}" for j in range(len(names))]:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self._categorical = None if plan.categorical is None else list(plan.categorical)
+
+    @staticmethod
+    def _check_classes(classes: np.ndarray, plan: Plan) -> None:
+        if list(classes) != list(plan.classes):
+            raise ValueError(f"y has the classes {list(classes)}, but the statistics have {list(plan.classes)}")
+
+    def _report_outside(self, statistics: Statistics) -> None:
+        """Publish and, where they are many, warn of cells beyond the plan's ranges."""
+        self.outside_ = statistics.outside
+        bar = (OUTSIDE + 2 * WINSORISE) * statistics.n_rows
+        many = [f"{name!r} ({100 * n / statistics.n_rows:.1f}%)" for name, n in self.outside_.items() if n > bar]
+        if many:
+            warnings.warn(
+                f"cells beyond the plan's ranges or levels count as the nearest value or as no category: {', '.join(many)}"
+                "; make the plan from rows that show the whole range",
+                UserWarning,
+                stacklevel=3,
+            )

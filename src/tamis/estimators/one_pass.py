@@ -1,0 +1,171 @@
+"""Training from sums over rows: one pass, folds apart, and a second look at some rows for what sums lack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from tamis.estimators.checks import check_integer
+from tamis.estimators.keys import fold_of, label_keys, lowest, row_keys
+from tamis.estimators.model import POOL
+from tamis.estimators.plan import NotSummable, make_plan
+from tamis.estimators.rows import Rows
+from tamis.estimators.statistics import Statistics
+from tamis.estimators.summary import LOOK, Summary
+from tamis.kernels.bank import MEMORY
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a fold keeps back: its sums, and some of its rows."""
+
+    sums: np.ndarray
+    look: Rows | None
+
+
+@dataclass(frozen=True)
+class OnePass:
+    """Sums of training rows by fold, with what of the rows is at hand.
+
+    Attributes
+    ----------
+    statistics : Statistics
+    n_folds : folds that may be held out; further parts of the statistics never are
+    look, look_fold : rows of the second look and their folds, or None
+    rows : all rows, or None
+    """
+
+    statistics: Statistics
+    n_folds: int
+    look: Rows | None = None
+    look_fold: np.ndarray | None = None
+    rows: Rows | None = None
+
+    @property
+    def folds(self) -> list[int]:
+        """Folds that have rows and leave rows of every class."""
+        parts, count = self.statistics.parts, self.statistics.count
+        size = self.statistics.plan.functions.size
+        mass = np.array([np.diagonal(part)[size:] for part in parts])
+        good = [k for k in range(self.n_folds) if count[k] and np.all(mass.sum(axis=0) - mass[k] > 0)]
+        return good if len(parts) > 1 else []
+
+    def summary(self, leave_out: int | None = None, pool: int | None = None) -> Summary:
+        """Training sums, without one fold if asked, with at most `pool` candidates."""
+        plan = self.statistics.plan
+        kept = np.flatnonzero(plan.pool_fold != (-1 if leave_out is None else leave_out))
+        candidates = plan.pool.take(kept if len(kept) else np.arange(len(plan.pool)))
+        if pool is not None:
+            candidates = candidates.take(_evenly(candidates.codes, pool))
+        look = self.look
+        if look is not None and self.look_fold is not None and leave_out is not None:
+            look = look.take(np.flatnonzero(self.look_fold != leave_out))
+        rows = self.rows if leave_out is None else None
+        return Summary(plan, self.statistics.sums(leave_out), candidates, look, rows)
+
+    def held(self, fold: int) -> Held:
+        """What `fold` keeps back."""
+        look = None
+        if self.look is not None:
+            look = self.look.take(np.flatnonzero(self.look_fold == fold))
+        return Held(self.statistics.parts[fold], look)
+
+
+def _evenly(codes: np.ndarray, size: int) -> np.ndarray:
+    """At most `size` positions, spread evenly over the members of each class."""
+    if size >= len(codes):
+        return np.arange(len(codes))
+    chosen = []
+    for c in np.unique(codes):
+        members = np.flatnonzero(codes == c)
+        most = max(1, round(size * len(members) / len(codes)))
+        chosen.append(members[np.unique(np.linspace(0, len(members) - 1, most).astype(int))])
+    return np.sort(np.concatenate(chosen))
+
+
+def sum_rows(
+    rows: Rows,
+    engine: str,
+    *,
+    choices: Sequence[Any],
+    bandwidths: Sequence[Any],
+    scaling: str | None,
+    missing: str | None,
+    candidates: int | str | None,
+    cv: Any,
+    seed: int,
+    n_look: int = LOOK,
+) -> OnePass | None:
+    """Sum the rows if the engine asks for it; None if they are to be kept as rows.
+
+    "auto" sums where kernel values would not fit in memory and the kernels have short forms.
+    """
+    n, d = rows.table.numbers.shape
+    pool = n if isinstance(candidates, str) else min(n, POOL if candidates is None else candidates)
+    if engine in ("dense", "streaming") or (engine == "auto" and 8 * d * n * pool <= MEMORY):
+        return None
+    if not rows.weight.all():
+        rows = rows.take(np.flatnonzero(rows.weight > 0))
+    keys = row_keys(rows.table, seed)
+    try:
+        fold, n_folds, n_parts = _parts(rows, keys, cv, seed)
+        plan = make_plan(
+            rows,
+            choices=choices,
+            bandwidths=bandwidths,
+            scaling=scaling,
+            missing=missing,
+            candidates=candidates,
+            n_folds=n_parts,
+            seed=seed,
+            keys=keys,
+            fold=fold,
+        )
+    except NotSummable:
+        if engine == "statistics":
+            raise
+        return None
+    statistics = Statistics(replace(plan, dtype=rows.table.numbers.dtype.name))
+    weight = None if np.all(rows.weight == 1.0) else rows.weight
+    statistics.add_table(rows.table, rows.codes, weight, fold)
+    some = lowest(keys, n_look)
+    return OnePass(statistics, n_folds, rows.take(some), fold[some], rows)
+
+
+def second_look(statistics: Statistics, rows: Rows | None) -> OnePass:
+    """Statistics that came alone, or with rows for a second look."""
+    n_folds, seed = statistics.plan.n_folds, statistics.plan.seed
+    if rows is None:
+        return OnePass(statistics, n_folds)
+    keys = row_keys(rows.table, seed)
+    some = lowest(keys, LOOK)
+    fold = _key_folds(rows, keys, n_folds, seed)
+    return OnePass(statistics, n_folds, rows.take(some), fold[some])
+
+
+def _key_folds(rows: Rows, keys: np.ndarray, n_folds: int, seed: int) -> np.ndarray:
+    """Folds by the keys of the rows, or of their groups."""
+    return fold_of(keys if rows.groups is None else label_keys(rows.groups.tolist(), seed), n_folds)
+
+
+def _parts(rows: Rows, keys: np.ndarray, cv: Any, seed: int) -> tuple[np.ndarray, int, int]:
+    """Part (n,) of each row, how many of the parts are folds, and how many there are."""
+    if cv is None:
+        return np.zeros(len(rows), dtype=np.int64), 1, 1
+    if isinstance(cv, Integral):
+        check_integer("cv", cv, 2)
+        return _key_folds(rows, keys, int(cv), seed), int(cv), int(cv)
+    splits = list(cv.split(rows.table.numbers, rows.classes[rows.codes], rows.groups) if hasattr(cv, "split") else cv)
+    part = np.full(len(rows), len(splits))
+    for k, (train, test) in enumerate(splits):
+        if np.any(part[test] < len(splits)) or len(np.union1d(train, test)) < len(rows) or np.isin(train, test).any():
+            raise NotSummable(
+                "engine='statistics' needs folds that train on all rows which they do not test, and test each row at "
+                f"most once: cv={cv!r} does otherwise; use an integer or another engine"
+            )
+        part[test] = k
+    return part, len(splits), len(splits) + 1

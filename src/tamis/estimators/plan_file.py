@@ -1,0 +1,143 @@
+"""One file for a plan and sums under it: numpy's .npz with a JSON description, no pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from tamis.estimators.model import Pool
+from tamis.estimators.plan import Plan
+from tamis.estimators.table import Encoder, Nominal, Number
+from tamis.kernels.chebyshev import Basis, Chebyshev, Levels
+from tamis.kernels.statistics import ColumnFunctions
+
+FORMAT = "tamis statistics 1"
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """Everything but the arrays, as JSON values."""
+    return {
+        "format": FORMAT,
+        "names": list(plan.encoder.names),
+        "columns": [_column_to_dict(column) for column in plan.encoder.columns],
+        "bases": [_basis_to_dict(basis) for basis in plan.functions.bases],
+        "gaps": list(plan.functions.gaps),
+        "classes": _plain(plan.classes),
+        "class_kind": "object" if plan.classes.dtype == object else plan.classes.dtype.str,
+        "labels": _plain(plan.pool_labels),
+        "n_folds": plan.n_folds,
+        "seed": plan.seed,
+        "categorical": None if plan.categorical is None else list(plan.categorical),
+        "allow_missing": plan.allow_missing,
+        "dtype": plan.dtype,
+    }
+
+
+def _arrays(plan: Plan) -> dict[str, np.ndarray]:
+    return {
+        "class_factor": plan.class_factor,
+        "pool_Z": plan.pool.Z,
+        "pool_codes": plan.pool.codes,
+        "pool_position": plan.pool.position,
+        "pool_fold": plan.pool_fold,
+    }
+
+
+def digest(plan: Plan) -> str:
+    """Identifies a plan: sums of different plans do not add up."""
+    parts = [json.dumps(describe(plan)).encode(), *(np.ascontiguousarray(a).tobytes() for a in _arrays(plan).values())]
+    return sha256(b"".join(parts)).hexdigest()
+
+
+def save_sums(path: Path, plan: Plan, arrays: dict[str, np.ndarray]) -> None:
+    """Write to a temporary name, then rename."""
+    text = json.dumps({**describe(plan), "digest": digest(plan)})
+    arrays = {**arrays, **_arrays(plan), "plan": np.frombuffer(text.encode(), dtype=np.uint8)}
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def load_sums(path: Path) -> tuple[Plan, dict[str, np.ndarray]]:
+    """Read what `save_sums` has written."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+        described = json.loads(bytes(arrays["plan"]))
+    except FileNotFoundError:
+        raise
+    except (ValueError, KeyError, TypeError, OSError, EOFError, BadZipFile) as error:
+        raise ValueError(f"{str(path)!r} is not a file of statistics, or is damaged") from error
+    if described.get("format") != FORMAT:
+        raise ValueError(f"{str(path)!r} has the format {described.get('format')!r}, expected {FORMAT!r}")
+    kind = described["class_kind"]
+    plan = Plan(
+        Encoder(tuple(_column_from_dict(c) for c in described["columns"]), tuple(described["names"])),
+        ColumnFunctions(tuple(_basis_from_dict(b) for b in described["bases"]), tuple(described["gaps"])),
+        np.array(described["classes"], dtype=object if kind == "object" else kind),
+        arrays["class_factor"],
+        Pool(arrays["pool_Z"], arrays["pool_codes"], arrays["pool_position"]),
+        arrays["pool_fold"],
+        np.array(described["labels"], dtype=object),
+        described["n_folds"],
+        described["seed"],
+        None if described["categorical"] is None else tuple(described["categorical"]),
+        described["allow_missing"],
+        described["dtype"],
+    )
+    if digest(plan) != described["digest"]:
+        raise ValueError(f"{str(path)!r} is damaged: its plan does not match its digest")
+    return plan, arrays
+
+
+def _plain(values: np.ndarray) -> list[Any]:
+    """Labels as JSON values; types that JSON does not have become text."""
+    plain = [v.item() if isinstance(v, np.generic) else v for v in values.tolist()]
+    return [v if isinstance(v, str | bool | int | float) or v is None else str(v) for v in plain]
+
+
+def _column_to_dict(column: Number | Nominal) -> dict[str, Any]:
+    if isinstance(column, Nominal):
+        return {"levels": _plain(np.array(column.levels, dtype=object)), "fill": _number(column.fill)}
+    out = {name: _number(value) for name, value in asdict(column).items() if name not in ("knots", "ranks")}
+    for name in ("knots", "ranks"):
+        values = getattr(column, name)
+        out[name] = None if values is None else values.tolist()
+    return out
+
+
+def _column_from_dict(described: dict[str, Any]) -> Number | Nominal:
+    fill = np.nan if described["fill"] is None else described["fill"]
+    if "levels" in described:
+        return Nominal(tuple(described["levels"]), fill)
+    arrays = {name: None if described[name] is None else np.array(described[name]) for name in ("knots", "ranks")}
+    return Number(**{**described, **arrays, "fill": fill})
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _basis_to_dict(basis: Basis) -> dict[str, Any]:
+    kind = {Chebyshev: "chebyshev", Levels: "levels"}[type(basis)]
+    return {"kind": kind, **asdict(basis)}  # type: ignore[call-overload]
+
+
+def _basis_from_dict(described: dict[str, Any]) -> Basis:
+    described = dict(described)
+    if described.pop("kind") == "levels":
+        return Levels(tuple(described["values"]), described["nearest"])
+    return Chebyshev(**described)

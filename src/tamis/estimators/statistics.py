@@ -1,0 +1,218 @@
+"""Statistics: mergeable sums over rows, from which models are fitted without the rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tamis.estimators.checks import encode_classes
+from tamis.estimators.keys import fold_of, label_keys, row_keys
+from tamis.estimators.plan import Plan
+from tamis.estimators.plan_file import digest, load_sums, save_sums
+from tamis.estimators.rows import check_groups
+from tamis.estimators.table import UNSEEN, Nominal, Table, checked_input, read_table
+from tamis.kernels.statistics import Block, outer_sums
+
+
+class Statistics:
+    """Sums over rows under a `Plan`: update with blocks of rows, add up, save, fit models from them.
+
+    Parameters
+    ----------
+    plan : Plan
+
+    Attributes
+    ----------
+    parts : (folds, A, A) sums of outer products of the rows' vectors ``[1, functions, class]``
+    count : (folds,) rows of positive weight
+    outside : {column: cells beyond the plan's range or levels}; they count as the nearest value in
+        range, unknown categories as no category
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tamis import EM2NOLCClassifier, Plan, Statistics
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3))
+    >>> y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 > 1
+    >>> plan = Plan.of(X, y)
+    >>> here, there = Statistics(plan).update(X[:900], y[:900]), Statistics(plan).update(X[900:], y[900:])
+    >>> clf = EM2NOLCClassifier(max_instances=10, max_features=2).fit_statistics(here + there)
+    >>> clf.features_.tolist()
+    [0, 1]
+    """
+
+    def __init__(self, plan: Plan):
+        if not isinstance(plan, Plan):
+            raise ValueError(f"plan={type(plan).__name__} is not a Plan: make one with Plan.of(X, y)")
+        size = plan.functions.size + len(plan.classes)
+        self.plan = plan
+        self.parts = np.zeros((plan.n_folds, size, size))
+        self.count = np.zeros(plan.n_folds, dtype=np.int64)
+        self._outside = np.zeros(len(plan.encoder.names), dtype=np.int64)
+
+    def __repr__(self) -> str:
+        names = self.plan.encoder.names
+        return f"Statistics({self.n_rows} rows, {len(names)} columns, {self.plan.n_folds} folds)"
+
+    @property
+    def n_rows(self) -> int:
+        """Rows summed so far."""
+        return int(self.count.sum())
+
+    @property
+    def outside(self) -> dict[str, int]:
+        names = self.plan.encoder.names
+        return {name: int(n) for name, n in zip(names, self._outside, strict=True) if n}
+
+    def update(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Statistics:
+        """Add rows, in place.
+
+        Parameters
+        ----------
+        X : array or DataFrame with the columns of the plan
+        y : class labels, all among the plan's classes
+        sample_weight : (n,) at least 0
+        groups : labels (n,); rows of one group share a fold
+        """
+        plan = self.plan
+        checked, names = checked_input(X)
+        self._check_columns(names, hasattr(X, "columns"))
+        table = read_table(checked, list(plan.encoder.names), plan.categorical, plan.allow_missing)
+        codes, labels = encode_classes(y, len(table))
+        unknown = [label for label in labels if label not in plan.classes]
+        if unknown:
+            raise ValueError(f"y holds {unknown[0]!r}, which is not a class of the plan: {list(plan.classes)}")
+        codes = np.searchsorted(plan.classes, labels)[codes]
+        weight = _checked_weight(sample_weight, len(codes))
+        if weight is not None or np.any(plan.class_factor != 1.0):
+            weight = (1.0 if weight is None else weight) * plan.class_factor[codes]
+        parts = None
+        if groups is not None:
+            check_groups(groups, len(codes))
+            parts = fold_of(label_keys(list(groups), plan.seed), plan.n_folds)
+        self._check_gaps(table)
+        self.add_table(table, codes, weight, parts)
+        return self
+
+    def _check_columns(self, names: list[str], named: bool) -> None:
+        known = list(self.plan.encoder.names)
+        if len(names) != len(known):
+            raise ValueError(f"X has {len(names)} columns, but the plan has {len(known)}: {known}")
+        if named and names != known and known != [f"x{j}" for j in range(len(known))]:
+            other = next(a for a, b in zip(names, known, strict=True) if a != b)
+            raise ValueError(
+                f"X has the column {other!r} where the plan has others: its columns are {known}, in this order"
+            )
+
+    def _check_gaps(self, table: Table) -> None:
+        """Missing cells need functions that the plan has only where it was told to expect them."""
+        for j, (column, gap) in enumerate(zip(self.plan.encoder.columns, self.plan.functions.gaps, strict=True)):
+            if not gap and not isinstance(column, Nominal) and np.isnan(column.fill) and j not in table.labels:
+                if np.isnan(table.numbers[:, j]).any():
+                    raise ValueError(
+                        f"column {self.plan.encoder.names[j]!r} has missing cells, but the plan saw none there: make the "
+                        "plan with gaps='all' or from rows that have some"
+                    )
+
+    def add_table(
+        self,
+        table: Table,
+        codes: np.ndarray,
+        weight: np.ndarray | None,
+        parts: np.ndarray | None,
+    ) -> None:
+        """Add rows that have been read already; `parts` are their folds, by default those of their keys."""
+        plan, outside, counted = self.plan, [], []
+
+        def read(chunk: slice) -> Block:
+            some = table.take(chunk)
+            Z = plan.encoder.encode(some)
+            outside.append(_outside(plan, some, Z))
+            w = None if weight is None else weight[chunk]
+            fold = fold_of(row_keys(some, plan.seed), plan.n_folds) if parts is None else parts[chunk]
+            counted.append(np.bincount(fold if w is None else fold[w > 0], minlength=plan.n_folds))
+            return Block(Z, codes[chunk], w, fold)
+
+        size = {"n_classes": len(plan.classes), "n_parts": plan.n_folds}
+        self.parts += outer_sums(plan.functions, read, len(codes), dtype=plan.dtype, **size)
+        self.count += np.sum(counted, axis=0)
+        self._outside += np.sum(outside, axis=0)
+
+    def __add__(self, other: Statistics) -> Statistics:
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        if self.plan is not other.plan and digest(self.plan) != digest(other.plan):
+            raise ValueError("statistics of different plans do not add up: make all of them with one Plan")
+        total = Statistics(self.plan)
+        total.parts = self.parts + other.parts
+        total.count = self.count + other.count
+        total._outside = self._outside + other._outside
+        return total
+
+    def __radd__(self, other: Any) -> Statistics:
+        """So that ``sum(list_of_statistics)`` works."""
+        return self if other == 0 else NotImplemented
+
+    def save(self, path: str | Path) -> None:
+        """Write the sums and the plan to one file (numpy's .npz, no pickle)."""
+        save_sums(Path(path), self.plan, {"parts": self.parts, "count": self.count, "outside": self._outside})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Statistics:
+        """Read a file that `save` has written."""
+        plan, arrays = load_sums(Path(path))
+        out = cls(plan)
+        out.parts, out.count, out._outside = arrays["parts"], arrays["count"], arrays["outside"]
+        return out
+
+    @property
+    def class_mass(self) -> np.ndarray:
+        """Weight (classes,) of each class, class weights included."""
+        size = self.plan.functions.size
+        return np.einsum("kii->i", self.parts)[size:]
+
+    @property
+    def _unit(self) -> float:
+        """Makes the mean weight one, class weights apart: only ratios of weights matter."""
+        return self.n_rows / float(np.sum(self.class_mass / self.plan.class_factor))
+
+    def sums(self, leave_out: int | None = None) -> np.ndarray:
+        """Sums of all folds, or of all but one."""
+        kept = [part for k, part in enumerate(self.parts) if k != leave_out]
+        return np.sum(kept, axis=0) * self._unit
+
+    def check_usable(self) -> None:
+        """Refuse what no classifier can be fitted to."""
+        if not self.n_rows:
+            raise ValueError("the statistics are empty: update them with rows first")
+        empty = self.plan.classes[self.class_mass == 0]
+        if len(empty):
+            raise ValueError(
+                f"the statistics have no row of class {empty[0]!r}: a classifier needs rows of every class"
+            )
+
+
+def _checked_weight(sample_weight: Any, n: int) -> np.ndarray | None:
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, dtype=float)
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weight.shape}, expected ({n},): one weight per row")
+    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
+        raise ValueError("sample_weight holds negative or non-finite values: weights must be finite and at least 0")
+    return weight
+
+
+def _outside(plan: Plan, table: Table, Z: np.ndarray) -> np.ndarray:
+    """How many cells of each column lie beyond the plan's range, or are unknown categories."""
+    out = np.zeros(Z.shape[1], dtype=np.int64)
+    for j, column in enumerate(plan.encoder.columns):
+        if isinstance(column, Nominal):
+            out[j] = np.count_nonzero(Z[:, j] == UNSEEN)
+        elif j not in table.labels:
+            x = table.numbers[:, j]
+            out[j] = np.count_nonzero(x < column.low) + np.count_nonzero(x > column.high)
+    return out
