@@ -329,8 +329,8 @@ class DirectClassifier(KernelClassifier):
 
 def calibrated(model: Model, decision: np.ndarray, tests: Tests) -> tuple[Model, Calibrator]:
     """Move the intercept so that zero stands at probability one half of held-out decisions; calibrate."""
-    shift = tests.shift(decision)
-    return model.shifted(shift), tests.calibrator(decision).shifted(shift)
+    calibrator, shift = tests.fitted(decision)
+    return model.shifted(shift), calibrator.shifted(shift)
 
 
 def warn_unheld() -> None:

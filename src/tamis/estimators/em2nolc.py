@@ -50,8 +50,9 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
     bandwidth : float, "median" or array of shape (n_features,), default=1.0
         Width of the Gaussian kernels in units of the scaled features; "median" takes each feature's
         median distance between two rows.
-    alpha : float, default=0.01
-        Ridge relative to the number of rows.
+    alpha : float or "auto", default="auto"
+        Ridge relative to the number of rows. "auto" is 0.01, and 0.01 sqrt(1000 / rows) beyond a thousand
+        (distinct) rows, which need less of it.
     solver : {"splicing", "admm", "paper"}, default="splicing"
         "paper" is the algorithm as printed (which runs 50 rounds; its own intercept is kept with
         ``calibration=None``), for study: it often ends above the constant model. "admm" is its repaired
@@ -102,6 +103,7 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
     instance_importance_, feature_importance_, kernel_importance_ : signed percentages, the paper's II
         and FI; the largest kernel weight is positive
     instance_variation_, feature_variation_, kernel_variation_ : shares in the variation of the decision
+    alpha_ : the ridge that was used
     instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
     feature_names_in_ : where X has column names
 
@@ -132,7 +134,7 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         *,
         kernels: Any = None,
         bandwidth: Any = 1.0,
-        alpha: float = 0.01,
+        alpha: float | str = "auto",
         solver: str = "splicing",
         coupling: str = "rank_one",
         refit: str = "squared",
@@ -179,7 +181,10 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         check_integer("max_instances", self.max_instances, 1)
         check_integer("max_features", self.max_features, 1)
         check_integer("max_iter", self.max_iter, 1)
-        check_number("alpha", self.alpha, 0.0)
+        if isinstance(self.alpha, str):
+            check_choice("alpha", self.alpha, ("auto",))
+        else:
+            check_number("alpha", self.alpha, 0.0)
         check_number("tol", self.tol, 0.0)
         check_choice("solver", self.solver, tuple(method.SOLVERS))
         check_choice("coupling", self.coupling, COUPLINGS)
@@ -211,17 +216,18 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         return super()._select(rows) if one is None else self._select_sums(one)
 
     def _select_sums(self, one: OnePass) -> tuple[Model, Calibrator | None]:
+        self.alpha_ = self._ridge(one.statistics.n_rows)
         model = self._learn_sums(one.summary())
         if not self._calibrates or one.look is None:
             return model, None
-        kept, parts = one.folds, []
-        for fold in kept:
-            parts.append(self._learn_sums(one.summary(fold), quick=True).decision(one.held(fold).look.table))
-        tests = [one.held(fold).look for fold in kept]
+        kept = one.folds
+        tests = [held.look for held in map(one.held, kept) if held.look is not None]
+        models = [self._learn_sums(one.summary(fold), quick=True) for fold in kept]
         if not kept:
             warn_unheld()
-            parts, tests = [model.decision(one.look.table)], [one.look]
-        return calibrated(model, np.concatenate(parts), Tests.of([(t, t) for t in tests]))
+            tests, models = [one.look], [model]
+        parts = [part.decision(test.table) for part, test in zip(models, tests, strict=True)]
+        return calibrated(model, np.concatenate(parts), Tests.of([(test, test) for test in tests]))
 
     def _learn_sums(self, summary: Summary, *, quick: bool = False) -> Model:
         bandwidth = check_bandwidth(self.bandwidth, len(summary.plan.encoder.names))
@@ -269,12 +275,17 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         return self
 
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
+        if not quick:
+            self.alpha_ = self._ridge(len(rows))
         return self._learn_prepared(self._prepare(rows), quick=quick)
+
+    def _ridge(self, n_rows: int) -> float:
+        return 0.01 * ridge_scale(n_rows) if isinstance(self.alpha, str) else self.alpha
 
     def _learn_prepared(self, prepared: Prepared, *, quick: bool = False) -> Model:
         """Solve once per output (or once for all), refit, and keep what is used."""
         check_fits(prepared.bank, self.max_features)
-        problems = tasks(prepared, self.alpha, self._budgets, self.shared_support, thorough=not quick)
+        problems = tasks(prepared, self.alpha_, self._budgets, self.shared_support, thorough=not quick)
         if self.solver == "paper" and problems[0].incidence is not None:
             raise ValueError("solver='paper' knows one kernel per feature only: use another solver or other kernels")
         starts = [None] * len(problems) if quick else self._starts(prepared, problems)
@@ -303,7 +314,7 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
                 prepared = prepared.widened(task, solution.state)
             if len(prepared.pool) == before:
                 break
-            problems = tasks(prepared, self.alpha, self._budgets, self.shared_support, thorough=False)
+            problems = tasks(prepared, self.alpha_, self._budgets, self.shared_support, thorough=False)
             solutions = [self._solve(t, s.state) for t, s in zip(problems, solutions, strict=True)]
         return prepared, problems, solutions
 
@@ -353,6 +364,11 @@ def finish(
 def _key(prepared: Prepared, problems: list[Task]) -> tuple[int, int, float]:
     """Tells whether states of one fit can start another."""
     return len(prepared.bank), len(prepared.pool), problems[0].design.total_weight
+
+
+def ridge_scale(n_rows: int) -> float:
+    """How the default ridge, relative to the number of rows, shrinks with it."""
+    return min(1.0, float(np.sqrt(1000.0 / n_rows)))
 
 
 def check_fits(bank: KernelBank, max_features: int) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import product
 from numbers import Integral
 from operator import attrgetter
@@ -10,23 +12,28 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators.base import KernelClassifier, calibrated
+from tamis.estimators.base import calibrated
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_choice, check_integer, check_number
-from tamis.estimators.em2nolc import COUPLINGS, REFITS, EM2NOLCClassifier, check_bandwidth
+from tamis.estimators.em2nolc import COUPLINGS, REFITS, EM2NOLCClassifier, check_bandwidth, ridge_scale
 from tamis.estimators.em2nolc_grid import Cell, Grid
+from tamis.estimators.from_statistics import FromStatistics
 from tamis.estimators.model import Encoded, Model
+from tamis.estimators.one_pass import OnePass, sum_rows
 from tamis.estimators.rows import Rows, folds, merge_rows
-from tamis.estimators.selection import SCORES, Result, Tests, choose, cross_validate, smoothed
+from tamis.estimators.selection import LOSSES, SCORES, Result, Tests, choose, cross_validate, smoothed
+from tamis.estimators.summary import Summary
 from tamis.kernels.recipes import per_feature
 
+ALPHAS = (0.01, 0.1)
+SEARCH_LOOK = 20_000  # most held-out rows on which the cells of the search are scored beside the statistics
 GRID = (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100, 200)
 POOL = 300  # most candidates in the search; the final fit draws from more
 RULES = ("best", "one_se", "largest")
 COARSE = (0.25, 0.5, 1.0)  # budgets of the first stage, as shares of the largest
 
 
-class EM2NOLCClassifierCV(KernelClassifier):
+class EM2NOLCClassifierCV(FromStatistics):
     """EM2NOLC with budgets, bandwidth, ridge and variants chosen by cross-validation.
 
     Two stages. First every kernel recipe, bandwidth, ridge, coupling and refit is tried at a few
@@ -41,7 +48,8 @@ class EM2NOLCClassifierCV(KernelClassifier):
     kernels : as in `EM2NOLCClassifier`, or a dict {name: choice} to choose among, default=None
     bandwidths : sequence, default=(0.3, 1.0, 3.0)
         Each as `bandwidth` in `EM2NOLCClassifier`.
-    alphas : sequence of float, default=(0.01, 0.1)
+    alphas : sequence of float or "auto", default="auto"
+        "auto" is (0.01, 0.1), both times sqrt(1000 / rows) beyond a thousand (distinct) rows.
     couplings : sequence of {"rank_one", "full"}, default=("rank_one",)
     refits : sequence of {"squared", "logistic"}, default=("squared",)
     budgets : {"grid", "full"}, default="grid"
@@ -49,8 +57,10 @@ class EM2NOLCClassifierCV(KernelClassifier):
     cv : int, splitter or sequence of (train, test) positions, default=5
         An integer asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
         together. Splitters and positions speak of the rows of X as given.
-    scoring : {"log_loss", "accuracy", "roc_auc"}, default="log_loss"
-        Log-loss is taken after calibration of the held-out decisions.
+    scoring : {"auto", "log_loss", "accuracy", "roc_auc", "squared_error"}, default="auto"
+        Log-loss is taken after calibration of the held-out decisions. With the statistics engine the
+        squared error comes from the sums of the held-out fold, without another look at its rows, and
+        the other scores from at most 20000 held-out rows. "auto" is the squared error there, else log-loss.
     rule : {"best", "one_se", "largest"}, default="best"
         "best" takes the budgets with the best score, each score averaged with those of the
         neighbouring budgets, because the best of many single scores is mostly luck; ties go to the
@@ -66,8 +76,8 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
     max_instances_, max_features_, kernels_choice_, bandwidth_, alpha_, coupling_, refit_ : what was chosen
     cv_results_ : dict of arrays, one entry per cell tried in the first stage
     path_ : dict with the budgets `max_instances`, `max_features` and, over that grid, `objective`,
-        `log_loss`, `accuracy`, `roc_auc`
-    n_splits_ : folds that were used
+        `squared_error`, `log_loss`, `accuracy`, `roc_auc` (the squared error alone from statistics alone)
+    n_splits_, scoring_ : folds that were used, and the score that decided
     and those of `EM2NOLCClassifier`
 
     Examples
@@ -87,12 +97,12 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
         *,
         kernels: Any = None,
         bandwidths: Sequence[Any] = (0.3, 1.0, 3.0),
-        alphas: Sequence[float] = (0.01, 0.1),
+        alphas: Sequence[float] | str = "auto",
         couplings: Sequence[str] = ("rank_one",),
         refits: Sequence[str] = ("squared",),
         budgets: str = "grid",
         cv: Any = 5,
-        scoring: str = "log_loss",
+        scoring: str = "auto",
         rule: str = "best",
         solver: str = "splicing",
         scaling: str | None = "standard",
@@ -136,11 +146,13 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
     def _check_parameters(self) -> None:
         for name in ("bandwidths", "alphas", "couplings", "refits"):
             values = getattr(self, name)
+            if name == "alphas" and isinstance(values, str) and values == "auto":
+                continue
             if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
                 raise ValueError(f"{name}={values!r} must be a non-empty sequence of values to choose among")
         if isinstance(self.kernels, Mapping) and not self.kernels:
             raise ValueError("kernels={} is empty: give at least one choice, or None for the default")
-        for alpha in self.alphas:
+        for alpha in () if isinstance(self.alphas, str) else self.alphas:
             check_number("alphas", alpha, 0.0)
         for coupling in self.couplings:
             check_choice("couplings", coupling, COUPLINGS)
@@ -148,43 +160,95 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
             check_choice("refits", refit, REFITS)
         self._estimator()._check_parameters()
         check_choice("budgets", self.budgets, ("grid", "full"))
-        check_choice("scoring", self.scoring, SCORES)
+        check_choice("scoring", self.scoring, ("auto", *SCORES))
         check_choice("rule", self.rule, RULES)
         if isinstance(self.cv, Integral):
             check_integer("cv", self.cv, 2)
         elif self.cv is not None and not hasattr(self.cv, "split") and not hasattr(self.cv, "__iter__"):
             raise ValueError(f"cv={self.cv!r} must be an integer, a splitter or a sequence of (train, test) positions")
 
-    def _select(self, rows: Rows) -> tuple[Model, Calibrator]:
-        """Search coarsely over settings, then over all budgets of the best one; refit on all rows."""
+    def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
+        d = rows.table.numbers.shape[1]
         cv = 5 if self.cv is None else self.cv
+        one = None
+        if self.solver != "paper":
+            one = sum_rows(
+                rows,
+                self.engine,
+                choices=list(self.kernels.values()) if isinstance(self.kernels, Mapping) else [self.kernels],
+                bandwidths=[check_bandwidth(b, d) for b in self.bandwidths],
+                scaling=self.scaling,
+                missing=self.missing,
+                candidates=self.candidates,
+                cv=cv,
+                seed=self._seed,
+            )
+        if one is not None:
+            return self._select_sums(one)
         merged = merge_rows(rows)
         splits = folds(merged if isinstance(cv, Integral) else rows, cv, self._seed)
+        most = min((len(train) for train, _ in splits), default=0)
+        numeric = len(rows.table.labels) < d
+        grid = self._grid(len(merged), d, numeric)
+        final = partial(Encoded.of, merged, **{**grid.encoding, "candidates": self.candidates})
+        return self._search(grid, splits, Tests.of(splits) if splits else None, most, d, final)
+
+    def _select_sums(self, one: OnePass) -> tuple[Model, Calibrator | None]:
+        if one.look is None and "logistic" in self.refits:
+            raise ValueError("refits=('logistic',) needs rows, and only statistics are here: give X and y too")
+        if one.look is None and self.scoring not in ("auto", "squared_error"):
+            raise ValueError(
+                f"scoring={self.scoring!r} is judged on rows, and only statistics are here: "
+                "use scoring='squared_error' or give X and y too"
+            )
+        encoder, kept = one.statistics.plan.encoder, one.folds
+        splits = [(one.summary(fold, pool=POOL), one.held(fold, SEARCH_LOOK // len(kept))) for fold in kept]
+        looks = [(held.look, held.look) for _, held in splits if held.look is not None]
+        count, d = one.statistics.count, len(encoder.names)
+        most = int(min((count.sum() - count[fold] for fold in kept), default=0))
+        grid = self._grid(one.statistics.n_rows, d, not encoder.nominal.all())
+        tests = Tests.of(looks) if looks else None
+        return self._search(grid, splits, tests, most, d, one.summary, "squared_error")
+
+    def _search(
+        self,
+        grid: Grid,
+        splits: Sequence[tuple[Any, Any]],
+        tests: Tests | None,
+        most: int,
+        n_features: int,
+        final: Callable[[], Encoded | Summary],
+        scoring: str = "log_loss",
+    ) -> tuple[Model, Calibrator | None]:
+        """Search coarsely over settings, then over all budgets of the best one; fit `final` data.
+
+        No fold has more than `most` training rows; `scoring` is what "auto" means.
+        """
         if not splits:
             raise ValueError(
-                f"cv={self.cv!r}: no fold can be made, the smallest class has too few distinct rows or groups; "
-                "give more rows or use EM2NOLCClassifier"
+                f"cv={self.cv!r}: no fold can be made, the smallest class has too few distinct rows or groups, or the "
+                "statistics have one fold; give more rows or folds, or use EM2NOLCClassifier"
             )
-        instances, features = self._grids(merged, splits)
-        grid = self._grid(merged, _diagonal(instances, features))
-        coarse = cross_validate(grid, splits, self.scoring, self.n_jobs)
+        scoring = scoring if self.scoring == "auto" else self.scoring
+        instances, features = self._budget_grids(most, n_features)
+        grid = replace(grid, budgets=_diagonal(instances, features))
+        coarse = cross_validate(grid, splits, tests, scoring, self.n_jobs)
         largest = instances[-1], features[-1]
         tried = {c: r for c, r in coarse.items() if self.rule != "largest" or c.budgets == largest}
-        setting = choose(tried, self.scoring, attrgetter("size")).setting
+        setting = choose(tried, scoring, attrgetter("size")).setting
         grid = grid.narrow(setting, list(product(instances, features)))
-        fine = cross_validate(grid, splits, self.scoring, self.n_jobs)
+        fine = cross_validate(grid, splits, tests, scoring, self.n_jobs)
         if self.rule == "largest":
             cell = Cell(setting, *largest)
         else:
-            even = smoothed(fine, [[Cell(setting, i, f) for f in features] for i in instances], self.scoring)
-            cell = choose(even, self.scoring, attrgetter("size"), self.rule)
+            even = smoothed(fine, [[Cell(setting, i, f) for f in features] for i in instances], scoring)
+            cell = choose(even, scoring, attrgetter("size"), self.rule)
         self._publish_search(cell, grid, coarse, fine, instances, features)
-        self.n_splits_ = len(splits)
-        encoded = Encoded.of(merged, **{**grid.encoding, "candidates": self.candidates})
+        self.n_splits_, self.scoring_ = len(splits), scoring
         width, choice = grid.bandwidths[setting.bandwidth], grid.kernels[setting.kernels]
-        prepared = encoded.prepare(choice, per_feature(), width)
-        model = self._estimator(cell)._learn_prepared(prepared)
-        return calibrated(model, fine[cell].decision, Tests.of(splits))
+        model = self._estimator(cell)._learn_prepared(final().prepare(choice, per_feature(), width))
+        decision = fine[cell].decision
+        return (model, None) if decision is None or tests is None else calibrated(model, decision, tests)
 
     def _estimator(self, cell: Cell | None = None) -> EM2NOLCClassifier:
         """The classifier with the chosen cell; before the search, with the largest budgets."""
@@ -195,38 +259,37 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
             return EM2NOLCClassifier(self.max_instances, self.max_features, **shared)
         setting = cell.setting
         chosen: dict[str, Any] = {"alpha": setting.alpha, "coupling": setting.coupling, "refit": setting.refit}
-        return EM2NOLCClassifier(cell.max_instances, cell.max_features, **chosen, **shared)
+        estimator = EM2NOLCClassifier(cell.max_instances, cell.max_features, **chosen, **shared)
+        estimator.alpha_, estimator._seed = setting.alpha, self._seed
+        return estimator
 
-    def _grid(self, rows: Rows, budgets: list[tuple[int, int]]) -> Grid:
-        d = rows.table.numbers.shape[1]
+    def _grid(self, n_rows: int, d: int, numeric: bool) -> Grid:
+        """All settings, no budgets yet; `numeric` says whether some column is a number."""
         widths = [check_bandwidth(b, d) for b in self.bandwidths]
-        if len(rows.table.labels) == d and self.kernels is None:
+        if not numeric and self.kernels is None:
             widths = widths[:1]  # indicator kernels have no bandwidth
+        alphas = [a * ridge_scale(n_rows) for a in ALPHAS] if isinstance(self.alphas, str) else self.alphas
         return Grid(
             kernels=dict(self.kernels) if isinstance(self.kernels, Mapping) else {"kernels": self.kernels},
             bandwidths={b if np.ndim(b) == 0 else f"array {k}": b for k, b in enumerate(widths)},
-            alphas=tuple(dict.fromkeys(self.alphas)),
+            alphas=tuple(dict.fromkeys(alphas)),
             couplings=tuple(dict.fromkeys(self.couplings)),
             refits=tuple(dict.fromkeys(self.refits)),
-            budgets=budgets,
+            budgets=(),
             encoding={
                 "engine": self.engine,
                 "scaling": self.scaling,
                 "missing": self.missing,
                 "max_features": min(self.max_features, d),
-                "candidates": min(self.candidates or POOL, POOL),
+                "candidates": POOL if self.candidates in (None, "all") else min(self.candidates, POOL),
                 "seed": self._seed,
             },
-            engine=self.engine,
             shared=self.shared_support,
         )
 
-    def _grids(self, rows: Rows, splits: list) -> tuple[list[int], list[int]]:
-        """Budgets worth trying: no more than the smallest training part has rows and columns."""
-        most = (
-            min(self.max_instances, *(len(train) for train, _ in splits)),
-            min(self.max_features, rows.table.numbers.shape[1]),
-        )
+    def _budget_grids(self, n_rows: int, n_features: int) -> tuple[list[int], list[int]]:
+        """Budgets worth trying: no more than there are rows and columns."""
+        most = min(self.max_instances, n_rows), min(self.max_features, n_features)
         if self.budgets == "full":
             return list(range(1, most[0] + 1)), list(range(1, most[1] + 1))
         first, second = ([*(g for g in GRID if g < limit), limit] for limit in most)
@@ -249,8 +312,8 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
         cells = [[fine[Cell(setting, i, f)] for f in features] for i in instances]
         self.path_ = {"max_instances": np.array(instances), "max_features": np.array(features)}
         self.path_["objective"] = np.array([[r.objective for r in row] for row in cells])
-        for name in SCORES:
-            sign = -1.0 if name == "log_loss" else 1.0
+        for name in cells[0][0].scores:
+            sign = -1.0 if name in LOSSES else 1.0
             self.path_[name] = np.array([[sign * r.scores[name] for r in row] for row in cells])
 
 
@@ -272,8 +335,8 @@ def _columns(results: dict[Cell, Result]) -> dict[str, np.ndarray]:
     }
     for name in ("kernels", "bandwidth", "alpha", "coupling", "refit"):
         out[f"param_{name}"] = [getattr(c.setting, name) for c in cells]
-    for name in SCORES:
-        sign = -1.0 if name == "log_loss" else 1.0
+    for name in results[cells[0]].scores:
+        sign = -1.0 if name in LOSSES else 1.0
         out[f"mean_test_{name}"] = [sign * results[c].scores[name] for c in cells]
     out["mean_objective"] = [results[c].objective for c in cells]
     return {

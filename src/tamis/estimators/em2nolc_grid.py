@@ -11,11 +11,14 @@ import numpy as np
 
 from tamis.estimators.em2nolc import tasks
 from tamis.estimators.model import Encoded, Prepared
+from tamis.estimators.one_pass import Held
 from tamis.estimators.rows import Rows
 from tamis.estimators.selection import HeldOut
-from tamis.estimators.table import Table
+from tamis.estimators.summary import Summary
+from tamis.expansion import Coefficients
 from tamis.kernels.recipes import per_feature
 from tamis.methods import em2nolc as method
+from tamis.methods.design import MomentDesign
 from tamis.methods.refit import coefficients
 from tamis.optim.driver import Solution
 
@@ -59,8 +62,8 @@ class Grid:
     kernels, bandwidths : {name: choice}
     alphas, couplings, refits : the rest of the settings
     budgets : pairs (max_instances, max_features), smaller ones first
-    encoding : keyword arguments of `Encoded.of`
-    engine, shared : as in the estimator
+    encoding : keyword arguments of `Encoded.of`, for folds of rows
+    shared : as in the estimator
     """
 
     kernels: dict[str, Any]
@@ -70,7 +73,6 @@ class Grid:
     refits: Sequence[str]
     budgets: Sequence[Pair]
     encoding: dict[str, Any]
-    engine: str
     shared: bool
 
     def narrow(self, setting: Setting, budgets: Sequence[Pair]) -> Grid:
@@ -85,18 +87,18 @@ class Grid:
             budgets=budgets,
         )
 
-    def __call__(self, train: Rows, test: Rows) -> dict[Cell, HeldOut]:
+    def __call__(self, train: Rows | Summary, test: Rows | Held) -> dict[Cell, HeldOut]:
         """Every cell on one fold."""
         out: dict[Cell, HeldOut] = {}
-        encoded = Encoded.of(train, **self.encoding)
+        encoded = train if isinstance(train, Summary) else Encoded.of(train, **self.encoding)
+        judge = _Rows(test) if isinstance(test, Rows) else _Sums.of(test)
         for point in self._points(encoded):
-            value = sum(s.objective for s in point.solutions) / float(train.weight.sum())
             for coupling, refit in product(self.couplings, self.refits):
                 cell = Cell(Setting(*point.key, coupling, refit), *point.budgets)
-                out[cell] = HeldOut(point.decision(test.table, coupling, refit), value)
+                out[cell] = judge(point, point.coefficients(coupling, refit))
         return out
 
-    def _points(self, encoded: Encoded) -> Iterator[Point]:
+    def _points(self, encoded: Encoded | Summary) -> Iterator[Point]:
         """The path over budgets for every kernel choice, bandwidth and ridge."""
         for (name, choice), (key, width) in product(self.kernels.items(), self.bandwidths.items()):
             prepared = encoded.prepare(choice, per_feature(), width)
@@ -117,7 +119,47 @@ class Point:
     problems: list[method.Task]
     solutions: list[Solution]
 
-    def decision(self, table: Table, coupling: str, refit: str) -> np.ndarray:
+    @property
+    def objective(self) -> float:
+        """Per unit of training weight."""
+        return sum(s.objective for s in self.solutions) / self.problems[0].design.total_weight
+
+    def coefficients(self, coupling: str, refit: str) -> list[Coefficients]:
         pairs = zip(self.problems, self.solutions, strict=True)
-        blocks = [coefficients(task, solution.state, coupling=coupling, refit=refit) for task, solution in pairs]
-        return self.prepared.model(blocks, self.solutions).decision(table)
+        return [coefficients(task, solution.state, coupling=coupling, refit=refit) for task, solution in pairs]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Judges coefficients on the rows of a fold."""
+
+    test: Rows
+
+    def __call__(self, point: Point, blocks: list[Coefficients]) -> HeldOut:
+        decision = point.prepared.model(blocks, point.solutions).decision(self.test.table)
+        squares = self.test.weight @ np.sum((decision - self.test.targets) ** 2, axis=1)
+        return HeldOut(decision, point.objective, float(squares), float(self.test.weight.sum()))
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Judges coefficients on the sums of a fold, and on some of its rows if they are at hand."""
+
+    sums: np.ndarray
+    values: np.ndarray | None  # (functions, rows)
+
+    @classmethod
+    def of(cls, test: Held) -> _Sums:
+        plan = test.plan
+        if test.look is None:
+            return cls(test.sums, None)
+        values = np.empty((plan.functions.size, len(test.look)))
+        plan.functions.fill(plan.encoder.encode(test.look.table), values)
+        return cls(test.sums, values)
+
+    def __call__(self, point: Point, blocks: list[Coefficients]) -> HeldOut:
+        designs = [task.design for task in point.problems if isinstance(task.design, MomentDesign)]
+        residual = np.concatenate([d.residual(b) for d, b in zip(designs, blocks, strict=True)], axis=1)
+        squares = max(0.0, float(np.sum(residual * (self.sums @ residual))))
+        decision = None if self.values is None else self.values.T @ residual[: len(self.values)]
+        return HeldOut(decision, point.objective, squares, float(self.sums[0, 0]))

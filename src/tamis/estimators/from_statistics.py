@@ -83,8 +83,8 @@ class FromStatistics(KernelClassifier):
         many = [f"{name!r} ({100 * n / statistics.n_rows:.1f}%)" for name, n in self.outside_.items() if n > bar]
         if many:
             warnings.warn(
-                f"cells beyond the plan's ranges or levels count as the nearest value or as no category: {', '.join(many)}"
-                "; make the plan from rows that show the whole range",
+                "cells beyond the plan's ranges or levels count as the nearest value or as no category: "
+                f"{', '.join(many)}; make the plan from rows that show the whole range",
                 UserWarning,
                 stacklevel=3,
             )

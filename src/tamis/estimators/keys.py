@@ -22,9 +22,8 @@ GAP = np.uint64(0x9E3779B97F4A7C15)  # stands for a missing cell
 def row_keys(table: Table, seed: int) -> np.ndarray:
     """Keys (n,) of the rows, 64 random bits each; equal rows have equal keys."""
     n, d = table.numbers.shape
-    factors = np.random.default_rng([seed, d]).integers(0, 1 << 63, size=d, dtype=np.uint64) * np.uint64(2) + np.uint64(
-        1
-    )
+    draws = np.random.default_rng([seed, d]).integers(0, 1 << 63, size=d, dtype=np.uint64)
+    factors = np.bitwise_or(draws << np.uint64(1), np.uint64(1))
     keys = np.empty(n, dtype=np.uint64)
 
     def fill(start: int) -> None:

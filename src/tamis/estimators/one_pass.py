@@ -12,7 +12,7 @@ import numpy as np
 from tamis.estimators.checks import check_integer
 from tamis.estimators.keys import fold_of, label_keys, lowest, row_keys
 from tamis.estimators.model import POOL
-from tamis.estimators.plan import NotSummable, make_plan
+from tamis.estimators.plan import NotSummable, Plan, make_plan
 from tamis.estimators.rows import Rows
 from tamis.estimators.statistics import Statistics
 from tamis.estimators.summary import LOOK, Summary
@@ -21,8 +21,9 @@ from tamis.kernels.bank import MEMORY
 
 @dataclass(frozen=True)
 class Held:
-    """What a fold keeps back: its sums, and some of its rows."""
+    """What a fold keeps back: its sums under a plan, and some of its rows."""
 
+    plan: Plan
     sums: np.ndarray
     look: Rows | None
 
@@ -67,12 +68,13 @@ class OnePass:
         rows = self.rows if leave_out is None else None
         return Summary(plan, self.statistics.sums(leave_out), candidates, look, rows)
 
-    def held(self, fold: int) -> Held:
-        """What `fold` keeps back."""
+    def held(self, fold: int, most: int = LOOK) -> Held:
+        """What `fold` keeps back, with at most `most` rows."""
         look = None
         if self.look is not None:
-            look = self.look.take(np.flatnonzero(self.look_fold == fold))
-        return Held(self.statistics.parts[fold], look)
+            members = np.flatnonzero(self.look_fold == fold)
+            look = self.look.take(members[:: -(-len(members) // most)] if len(members) > most else members)
+        return Held(self.statistics.plan, self.statistics.parts[fold], look)
 
 
 def _evenly(codes: np.ndarray, size: int) -> np.ndarray:

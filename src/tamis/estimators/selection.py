@@ -20,15 +20,25 @@ from tamis.estimators.model import decide
 from tamis.estimators.rows import Rows
 
 Split = tuple[Rows, Rows]
-SCORES = ("log_loss", "accuracy", "roc_auc")
+SCORES = ("log_loss", "accuracy", "roc_auc", "squared_error")
+LOSSES = ("log_loss", "squared_error")  # scores that are better when smaller; results hold them negated
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Decisions (n, q) on test rows, and the objective per unit of training weight."""
+    """What one cell does on one fold.
 
-    decision: np.ndarray
+    Attributes
+    ----------
+    decision : (n, q) on test rows, or None where there are none
+    objective : per unit of training weight
+    squares, weight : weighted sum of squared errors over the fold, and its weight
+    """
+
+    decision: np.ndarray | None
     objective: float
+    squares: float
+    weight: float
 
 
 @dataclass(frozen=True)
@@ -60,52 +70,69 @@ class Tests:
         """What moves the boundary of held-out decisions to probability one half, class weights included."""
         return Calibrator.fit(decision, self.targets, self.weight).shift
 
+    def fitted(self, decision: np.ndarray) -> tuple[Calibrator, float]:
+        """`calibrator` and `shift`, from one fit where class weights do not set them apart."""
+        calibrator = self.calibrator(decision)
+        even = np.array_equal(self.weight, self.mass)
+        return calibrator, calibrator.shift if even else self.shift(decision)
+
 
 @dataclass(frozen=True)
 class Result:
     """Held-out behaviour of one cell.
 
-    `scores` are better when greater (log-loss is negated); `error` is the standard error over folds of
-    the score that decides.
+    `scores` are better when greater (losses are negated); `error` is the standard error over folds of
+    the score that decides. Without test rows there is only the squared error.
     """
 
-    decision: np.ndarray
+    decision: np.ndarray | None
     objective: float
     scores: dict[str, float]
     error: float
 
 
-def each_fold(function: Callable, splits: Sequence[Split], n_jobs: int | None) -> list:
+def each_fold(function: Callable, splits: Sequence[tuple[Any, Any]], n_jobs: int | None) -> list:
     """``function(train, test)`` for every fold, in processes if asked, one BLAS thread each."""
     return Parallel(n_jobs=n_jobs)(delayed(_one_thread)(function, *split) for split in splits)
 
 
-def _one_thread(function: Callable, train: Rows, test: Rows) -> Any:
+def _one_thread(function: Callable, train: Any, test: Any) -> Any:
     with threadpool_limits(1, user_api="blas"):
         return function(train, test)
 
 
 def cross_validate(
-    function: Callable[[Rows, Rows], Mapping[Any, HeldOut]],
-    splits: Sequence[Split],
+    function: Callable[[Any, Any], Mapping[Any, HeldOut]],
+    splits: Sequence[tuple[Any, Any]],
+    tests: Tests | None,
     scoring: str,
     n_jobs: int | None,
 ) -> dict[Any, Result]:
-    """Score every cell on all folds."""
+    """Score every cell on all folds; `tests` are the rows that decisions are about."""
     parts = each_fold(function, splits, n_jobs)
-    tests = Tests.of(splits)
-    results = {}
-    for cell in parts[0]:
-        decision = np.concatenate([part[cell].decision for part in parts])
-        value = float(np.mean([part[cell].objective for part in parts]))
-        results[cell] = score(decision, value, tests, scoring)
-    return results
+    return {cell: score([part[cell] for part in parts], tests, scoring) for cell in parts[0]}
 
 
-def score(decision: np.ndarray, objective: float, tests: Tests, scoring: str) -> Result:
-    """Scores of held-out decisions; log-loss is taken after calibration on these same decisions."""
-    loss = tests.calibrator(decision).losses(decision, tests.codes)
-    hit = (decide(decision + tests.shift(decision)) == tests.codes).astype(float)
+def score(parts: Sequence[HeldOut], tests: Tests | None, scoring: str) -> Result:
+    """Scores of what one cell does on all folds."""
+    squares, weight = (np.array([getattr(part, name) for part in parts]) for name in ("squares", "weight"))
+    scores = {"squared_error": -float(squares.sum() / weight.sum())}
+    by_fold = {"squared_error": -squares / weight}
+    decision = None
+    if tests is not None:
+        decision = np.concatenate([part.decision for part in parts if part.decision is not None])
+        more, folded = _row_scores(decision, tests)
+        scores, by_fold = scores | more, by_fold | folded
+    known = by_fold[scoring][np.isfinite(by_fold[scoring])]
+    error = float(np.std(known, ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
+    return Result(decision, float(np.mean([part.objective for part in parts])), scores, error)
+
+
+def _row_scores(decision: np.ndarray, tests: Tests) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Scores of held-out decisions, in all and by fold; log-loss after calibration on these same decisions."""
+    calibrator, shift = tests.fitted(decision)
+    loss = calibrator.losses(decision, tests.codes)
+    hit = (decide(decision + shift) == tests.codes).astype(float)
     masks = [tests.fold == k for k in np.unique(tests.fold)]
     by_fold = {
         "log_loss": [-np.average(loss[m], weights=tests.mass[m]) for m in masks],
@@ -117,9 +144,7 @@ def score(decision: np.ndarray, objective: float, tests: Tests, scoring: str) ->
         "accuracy": float(np.average(hit, weights=tests.mass)),
         "roc_auc": _auc(decision, tests.targets, tests.mass),
     }
-    known = np.array([v for v in by_fold[scoring] if np.isfinite(v)])
-    error = float(np.std(known, ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
-    return Result(decision, objective, scores, error)
+    return scores, {name: np.array(values) for name, values in by_fold.items()}
 
 
 def _auc(decision: np.ndarray, targets: np.ndarray, mass: np.ndarray) -> float:

@@ -12,7 +12,7 @@ from tamis.estimators.keys import fold_of, label_keys, row_keys
 from tamis.estimators.plan import Plan
 from tamis.estimators.plan_file import digest, load_sums, save_sums
 from tamis.estimators.rows import check_groups
-from tamis.estimators.table import UNSEEN, Nominal, Table, checked_input, read_table
+from tamis.estimators.table import UNSEEN, Nominal, Number, Table, checked_input, read_table
 from tamis.kernels.statistics import Block, outer_sums
 
 
@@ -109,13 +109,14 @@ class Statistics:
 
     def _check_gaps(self, table: Table) -> None:
         """Missing cells need functions that the plan has only where it was told to expect them."""
+        missing = np.isnan(table.numbers).any(axis=0)
         for j, (column, gap) in enumerate(zip(self.plan.encoder.columns, self.plan.functions.gaps, strict=True)):
-            if not gap and not isinstance(column, Nominal) and np.isnan(column.fill) and j not in table.labels:
-                if np.isnan(table.numbers[:, j]).any():
-                    raise ValueError(
-                        f"column {self.plan.encoder.names[j]!r} has missing cells, but the plan saw none there: make the "
-                        "plan with gaps='all' or from rows that have some"
-                    )
+            kept = isinstance(column, Number) and np.isnan(column.fill) and j not in table.labels
+            if missing[j] and kept and not gap:
+                raise ValueError(
+                    f"column {self.plan.encoder.names[j]!r} has missing cells, but the plan saw none there: make the "
+                    "plan with gaps='all' or from rows that have some"
+                )
 
     def add_table(
         self,

@@ -309,35 +309,40 @@ class MomentDesign(Design):
         out[self._classes] = -self.coding
         return out
 
+    @cached_property
+    def _laid_out(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All kernels' functions side by side: positions, the kernel of each, coefficients (p, sizes)."""
+        owner = np.repeat(np.arange(self.n_kernels), [len(places) for places in self.positions])
+        return np.concatenate(self.positions), owner, np.concatenate(self.short, axis=1)
+
+    @cached_property
+    def _laid_out_sums(self) -> np.ndarray:
+        at = self._laid_out[0]
+        return self.sums.centred[np.ix_(at, at)]
+
     def _instance_problem(self, weights: np.ndarray, ridge: float) -> Quadratic:
-        active = np.flatnonzero(weights).tolist()
-        at = np.concatenate([self.positions[m] for m in active])
-        U = np.concatenate([weights[m] * self.short[m] for m in active], axis=1)
-        image = U @ self.sums.centred[np.ix_(at, at)]
+        at, owner, short = self._laid_out
+        active = np.flatnonzero(weights[owner])
+        U = short[:, active] * weights[owner[active]]
+        image = U @ self._laid_out_sums[np.ix_(active, active)]
         return Quadratic(
             diagonal=np.maximum(np.einsum("ij,ij->i", image, U), 0.0),
-            cross=U @ self.cross[at],
+            cross=U @ self.cross[at[active]],
             energy=self.energy,
             ridge=ridge,
             gram_columns=lambda idx: image @ U[idx].T,
         )
 
-    @cached_property
-    def _laid_out(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Positions of all kernels' functions in one line, where each kernel begins, and their sums."""
-        at = np.concatenate(self.positions)
-        begins = np.cumsum([0, *(len(places) for places in self.positions[:-1])])
-        return at, begins, self.sums.centred[np.ix_(at, at)]
-
     def _kernel_problem(self, instances: Index, unit: np.ndarray, ridge: float) -> Quadratic:
-        at, begins, centred = self._laid_out
-        images = np.concatenate([a[instances].T @ unit for a in self.short])  # (sizes, q)
+        at, owner, short = self._laid_out
+        images = short[instances].T @ unit  # (sizes, q)
         gram, cross = np.zeros((self.n_kernels, self.n_kernels)), np.zeros((self.n_kernels, 1))
-        for g, t in zip(images.T, self.cross[at].T, strict=True):
-            half = np.add.reduceat(centred * g[:, None], begins, axis=0)
-            gram += np.add.reduceat(half * g, begins, axis=1)
-            cross[:, 0] += np.add.reduceat(g * t, begins)
-        return Quadratic.from_gram(gram, cross, self.energy, ridge)
+        for image, targets in zip(images.T, self.cross[at].T, strict=True):
+            columns = np.zeros((len(owner), self.n_kernels))
+            columns[np.arange(len(owner)), owner] = image
+            gram += columns.T @ (self._laid_out_sums @ columns)
+            cross[:, 0] += columns.T @ targets
+        return Quadratic.from_gram(0.5 * (gram + gram.T), cross, self.energy, ridge)
 
 
 def centre(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
