@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import validate_data
 
 from tamis.estimators.base import DirectClassifier, calibrated, draw_seed, warn_unheld
 from tamis.estimators.calibration import Calibrator
@@ -18,6 +19,7 @@ from tamis.estimators.rows import Rows
 from tamis.estimators.selection import Tests
 from tamis.estimators.statistics import Statistics
 from tamis.estimators.summary import PreparedSums, Summary
+from tamis.estimators.table import checked_input
 from tamis.expansion import Coefficients
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.recipes import per_feature
@@ -200,6 +202,7 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
             raise ValueError("solver='paper' fits one output at a time: use shared_support=False with it")
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
+        self.__dict__.pop("statistics_", None)
         one = None
         if self.solver != "paper":
             one = sum_rows(
@@ -236,10 +239,10 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> EM2NOLCClassifier:
         """Add a block of rows to the statistics of the fit so far and fit again.
 
-        The first block (or the statistics of `fit_statistics`) fixes the plan: ranges, categories and the
-        cases that may be kept; what later blocks have beyond it is clipped, counted in `outside_` and
-        warned of. Until every class has been seen there is no model. Probabilities need rows: see
-        `fit_statistics`. Each call fits anew; for many small blocks use `Statistics` and fit once.
+        The first block fixes the plan: ranges, categories and the cases that may be kept; what later
+        blocks have beyond it is clipped, counted in `outside_` and warned of. Until every class has been
+        seen there is no model. Probabilities need rows: see `fit_statistics`. Each call fits anew; for
+        many small blocks, or a plan of your own, use `Statistics` and fit once.
 
         Parameters
         ----------
@@ -247,7 +250,9 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         classes : all class labels, in the first call, if its rows do not show all of them
         """
         self._check_parameters()
-        if not hasattr(self, "statistics_"):
+        first = not hasattr(self, "statistics_")
+        validate_data(self, checked_input(X)[0], reset=first, skip_check_array=True)
+        if first:
             if isinstance(self.class_weight, str):
                 raise ValueError(
                     f"class_weight={self.class_weight!r} needs all rows: give a dict of weights to partial_fit"
@@ -269,7 +274,7 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
                 random_state=draw_seed(self.random_state),
             )
             self.statistics_ = Statistics(plan)
-        self.statistics_.update(X, y, sample_weight)
+        self.statistics_ = self.statistics_.update(X, y, sample_weight)
         if np.all(self.statistics_.class_mass > 0):
             self.fit_statistics(self.statistics_)
         return self

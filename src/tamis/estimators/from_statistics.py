@@ -14,7 +14,7 @@ from tamis.estimators.base import KernelClassifier, draw_seed
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.model import Model
 from tamis.estimators.one_pass import OnePass, second_look
-from tamis.estimators.plan import WINSORISE, Plan
+from tamis.estimators.plan import Plan
 from tamis.estimators.statistics import Statistics
 
 OUTSIDE = 0.01  # share of a column's cells beyond the plan's range that is worth a warning
@@ -47,6 +47,8 @@ class FromStatistics(KernelClassifier):
             raise ValueError(f"statistics={type(statistics).__name__} is not a Statistics object")
         self._check_parameters()
         statistics.check_usable()
+        if getattr(self, "statistics_", None) is not statistics:
+            self.__dict__.pop("statistics_", None)  # of partial fits to other rows
         plan = statistics.plan
         self._adopt(plan)
         self._seed = draw_seed(self.random_state)
@@ -73,13 +75,13 @@ class FromStatistics(KernelClassifier):
 
     @staticmethod
     def _check_classes(classes: np.ndarray, plan: Plan) -> None:
-        if list(classes) != list(plan.classes):
-            raise ValueError(f"y has the classes {list(classes)}, but the statistics have {list(plan.classes)}")
+        if classes.tolist() != plan.classes.tolist():
+            raise ValueError(f"y has the classes {classes.tolist()}, but the statistics have {plan.classes.tolist()}")
 
     def _report_outside(self, statistics: Statistics) -> None:
         """Publish and, where they are many, warn of cells beyond the plan's ranges."""
         self.outside_ = statistics.outside
-        bar = (OUTSIDE + 2 * WINSORISE) * statistics.n_rows
+        bar = (OUTSIDE + 2 * statistics.plan.winsorise) * statistics.n_rows
         many = [f"{name!r} ({100 * n / statistics.n_rows:.1f}%)" for name, n in self.outside_.items() if n > bar]
         if many:
             warnings.warn(

@@ -13,7 +13,7 @@ from tamis.estimators.checks import check_integer
 from tamis.estimators.keys import fold_of, label_keys, lowest, row_keys
 from tamis.estimators.model import POOL
 from tamis.estimators.plan import NotSummable, Plan, make_plan
-from tamis.estimators.rows import Rows
+from tamis.estimators.rows import Rows, concatenate, merge_keyed
 from tamis.estimators.statistics import Statistics
 from tamis.estimators.summary import LOOK, Summary
 from tamis.kernels.bank import MEMORY
@@ -100,7 +100,6 @@ def sum_rows(
     candidates: int | str | None,
     cv: Any,
     seed: int,
-    n_look: int = LOOK,
 ) -> OnePass | None:
     """Sum the rows if the engine asks for it; None if they are to be kept as rows.
 
@@ -110,11 +109,12 @@ def sum_rows(
     pool = n if isinstance(candidates, str) else min(n, POOL if candidates is None else candidates)
     if engine in ("dense", "streaming") or (engine == "auto" and 8 * d * n * pool <= MEMORY):
         return None
-    if not rows.weight.all():
-        rows = rows.take(np.flatnonzero(rows.weight > 0))
     keys = row_keys(rows.table, seed)
     try:
         fold, n_folds, n_parts = _parts(rows, keys, cv, seed)
+        if not rows.weight.all():
+            some = np.flatnonzero(rows.weight > 0)
+            rows, keys, fold = rows.take(some), keys[some], fold[some]
         plan = make_plan(
             rows,
             choices=choices,
@@ -134,8 +134,7 @@ def sum_rows(
     statistics = Statistics(replace(plan, dtype=rows.table.numbers.dtype.name))
     weight = None if np.all(rows.weight == 1.0) else rows.weight
     statistics.add_table(rows.table, rows.codes, weight, fold)
-    some = lowest(keys, n_look)
-    return OnePass(statistics, n_folds, rows.take(some), fold[some], rows)
+    return OnePass(statistics, n_folds, *_look(rows, keys, fold), rows)
 
 
 def second_look(statistics: Statistics, rows: Rows | None) -> OnePass:
@@ -144,9 +143,16 @@ def second_look(statistics: Statistics, rows: Rows | None) -> OnePass:
     if rows is None:
         return OnePass(statistics, n_folds)
     keys = row_keys(rows.table, seed)
+    return OnePass(statistics, n_folds, *_look(rows, keys, _key_folds(rows, keys, n_folds, seed)))
+
+
+def _look(rows: Rows, keys: np.ndarray, fold: np.ndarray) -> tuple[Rows, np.ndarray]:
+    """A sample of the rows, equal ones of a fold merged, with their folds."""
     some = lowest(keys, LOOK)
-    fold = _key_folds(rows, keys, n_folds, seed)
-    return OnePass(statistics, n_folds, rows.take(some), fold[some])
+    parts = [some[fold[some] == k] for k in np.unique(fold[some])]
+    merged = [merge_keyed(rows.take(part), keys[part]) for part in parts]
+    folds = np.repeat(np.unique(fold[some]), [len(part) for part in merged])
+    return concatenate(merged), folds
 
 
 def _key_folds(rows: Rows, keys: np.ndarray, n_folds: int, seed: int) -> np.ndarray:

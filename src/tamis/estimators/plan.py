@@ -48,6 +48,7 @@ class Plan:
     seed : of the keys that choose folds and candidates
     categorical : columns that were declared categories, or None
     allow_missing : whether missing cells are accepted
+    winsorise : share of the rows of X beyond each limit of a number
     dtype : precision of the products within a block of rows
     """
 
@@ -62,6 +63,7 @@ class Plan:
     seed: int
     categorical: tuple[int, ...] | None
     allow_missing: bool
+    winsorise: float
     dtype: str = "float64"
 
     @classmethod
@@ -162,7 +164,7 @@ class Plan:
             if not basis.resolves(channel.kernel):
                 raise ValueError(
                     f"bandwidth={bandwidth!r} is too narrow for the {basis.size} polynomials that the plan has for "
-                    f"{channel.name!r}: make the plan with this bandwidth, or with more degrees"
+                    f"{channel.name!r}: make the plan for it, Plan.of(X, y, bandwidth=[..., {bandwidth!r}])"
                 )
         return bank
 
@@ -218,6 +220,7 @@ def make_plan(
         seed,
         None,
         missing is not None,
+        winsorise,
     )
     banks = [make_bank(choice, per_feature(), draft.sample, width) for choice in choices for width in bandwidths]
     bases = [_basis(j, encoder.columns[j], banks, levels.get(j), degrees) for j in range(len(encoder.columns))]
@@ -234,7 +237,10 @@ def make_plan(
 
 
 def draw_pool(rows: Rows, keys: np.ndarray, size: int | str | None) -> np.ndarray:
-    """Distinct rows that may become instances: the lowest keys of each class, in proportion to its rows."""
+    """Distinct rows that may become instances: the lowest keys of each class, in proportion to its rows.
+
+    They come in the order of their keys, which is that of no input.
+    """
     size = POOL if size is None or isinstance(size, str) else size
     share = min(1.0, size / len(rows))
     chosen = []
@@ -242,7 +248,8 @@ def draw_pool(rows: Rows, keys: np.ndarray, size: int | str | None) -> np.ndarra
         members = np.flatnonzero(rows.codes == c)
         if len(members):
             chosen.append(members[lowest_distinct(keys[members], max(1, round(share * len(members))))])
-    return np.sort(np.concatenate(chosen))
+    pool = np.concatenate(chosen)
+    return pool[np.argsort(keys[pool], kind="stable")]
 
 
 def _fit_encoder(
@@ -353,7 +360,7 @@ def _by_column(given: Any, names: list[str], parameter: str) -> dict[int, Any]:
 def _known_classes(codes: np.ndarray, labels: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     """Codes among all `classes`."""
     known = np.unique(np.asarray(classes))
-    unknown = np.setdiff1d(labels, known)
-    if len(unknown):
-        raise ValueError(f"y holds {unknown[0]!r}, which is not among classes={list(known)}")
+    unknown = np.setdiff1d(labels, known).tolist()
+    if unknown:
+        raise ValueError(f"y holds {unknown[0]!r}, which is not among classes={known.tolist()}")
     return np.searchsorted(known, labels)[codes], known

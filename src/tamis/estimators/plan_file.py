@@ -37,6 +37,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         "seed": plan.seed,
         "categorical": None if plan.categorical is None else list(plan.categorical),
         "allow_missing": plan.allow_missing,
+        "winsorise": plan.winsorise,
         "dtype": plan.dtype,
     }
 
@@ -74,7 +75,7 @@ def save_sums(path: Path, plan: Plan, arrays: dict[str, np.ndarray]) -> None:
 def load_sums(path: Path) -> tuple[Plan, dict[str, np.ndarray]]:
     """Read what `save_sums` has written."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = dict(file)
         described = json.loads(bytes(arrays["plan"]))
     except FileNotFoundError:
@@ -96,6 +97,7 @@ def load_sums(path: Path) -> tuple[Plan, dict[str, np.ndarray]]:
         described["seed"],
         None if described["categorical"] is None else tuple(described["categorical"]),
         described["allow_missing"],
+        described["winsorise"],
         described["dtype"],
     )
     if digest(plan) != described["digest"]:

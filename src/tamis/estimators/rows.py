@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -87,6 +87,30 @@ def merge_rows(rows: Rows) -> Rows:
     order = np.lexsort([rows.position, *keys])
     matrix = np.column_stack([key[order] for key in keys])
     first = np.r_[True, np.any(matrix[1:] != matrix[:-1], axis=1)]
+    starts = np.flatnonzero(first)
+    weight, mass = (np.add.reduceat(w[order], starts) for w in (rows.weight, rows.mass))
+    return replace(rows.take(order[first]), weight=weight, mass=mass)
+
+
+def concatenate(parts: Sequence[Rows]) -> Rows:
+    """Rows one after another."""
+    table = parts[0].table
+    numbers = np.concatenate([part.table.numbers for part in parts])
+    labels = {j: np.concatenate([part.table.labels[j] for part in parts]) for j in table.labels}
+    names = ("codes", "weight", "mass", "position")
+    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    groups = None if parts[0].groups is None else np.concatenate([part.groups for part in parts])
+    return replace(parts[0], table=Table(numbers, labels, table.names), groups=groups, **arrays)
+
+
+def merge_keyed(rows: Rows, keys: np.ndarray) -> Rows:
+    """Add up the weights of rows with equal keys and class, in the order of the keys.
+
+    As `merge_rows`, for rows whose values have keys (equal keys, equal values).
+    """
+    order = np.lexsort([rows.codes, keys])
+    keys, codes = keys[order], rows.codes[order]
+    first = np.r_[True, (keys[1:] != keys[:-1]) | (codes[1:] != codes[:-1])]
     starts = np.flatnonzero(first)
     weight, mass = (np.add.reduceat(w[order], starts) for w in (rows.weight, rows.mass))
     return replace(rows.take(order[first]), weight=weight, mass=mass)

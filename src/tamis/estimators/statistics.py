@@ -13,6 +13,7 @@ from tamis.estimators.plan import Plan
 from tamis.estimators.plan_file import digest, load_sums, save_sums
 from tamis.estimators.rows import check_groups
 from tamis.estimators.table import UNSEEN, Nominal, Number, Table, checked_input, read_table
+from tamis.kernels.chebyshev import Levels
 from tamis.kernels.statistics import Block, outer_sums
 
 
@@ -82,9 +83,9 @@ class Statistics:
         self._check_columns(names, hasattr(X, "columns"))
         table = read_table(checked, list(plan.encoder.names), plan.categorical, plan.allow_missing)
         codes, labels = encode_classes(y, len(table))
-        unknown = [label for label in labels if label not in plan.classes]
+        unknown = [label for label in labels.tolist() if label not in plan.classes.tolist()]
         if unknown:
-            raise ValueError(f"y holds {unknown[0]!r}, which is not a class of the plan: {list(plan.classes)}")
+            raise ValueError(f"y holds {unknown[0]!r}, which is not a class of the plan: {plan.classes.tolist()}")
         codes = np.searchsorted(plan.classes, labels)[codes]
         weight = _checked_weight(sample_weight, len(codes))
         if weight is not None or np.any(plan.class_factor != 1.0):
@@ -189,8 +190,8 @@ class Statistics:
         """Refuse what no classifier can be fitted to."""
         if not self.n_rows:
             raise ValueError("the statistics are empty: update them with rows first")
-        empty = self.plan.classes[self.class_mass == 0]
-        if len(empty):
+        empty = self.plan.classes[self.class_mass == 0].tolist()
+        if empty:
             raise ValueError(
                 f"the statistics have no row of class {empty[0]!r}: a classifier needs rows of every class"
             )
@@ -214,6 +215,8 @@ def _outside(plan: Plan, table: Table, Z: np.ndarray) -> np.ndarray:
         if isinstance(column, Nominal):
             out[j] = np.count_nonzero(Z[:, j] == UNSEEN)
         elif j not in table.labels:
-            x = table.numbers[:, j]
+            x, basis = table.numbers[:, j], plan.functions.bases[j]
             out[j] = np.count_nonzero(x < column.low) + np.count_nonzero(x > column.high)
+            if isinstance(basis, Levels):
+                out[j] += np.count_nonzero(~np.isin(Z[:, j], basis.values) & ~np.isnan(Z[:, j]))
     return out

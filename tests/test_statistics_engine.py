@@ -1,0 +1,460 @@
+"""engine="statistics": the same classifiers from sums over rows."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import tamis.estimators.summary as summary_module
+from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Laplacian, Plan, Statistics, product
+from tamis.estimators.rows import codings
+from tamis.estimators.summary import Summary
+from tamis.estimators.table import read_table
+from tamis.kernels.recipes import per_feature
+from tamis.methods import em2nolc as method
+from tamis.methods.design import RowDesign
+from tamis.methods.em2nolc import Task
+from tamis.methods.polish import better_rows
+from tamis.methods.refit import coefficients
+from tamis.optim.subset import fit_support
+
+import zoo
+
+
+@parametrize_with_checks(
+    [
+        EM2NOLCClassifier(5, 3, engine="statistics"),
+        EM2NOLCClassifierCV(4, 3, engine="statistics", bandwidths=(1.0,), cv=3, rule="largest"),
+    ]
+)
+@pytest.mark.filterwarnings("ignore:nothing can be held out", "ignore:.*kept no instance")
+def test_scikit_learn_compatible(estimator, check):
+    check(estimator)
+
+
+def mixed_table(n=500, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(np.clip(rng.normal(size=(n, 4)), -3.5, 3.5), columns=list("abcd"))
+    X.loc[rng.random(n) < 0.15, "b"] = np.nan
+    X["few"] = rng.integers(0, 5, n)
+    X["site"] = pd.Series(rng.choice(["n", "s", "w"], n)).where(rng.random(n) > 0.1)
+    score = np.sin(2 * X["a"]) + X["b"].fillna(0) ** 2 + (X["site"] == "w") - 1.3
+    return X, np.where(score + 0.3 * rng.normal(size=n) > 0, "yes", "no")
+
+
+def three(n=300, seed=0):
+    X, y = zoo.three_classes(n, seed)
+    return X, y
+
+
+def designs(X, y, *, shared=False, weight=None, degrees=24, **options):
+    """A row design and a moment design of the same problem, on the same candidates in the same order."""
+    clf = EM2NOLCClassifier(candidates=60, **options)
+    clf._seed = 0
+    rows = clf._rows(X, y, weight, None)
+    plan = Plan.of(X, y, sample_weight=weight, candidates=60, degrees=degrees, folds=1, winsorise=0)
+    stats = Statistics(plan)
+    stats.add_table(rows.table, rows.codes, rows.weight, None)
+    prepared = Summary(plan, stats.sums(), plan.pool).prepare(None, per_feature(), 1.0)
+    Z = plan.encoder.encode(rows.table)
+    stack = prepared.bank.stack(Z, plan.pool.Z, form="dense")
+    pairs = zip(codings(len(plan.classes), shared), prepared.designs(shared), strict=True)
+    return [(RowDesign(stack, c[rows.codes], rows.weight, plan.pool.position), d) for c, d in pairs]
+
+
+CASES = {
+    "numbers": lambda: designs(*zoo.planted(400)),
+    "gaps, few values, categories": lambda: designs(*mixed_table(), degrees=None),
+    "weights": lambda: designs(*zoo.planted(400), weight=np.random.default_rng(0).integers(1, 4, 400)),
+    "several outputs": lambda: designs(*three(), shared=True),
+    "one output each": lambda: designs(*three()),
+}
+
+
+@pytest.fixture(params=CASES, scope="module")
+def pair(request):
+    """Rows against sums."""
+    return CASES[request.param]()
+
+
+class TestDesignFromSums:
+    """Both half steps and the refit are the same problems as from kernel values."""
+
+    def test_totals(self, pair):
+        for rows, sums in pair:
+            assert sums.total_weight == pytest.approx(rows.total_weight)
+            assert sums.energy == pytest.approx(rows.energy)
+            np.testing.assert_allclose(sums.target_mean, rows.target_mean)
+            np.testing.assert_array_equal(sums.candidate_targets, rows.candidate_targets)
+
+    def test_instance_problem(self, pair, rng):
+        for rows, sums in pair:
+            weights = rng.normal(size=rows.n_kernels)
+            self.same(rows.instance_problem(weights, 1.0), sums.instance_problem(weights, 1.0))
+
+    def test_kernel_problem(self, pair, rng):
+        for rows, sums in pair:
+            idx = np.array([3, 17, 40])
+            unit = rng.normal(size=(3, rows.n_outputs))
+            self.same(rows.kernel_problem(idx, unit, 1.0), sums.kernel_problem(idx, unit, 1.0))
+
+    def same(self, one, two):
+        np.testing.assert_allclose(two.diagonal, one.diagonal, atol=1e-6 * one.diagonal.max())
+        np.testing.assert_allclose(two.cross, one.cross, atol=1e-6 * np.abs(one.cross).max())
+        idx = np.arange(one.size)
+        np.testing.assert_allclose(two.columns(idx), one.columns(idx), atol=1e-6 * one.diagonal.max())
+        assert two.energy == pytest.approx(one.energy)
+
+    def test_pairs(self, pair):
+        for rows, sums in pair:
+            idx, kernels = np.array([5, 9]), np.arange(rows.n_kernels)[:3]
+            one, two = rows.pairs(idx, kernels), sums.pairs(idx, kernels)
+            np.testing.assert_allclose(two.mean, one.mean, atol=1e-6)
+            np.testing.assert_allclose(two.gram, one.gram, atol=1e-6 * np.abs(one.gram).max())
+            np.testing.assert_allclose(two.cross, one.cross, atol=1e-6 * np.abs(one.cross).max())
+
+    @pytest.mark.parametrize("coupling", ["rank_one", "full"])
+    def test_solutions_and_coefficients_on_the_same_supports(self, pair, coupling):
+        for rows, sums in pair:
+            task = Task(sums, 0.01, 6, 3)
+            solution = method.solve(task)
+            one = coefficients(Task(rows, 0.01, 6, 3), solution.state, coupling=coupling)
+            two = coefficients(task, solution.state, coupling=coupling)
+            scale = np.abs(one.coef).max()
+            np.testing.assert_allclose(two.coef, one.coef, atol=1e-4 * scale)
+            np.testing.assert_allclose(two.intercept, one.intercept, atol=1e-4 * scale)
+            assert method.objective(Task(rows, 0.01, 6, 3), solution.state) == pytest.approx(
+                solution.objective, rel=1e-5
+            )
+
+    def test_residual_gives_the_squared_error(self, pair):
+        for rows, sums in pair:
+            solution = method.solve(Task(sums, 0.01, 5, 2))
+            c = coefficients(Task(sums, 0.01, 5, 2), solution.state)
+            values = rows.stack.take(cols=c.instances, kernels=c.kernels)
+            F = c.intercept + sum(values.one(m) @ c.coef[:, :, m].T for m in range(len(c.kernels)))
+            wanted = rows.sample_weight @ np.sum((F - rows.targets) ** 2, axis=1)
+            plain = sums.sums.centred + sums.sums.weight * np.outer(sums.sums.mean, sums.sums.mean)
+            r = sums.residual(c)
+            assert np.sum(r * (plain @ r)) == pytest.approx(wanted, rel=1e-5)
+
+
+def both(X, y, Z=None, **options):
+    options = {"calibration": None, **options}
+    return (EM2NOLCClassifier(8, 4, engine=e, **options).fit(X, y) for e in ("dense", "statistics"))
+
+
+class TestFit:
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"bandwidth": "median"},
+            {"scaling": "rank"},
+            {"class_weight": "balanced"},
+            {"missing": "median", "bandwidth": 1.0},
+            {"coupling": "full"},
+            {"refit": "logistic"},
+            {"coupling": "full", "refit": "logistic"},
+            {"solver": "admm"},
+        ],
+        ids=str,
+    )
+    def test_as_good_as_dense(self, options):
+        X, y = mixed_table()
+        dense, summed = both(X, y, **options)
+        assert summed.objective_ <= 1.03 * dense.objective_
+        assert summed.score(X, y) > dense.score(X, y) - 0.03
+
+    def test_decisions_agree_on_the_same_supports(self):
+        X, y = mixed_table()
+        dense, summed = both(X, y)
+        assert set(summed.instances_) == set(dense.instances_)
+        assert set(summed.features_) == set(dense.features_)
+        np.testing.assert_allclose(summed.decision_function(X), dense.decision_function(X), atol=1e-4)
+        assert summed.objective_ == pytest.approx(dense.objective_, rel=1e-5)
+
+    @pytest.mark.parametrize("shared", [False, True])
+    def test_several_classes(self, shared):
+        X, y = load_wine(return_X_y=True)
+        dense, summed = both(X, y, shared_support=shared)
+        assert summed.score(X, y) > 0.95
+        assert summed.objective_ <= 1.02 * dense.objective_
+        assert summed.explain(X).by_instance.shape[1] == 3
+
+    def test_explanations_add_up(self):
+        X, y = mixed_table()
+        clf = EM2NOLCClassifier(6, 3, engine="statistics").fit(X, y)
+        explained = clf.explain(X)
+        np.testing.assert_allclose(explained.decision[:, 0], clf.decision_function(X), atol=1e-9)
+        assert set(clf.instance_labels_) <= set(X.index)
+
+    def test_order_of_rows_and_precision_hardly_matter(self):
+        X, y = zoo.planted(700)
+        rows = np.random.default_rng(0).permutation(700)
+        one, two = (EM2NOLCClassifier(6, 3, engine="statistics").fit(A, b) for A, b in ((X, y), (X[rows], y[rows])))
+        np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-8)
+        np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-6)
+        assert set(rows[two.instances_]) == set(one.instances_)
+        single = X.astype(np.float32)
+        one, two = (EM2NOLCClassifier(6, 3, engine="statistics").fit(A, y) for A in (single, single.astype(float)))
+        np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-4)
+
+    def test_automatic_engine_goes_by_size_and_kernels(self, monkeypatch):
+        X, y = zoo.planted(300)
+        assert self.engine_of(X, y) == "rows"
+        monkeypatch.setattr("tamis.estimators.one_pass.MEMORY", 1000)
+        assert self.engine_of(X, y) == "sums"
+        assert self.engine_of(X, y, kernels=product("all")) == "rows"
+        assert self.engine_of(X, y, kernels=per_feature(Laplacian())) == "rows"
+        assert self.engine_of(X, y, engine="streaming") == "rows"
+        assert self.engine_of(X, y, solver="paper", max_iter=2, tol=1e9) == "rows"
+        monkeypatch.setattr("tamis.estimators.plan.BYTES", 1000)
+        assert self.engine_of(X, y) == "rows"
+
+    def engine_of(self, X, y, **options):
+        clf = EM2NOLCClassifier(4, 8, calibration=None, **options)
+        seen = []
+        original = clf._learn_prepared
+        clf._learn_prepared = lambda prepared, **k: seen.append(type(prepared).__name__) or original(prepared, **k)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clf.fit(X, y)
+        return {"PreparedRows": "rows", "PreparedSums": "sums"}[seen[0]]
+
+    def test_unsuitable_kernels_are_refused_when_the_engine_is_asked_for(self, monkeypatch):
+        X, y = zoo.planted(100)
+        for match, options in (
+            ("kernels of one column", {"kernels": product("all")}),
+            ("no short form of the kernel of 'x0'", {"kernels": per_feature(Laplacian())}),
+            ("solver='paper' works on rows", {"solver": "paper"}),
+        ):
+            with pytest.raises(ValueError, match=match):
+                EM2NOLCClassifier(engine="statistics", **options).fit(X, y)
+        monkeypatch.setattr("tamis.estimators.plan.BYTES", 1000)
+        with pytest.raises(ValueError, match=r"more than a gibibyte.*another engine"):
+            EM2NOLCClassifier(engine="statistics").fit(X, y)
+
+    def test_narrow_bandwidths_go_to_panels_not_to_wrong_answers(self):
+        X, y = zoo.planted(400)
+        dense, summed = both(X, y, bandwidth=0.05)
+        assert summed.objective_ == pytest.approx(dense.objective_, rel=0.02)
+        exact = EM2NOLCClassifier(8, 4, engine="dense", calibration=None, bandwidth=0.05)
+        assert np.abs(summed.decision_function(X)).max() < 3
+        assert exact.fit(X, y).score(X, y) == pytest.approx(summed.score(X, y), abs=0.03)
+
+    def test_zero_weights_are_as_good_as_absent_rows(self):
+        X, y = zoo.planted(300)
+        w = np.r_[np.ones(200), np.zeros(100)]
+        one = EM2NOLCClassifier(5, 3, engine="statistics").fit(X, y, sample_weight=w)
+        two = EM2NOLCClassifier(5, 3, engine="statistics").fit(X[:200], y[:200])
+        np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-8)
+
+    def test_ridge_shrinks_with_the_number_of_rows(self):
+        X, y = zoo.planted(4000)
+        assert EM2NOLCClassifier(4, 2, engine="statistics").fit(X, y).alpha_ == pytest.approx(0.005)
+        assert EM2NOLCClassifier(4, 2, engine="statistics").fit(X[:500], y[:500]).alpha_ == 0.01
+        assert EM2NOLCClassifier(4, 2, alpha=0.3, engine="statistics").fit(X, y).alpha_ == 0.3
+
+    def test_nothing_but_kept_rows_is_stored(self):
+        X, y = zoo.planted(3000)
+        clf = EM2NOLCClassifier(5, 3, engine="statistics").fit(X, y)
+        import pickle
+
+        assert len(pickle.dumps(clf)) < 20_000
+
+
+class TestExactRefit:
+    """Where a choice hangs on less than the error of the short forms, exact kernels have the last word."""
+
+    def test_close_choices_are_refitted_exactly(self, monkeypatch):
+        X, y = mixed_table()
+        used = []
+        original = summary_module.PreparedSums.refit_exactly
+        monkeypatch.setattr(
+            summary_module.PreparedSums,
+            "refit_exactly",
+            lambda self, *a, **k: used.append(1) or original(self, *a, **k),
+        )
+        copies = X.assign(e=X["a"] + 1e-9 * X["c"])  # choosing between a and e hangs on nothing
+        clf = EM2NOLCClassifier(6, 3, engine="statistics", calibration=None).fit(copies, y)
+        assert used
+        dense = EM2NOLCClassifier(6, 3, engine="dense", calibration=None).fit(copies, y)
+        assert clf.objective_ == pytest.approx(dense.objective_, rel=0.02)
+
+    @pytest.mark.parametrize("coupling", ["rank_one", "full"])
+    def test_exact_objective_and_coefficients(self, coupling, monkeypatch):
+        X, y = mixed_table()
+        monkeypatch.setattr(summary_module.PreparedSums, "doubts", lambda *a: True)
+        dense, summed = both(X, y, coupling=coupling)
+        assert set(summed.instances_) == set(dense.instances_)
+        assert summed.objective_ == pytest.approx(dense.objective_, rel=1e-9)
+        np.testing.assert_allclose(summed.decision_function(X), dense.decision_function(X), atol=1e-5)
+
+    def test_clear_choices_need_no_second_pass(self, monkeypatch):
+        X, y = zoo.planted(600)
+        monkeypatch.setattr(summary_module.PreparedSums, "refit_exactly", None)
+        EM2NOLCClassifier(2, 2, engine="statistics", calibration=None).fit(X, y)
+
+
+class TestPolish:
+    def test_finds_the_best_exchange_over_all_rows(self):
+        X, y = zoo.planted(500)
+        (rows, sums), *_ = designs(X, y)
+        task = Task(sums, 0.01, 5, 2)
+        state = method.solve(task).state
+        plan = Plan.of(X, y, candidates=60, degrees=24, folds=1, winsorise=0)
+        Z = plan.encoder.encode(read_table(X, list(plan.encoder.names), None, True))
+        bank = plan.bank(None, per_feature(), 1.0)
+        bases = plan.functions.bases
+
+        def short(block):
+            return [bases[m].coefficients(bank.channels[m].kernel, Z[block, m]) for m in state.kernels]
+
+        found = better_rows(task, state, short, [slice(0, 200), slice(200, 500)])
+        everything = RowDesign(bank.stack(Z, Z, form="dense"), rows.targets, rows.sample_weight, np.arange(500))
+        value = method.solve(task).objective
+        best = 0.0
+        for j, old in enumerate(plan.pool.position[state.instances]):
+            for i in range(500):
+                at = np.append(np.delete(plan.pool.position[state.instances], j), i)
+                problem = Task(everything, 0.01, 5, 2).instance_problem(
+                    method.State(at, np.ones((5, 1)), state.kernels, state.weights)
+                )
+                gain = value - fit_support(problem, at).objective if i != old else 0.0
+                if gain > best:
+                    best, winner = gain, i
+        assert best > 0
+        assert winner in found
+
+    def test_all_rows_as_candidates_lower_the_objective(self):
+        X, y = zoo.planted(3000, d=5)
+        few = EM2NOLCClassifier(5, 2, engine="statistics", calibration=None, random_state=0).fit(X, y)
+        every = EM2NOLCClassifier(5, 2, engine="statistics", candidates="all", calibration=None).fit(X, y)
+        assert every.objective_ < few.objective_
+        assert every.instances_.max() < 3000
+        np.testing.assert_allclose(every.explain(X[:5]).decision[:, 0], every.decision_function(X[:5]), atol=1e-9)
+
+    def test_dense_engine_takes_all_rows_too(self):
+        X, y = zoo.planted(1300, d=5)
+        clf = EM2NOLCClassifier(3, 2, engine="dense", candidates="all", calibration=None).fit(X, y)
+        assert len(clf.instances_) == 3
+
+
+class TestCrossValidation:
+    options = {"bandwidths": (1.0, 3.0), "cv": 3, "engine": "statistics"}
+
+    def test_squared_error_from_sums_is_the_error_on_held_out_rows(self):
+        X, y = mixed_table()
+        cv = EM2NOLCClassifierCV(4, 3, bandwidths=(1.0,), alphas=(0.01,), cv=KFold(3), engine="statistics").fit(X, y)
+        errors = []
+        plan = Plan.of(X, y, folds=1)
+        for train, test in KFold(3).split(X):
+            stats = Statistics(plan).update(X.iloc[train], y[train])
+            clf = EM2NOLCClassifier(4, 3, alpha=0.01, calibration=None).fit_statistics(stats)
+            errors.append((clf.decision_function(X.iloc[test]) - np.where(y[test] == "yes", 1, -1)) ** 2)
+        wanted = np.concatenate(errors).mean()
+        assert cv.scoring_ == "squared_error"
+        assert cv.path_["squared_error"][-1, -1] == pytest.approx(wanted, rel=0.1)
+
+    def test_path_has_every_score(self):
+        X, y = mixed_table()
+        cv = EM2NOLCClassifierCV(5, 4, **self.options).fit(X, y)
+        for name in ("objective", "squared_error", "log_loss", "accuracy", "roc_auc"):
+            assert cv.path_[name].shape == (len(cv.path_["max_instances"]), len(cv.path_["max_features"]))
+        assert cv.score(X, y) > 0.8
+        assert cv.predict_proba(X).shape == (len(X), 2)
+        assert np.all(np.diff(cv.path_["objective"], axis=0) <= 1e-9)
+
+    @pytest.mark.parametrize("scoring", ["log_loss", "accuracy", "roc_auc"])
+    def test_other_scores_take_a_second_look_at_rows(self, scoring):
+        X, y = mixed_table()
+        cv = EM2NOLCClassifierCV(4, 3, scoring=scoring, **self.options).fit(X, y)
+        assert cv.scoring_ == scoring
+        assert cv.score(X, y) > 0.75
+
+    def test_from_statistics_alone_and_with_rows(self):
+        X, y = mixed_table()
+        stats = Statistics(Plan.of(X, y, bandwidth=[1.0, 3.0], folds=3)).update(X, y)
+        alone = EM2NOLCClassifierCV(4, 3, bandwidths=(1.0, 3.0)).fit_statistics(stats)
+        rows = EM2NOLCClassifierCV(4, 3, bandwidths=(1.0, 3.0)).fit_statistics(stats, X, y)
+        assert list(alone.path_) == ["max_instances", "max_features", "objective", "squared_error"]
+        np.testing.assert_allclose(alone.path_["squared_error"], rows.path_["squared_error"])
+        assert (alone.max_instances_, alone.max_features_) == (rows.max_instances_, rows.max_features_)
+        assert not hasattr(alone, "predict_proba")
+        assert rows.predict_proba(X).shape == (len(X), 2)
+        judged = EM2NOLCClassifierCV(4, 3, bandwidths=(1.0,), scoring="roc_auc").fit_statistics(stats, X, y)
+        assert judged.scoring_ == "roc_auc"
+
+    def test_several_classes_variants_and_jobs(self):
+        X, y = load_wine(return_X_y=True)
+        options = {**self.options, "couplings": ("rank_one", "full"), "refits": ("squared", "logistic"), "cv": 2}
+        one = EM2NOLCClassifierCV(3, 3, **options).fit(X, y)
+        two = EM2NOLCClassifierCV(3, 3, n_jobs=2, **options).fit(X, y)
+        np.testing.assert_array_equal(one.path_["squared_error"], two.path_["squared_error"])
+        assert one.score(X, y) > 0.9
+
+    def test_own_splitters(self):
+        X, y = zoo.planted(300)
+        groups = np.arange(300) // 30
+        cv = EM2NOLCClassifierCV(3, 2, **{**self.options, "cv": GroupKFold(3)}).fit(X, y, groups=groups)
+        assert cv.n_splits_ == 3
+        half = [(np.arange(100, 300), np.arange(100))]
+        assert EM2NOLCClassifierCV(3, 2, **{**self.options, "cv": half}).fit(X, y).n_splits_ == 1
+        with pytest.raises(ValueError, match="train on all rows which they do not test"):
+            EM2NOLCClassifierCV(3, 2, **{**self.options, "cv": ShuffleSplit(3, random_state=0)}).fit(X, y)
+
+    def test_squared_error_can_decide_with_the_dense_engine_too(self):
+        X, y = zoo.planted(200)
+        cv = EM2NOLCClassifierCV(4, 3, scoring="squared_error", bandwidths=(1.0,), cv=3).fit(X, y)
+        assert cv.scoring_ == "squared_error"
+        assert cv.path_["squared_error"].min() < 1
+
+
+class TestPartialFit:
+    def test_blocks_give_the_model_of_their_sum(self):
+        X, y = mixed_table(900)
+        clf = EM2NOLCClassifier(6, 3)
+        for start in range(0, 900, 300):
+            clf.partial_fit(X[start : start + 300], y[start : start + 300])
+        plan = Plan.of(X[:300], y[:300], gaps="all", folds=1)
+        once = EM2NOLCClassifier(6, 3).fit_statistics(Statistics(plan).update(X, y))
+        np.testing.assert_array_equal(clf.instances_, once.instances_)
+        np.testing.assert_allclose(clf.decision_function(X), once.decision_function(X), atol=1e-8)
+        assert clf.statistics_.n_rows == 900
+
+    @pytest.mark.filterwarnings("ignore:cells beyond the plan's ranges")
+    def test_waits_for_all_classes(self):
+        X, y = zoo.planted(200)
+        order = np.argsort(y, kind="stable")
+        X, y = X[order], y[order]
+        clf = EM2NOLCClassifier(4, 2).partial_fit(X[:50], y[:50], classes=[0, 1])
+        assert not hasattr(clf, "model_")
+        assert clf.partial_fit(X[50:], y[50:]).score(X, y) > 0.5
+        with pytest.raises(ValueError, match="name all of them in `classes`"):
+            EM2NOLCClassifier(4, 2).partial_fit(X[:50], y[:50])
+
+    def test_another_fit_starts_anew(self):
+        X, y = zoo.planted(400)
+        clf = EM2NOLCClassifier(4, 2).partial_fit(X[:200], y[:200]).fit(X, y)
+        assert not hasattr(clf, "statistics_")
+        assert clf.partial_fit(X[200:], y[200:]).statistics_.n_rows == 200
+
+    def test_balanced_weights_need_all_rows(self):
+        X, y = zoo.planted(100)
+        with pytest.raises(ValueError, match="class_weight='balanced' needs all rows"):
+            EM2NOLCClassifier(class_weight="balanced").partial_fit(X, y)
+
+
+def test_streaming_engine_never_forms_the_whole_matrix(monkeypatch):
+    X, y = zoo.planted(300)
+    one = EM2NOLCClassifier(5, 3, engine="streaming", calibration=None).fit(X, y)
+    monkeypatch.setattr("tamis.methods.design.MEMORY", 1000)
+    monkeypatch.setattr("tamis.kernels.stack.BLOCK", 10_000)
+    two = EM2NOLCClassifier(5, 3, engine="streaming", calibration=None).fit(X, y)
+    np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-6)
