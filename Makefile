@@ -36,8 +36,9 @@ lint: $(VENV)/.test
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 
-bench: $(VENV)/.core
+bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/scale.py
 
 bench-accuracy: $(VENV)/.bench
 	$(BIN)/python benchmarks/objective.py

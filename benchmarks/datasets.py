@@ -24,6 +24,7 @@ GROUP = {
         ],
         "p1",
     ),
+    "covtype": "p6",
     **dict.fromkeys(["haberman", "ilpd_579", "ionosphere", "sonar", "wpbc"], "p2"),
 }
 TEN = ["pima", "heart_statlog", "german_numeric", "ckd", "wdbc", "spectf", "praf", "splice_binary", "musk2", "madelon"]
