@@ -176,8 +176,8 @@ def main() -> None:
     once, search = apart("pass", big)["seconds"], apart("search", big)
     print(
         f"EM2NOLCClassifierCV, 5 folds, all 400 budgets, 2 bandwidths: {search['seconds']:.1f} s, where one pass takes "
-        f"{once:.1f} s (wanted: at most {2 * once + 60:.0f} s); accuracy {100 * search['accuracy']:.2f} with {search['size']} "
-        f"cases / features; peak memory {search['memory']:.2f} GB.\n"
+        f"{once:.1f} s (wanted: at most {2 * once + 60:.0f} s); accuracy {100 * search['accuracy']:.2f} with "
+        f"{search['size']} cases / features; peak memory {search['memory']:.2f} GB.\n"
     )
     if folder() is not None:
         print("### covtype, 464810 x 54, class 2 against the rest\n")
