@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tamis import all_estimators
+from tamis import Statistics, all_estimators
 
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("name", list(all_estimators()))
-def test_examples_in_docstrings(name):
-    module = importlib.import_module(all_estimators()[name].__module__)
+@pytest.mark.parametrize("module", [*(c.__module__ for c in all_estimators().values()), Statistics.__module__])
+def test_examples_in_docstrings(module):
+    module = importlib.import_module(module)
     failed, tried = doctest.testmod(module)
     assert tried and not failed
 
@@ -33,7 +33,7 @@ def test_every_parameter_is_documented(name):
 
 def test_snippets_of_the_readme_run():
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     scope: dict = {}
     first = blocks[0].replace("max_instances=20, max_features=20", "max_instances=3, max_features=25, cv=2")
     first = re.sub(r"clf.shape_function\(.*?\)", "clf.shape_function(int(clf.features_[0]))", first)
@@ -41,4 +41,9 @@ def test_snippets_of_the_readme_run():
         warnings.simplefilter("ignore")
         exec(first, scope)
         exec(blocks[1], scope)
-    assert scope["clf"].features_.size
+        assert scope["clf"].features_.size
+        X, y = scope["X"], scope["y"]
+        scope |= {"X_sample": X[:300], "y_sample": y[:300], "blocks": [(X[:300], y[:300]), (X[300:], y[300:])]}
+        exec(blocks[2], scope)
+    assert scope["stats"].n_rows == len(X)
+    assert scope["clf"].features_.size == 10
