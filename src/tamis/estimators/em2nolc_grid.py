@@ -160,6 +160,10 @@ class _Sums:
     def __call__(self, point: Point, blocks: list[Coefficients]) -> HeldOut:
         designs = [task.design for task in point.problems if isinstance(task.design, MomentDesign)]
         residual = np.concatenate([d.residual(b) for d, b in zip(designs, blocks, strict=True)], axis=1)
-        squares = max(0.0, float(np.sum(residual * (self.sums @ residual))))
-        decision = None if self.values is None else self.values.T @ residual[: len(self.values)]
+        used = np.flatnonzero(np.any(residual != 0, axis=1))
+        squares = max(0.0, float(np.vdot(residual[used], self.sums[np.ix_(used, used)] @ residual[used])))
+        decision = None
+        if self.values is not None:
+            used = used[used < len(self.values)]
+            decision = self.values[used].T @ residual[used]
         return HeldOut(decision, point.objective, squares, float(self.sums[0, 0]))

@@ -311,38 +311,43 @@ class MomentDesign(Design):
 
     @cached_property
     def _laid_out(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All kernels' functions side by side: positions, the kernel of each, coefficients (p, sizes)."""
-        owner = np.repeat(np.arange(self.n_kernels), [len(places) for places in self.positions])
-        return np.concatenate(self.positions), owner, np.concatenate(self.short, axis=1)
+        """All kernels' functions in one line: positions, where each kernel begins, coefficients (p, sizes)."""
+        begins = np.cumsum([0, *(len(places) for places in self.positions[:-1])])
+        return np.concatenate(self.positions), begins, np.concatenate(self.short, axis=1)
 
     @cached_property
-    def _laid_out_sums(self) -> np.ndarray:
-        at = self._laid_out[0]
-        return self.sums.centred[np.ix_(at, at)]
+    def _own_blocks(self) -> list[np.ndarray]:
+        """The centred sums of each kernel's functions with one another."""
+        return [self.sums.centred[np.ix_(places, places)] for places in self.positions]
 
     def _instance_problem(self, weights: np.ndarray, ridge: float) -> Quadratic:
-        at, owner, short = self._laid_out
-        active = np.flatnonzero(weights[owner])
-        U = short[:, active] * weights[owner[active]]
-        image = U @ self._laid_out_sums[np.ix_(active, active)]
+        active = np.flatnonzero(weights).tolist()
+        at = np.concatenate([self.positions[m] for m in active])
+        U = np.concatenate([weights[m] * self.short[m] for m in active], axis=1)
+        image = U @ self.sums.centred[np.ix_(at, at)]
         return Quadratic(
             diagonal=np.maximum(np.einsum("ij,ij->i", image, U), 0.0),
-            cross=U @ self.cross[at[active]],
+            cross=U @ self.cross[at],
             energy=self.energy,
             ridge=ridge,
             gram_columns=lambda idx: image @ U[idx].T,
         )
 
     def _kernel_problem(self, instances: Index, unit: np.ndarray, ridge: float) -> Quadratic:
-        at, owner, short = self._laid_out
+        at, begins, short = self._laid_out
         images = short[instances].T @ unit  # (sizes, q)
-        gram, cross = np.zeros((self.n_kernels, self.n_kernels)), np.zeros((self.n_kernels, 1))
-        for image, targets in zip(images.T, self.cross[at].T, strict=True):
-            columns = np.zeros((len(owner), self.n_kernels))
-            columns[np.arange(len(owner)), owner] = image
-            gram += columns.T @ (self._laid_out_sums @ columns)
-            cross[:, 0] += columns.T @ targets
-        return Quadratic.from_gram(0.5 * (gram + gram.T), cross, self.energy, ridge)
+        parts = np.split(images, begins[1:])
+
+        def columns(idx: np.ndarray) -> np.ndarray:
+            out = np.zeros((self.n_kernels, len(idx)))
+            for k, m in enumerate(idx.tolist()):
+                half = self.sums.centred[:, self.positions[m]] @ parts[m]
+                out[:, k] = np.add.reduceat(np.sum(images * half[at], axis=1), begins)
+            return out
+
+        diagonal = [float(np.vdot(g, C @ g)) for g, C in zip(parts, self._own_blocks, strict=True)]
+        cross = np.add.reduceat(np.sum(images * self.cross[at], axis=1), begins)[:, None]
+        return Quadratic(np.maximum(diagonal, 0.0), cross, self.energy, ridge, columns)
 
 
 def centre(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
