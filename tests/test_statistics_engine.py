@@ -391,6 +391,15 @@ class TestCrossValidation:
         judged = EM2NOLCClassifierCV(4, 3, bandwidths=(1.0,), scoring="roc_auc").fit_statistics(stats, X, y)
         assert judged.scoring_ == "roc_auc"
 
+    def test_groups_stay_together_in_the_second_look(self):
+        X, y = mixed_table()
+        groups = np.array([f"person {k}" for k in np.arange(len(y)) // 5])
+        stats = Statistics(Plan.of(X, y, folds=3)).update(X, y, groups=groups)
+        one = second_look(stats, EM2NOLCClassifier()._rows(X, y, None, groups), groups)
+        for fold in range(3):
+            held = one.held(fold).look
+            assert held.mass.sum() == pytest.approx(stats.parts[fold][0, 0])
+
     def test_several_classes_variants_and_jobs(self):
         X, y = load_wine(return_X_y=True)
         options = {**self.options, "couplings": ("rank_one", "full"), "refits": ("squared", "logistic"), "cv": 2}

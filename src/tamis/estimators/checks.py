@@ -8,6 +8,8 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+WIDTHS = (1e-6, 1e6)  # of kernels, in units of the scaled features
+
 
 def encode_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Codes (n,) and sorted classes of the labels `y`."""
@@ -76,3 +78,23 @@ def check_number(name: str, value: Any, least: float, *, strict: bool = False) -
     good = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
     if not good or value < least or (strict and value == least):
         raise ValueError(f"{name}={value!r} must be a finite number {'above' if strict else 'of at least'} {least}")
+
+
+def check_bandwidth(bandwidth: Any, n_features: int) -> float | str | np.ndarray:
+    """A positive number, "median", or one positive number per feature."""
+    if isinstance(bandwidth, str):
+        check_choice("bandwidth", bandwidth, ("median",))
+        return bandwidth
+    widths = np.asarray(bandwidth)
+    if widths.ndim == 0:
+        check_number("bandwidth", bandwidth, 0.0, strict=True)
+    elif widths.shape != (n_features,):
+        raise ValueError(
+            f"bandwidth has shape {widths.shape}, but X has {n_features} features: "
+            f"give one number, 'median', or an array of shape ({n_features},)"
+        )
+    if widths.dtype.kind not in "fiu" or not np.all(np.isfinite(widths)) or np.any(widths <= 0):
+        raise ValueError("bandwidth holds values that are not positive and finite: every width must be above 0")
+    if np.any(widths < WIDTHS[0]) or np.any(widths > WIDTHS[1]):
+        raise ValueError(f"bandwidth={bandwidth!r} is out of range: use widths between {WIDTHS[0]} and {WIDTHS[1]}")
+    return float(bandwidth) if widths.ndim == 0 else widths.astype(float)

@@ -10,10 +10,10 @@ from sklearn.utils.validation import validate_data
 
 from tamis.estimators.base import DirectClassifier, calibrated, draw_seed, warn_unheld
 from tamis.estimators.calibration import Calibrator
-from tamis.estimators.checks import check_choice, check_integer, check_number
+from tamis.estimators.checks import check_bandwidth, check_choice, check_integer, check_number
 from tamis.estimators.from_statistics import FromStatistics
 from tamis.estimators.model import Encoded, Model, Prepared
-from tamis.estimators.one_pass import OnePass, sum_rows
+from tamis.estimators.one_pass import OnePass
 from tamis.estimators.plan import Plan
 from tamis.estimators.rows import Rows
 from tamis.estimators.selection import Tests
@@ -32,7 +32,6 @@ ENGINES = ("auto", "dense", "streaming", "statistics")
 COUPLINGS = ("rank_one", "full")
 REFITS = ("squared", "logistic")
 POLISH = 5  # most rounds of looking for better instances among all rows
-WIDTHS = (1e-6, 1e6)  # in units of the scaled features
 
 
 class EM2NOLCClassifier(FromStatistics, DirectClassifier):
@@ -203,19 +202,7 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
         self.__dict__.pop("statistics_", None)
-        one = None
-        if self.solver != "paper":
-            one = sum_rows(
-                rows,
-                self.engine,
-                choices=[self.kernels],
-                bandwidths=[check_bandwidth(self.bandwidth, rows.table.numbers.shape[1])],
-                scaling=self.scaling,
-                missing=self.missing,
-                candidates=self.candidates,
-                cv=self.calibration,
-                seed=self._seed,
-            )
+        one = self._sum(rows, [self.kernels], [self.bandwidth], self.calibration)
         return super()._select(rows) if one is None else self._select_sums(one)
 
     def _select_sums(self, one: OnePass) -> tuple[Model, Calibrator | None]:
@@ -384,23 +371,3 @@ def check_fits(bank: KernelBank, max_features: int) -> None:
             f"kernels: {smallest.name!r} stands on {len(set(smallest.columns))} columns, more than "
             f"max_features={max_features}: raise max_features or use product('grown')"
         )
-
-
-def check_bandwidth(bandwidth: Any, n_features: int) -> float | str | np.ndarray:
-    """A positive number, "median", or one positive number per feature."""
-    if isinstance(bandwidth, str):
-        check_choice("bandwidth", bandwidth, ("median",))
-        return bandwidth
-    widths = np.asarray(bandwidth)
-    if widths.ndim == 0:
-        check_number("bandwidth", bandwidth, 0.0, strict=True)
-    elif widths.shape != (n_features,):
-        raise ValueError(
-            f"bandwidth has shape {widths.shape}, but X has {n_features} features: "
-            f"give one number, 'median', or an array of shape ({n_features},)"
-        )
-    if widths.dtype.kind not in "fiu" or not np.all(np.isfinite(widths)) or np.any(widths <= 0):
-        raise ValueError("bandwidth holds values that are not positive and finite: every width must be above 0")
-    if np.any(widths < WIDTHS[0]) or np.any(widths > WIDTHS[1]):
-        raise ValueError(f"bandwidth={bandwidth!r} is out of range: use widths between {WIDTHS[0]} and {WIDTHS[1]}")
-    return float(bandwidth) if widths.ndim == 0 else widths.astype(float)

@@ -14,12 +14,12 @@ import numpy as np
 
 from tamis.estimators.base import calibrated
 from tamis.estimators.calibration import Calibrator
-from tamis.estimators.checks import check_choice, check_integer, check_number
-from tamis.estimators.em2nolc import COUPLINGS, REFITS, EM2NOLCClassifier, check_bandwidth, ridge_scale
+from tamis.estimators.checks import check_bandwidth, check_choice, check_integer, check_number
+from tamis.estimators.em2nolc import COUPLINGS, REFITS, EM2NOLCClassifier, ridge_scale
 from tamis.estimators.em2nolc_grid import Cell, Grid
 from tamis.estimators.from_statistics import FromStatistics
 from tamis.estimators.model import Encoded, Model
-from tamis.estimators.one_pass import OnePass, sum_rows
+from tamis.estimators.one_pass import OnePass
 from tamis.estimators.rows import Rows, folds, merge_rows
 from tamis.estimators.selection import LOSSES, SCORES, Result, Tests, choose, cross_validate, smoothed
 from tamis.estimators.summary import Summary
@@ -170,19 +170,8 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
         d = rows.table.numbers.shape[1]
         cv = 5 if self.cv is None else self.cv
-        one = None
-        if self.solver != "paper":
-            one = sum_rows(
-                rows,
-                self.engine,
-                choices=list(self.kernels.values()) if isinstance(self.kernels, Mapping) else [self.kernels],
-                bandwidths=[check_bandwidth(b, d) for b in self.bandwidths],
-                scaling=self.scaling,
-                missing=self.missing,
-                candidates=self.candidates,
-                cv=cv,
-                seed=self._seed,
-            )
+        choices = list(self.kernels.values()) if isinstance(self.kernels, Mapping) else [self.kernels]
+        one = self._sum(rows, choices, self.bandwidths, cv)
         if one is not None:
             return self._select_sums(one)
         merged = merge_rows(rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,37 @@ from threadpoolctl import threadpool_limits
 
 from tamis.estimators.base import KernelClassifier, draw_seed
 from tamis.estimators.calibration import Calibrator
+from tamis.estimators.checks import check_bandwidth
 from tamis.estimators.model import Model
-from tamis.estimators.one_pass import OnePass, second_look
+from tamis.estimators.one_pass import OnePass, second_look, sum_rows
 from tamis.estimators.plan import Plan
+from tamis.estimators.rows import Rows
 from tamis.estimators.statistics import Statistics
 
 OUTSIDE = 0.01  # share of a column's cells beyond the plan's range that is worth a warning
 
 
 class FromStatistics(KernelClassifier):
-    """Adds `fit_statistics` to classifiers that have ``_select_sums(one_pass)``."""
+    """Adds `fit_statistics` to classifiers that have ``_select_sums(one_pass)``.
+
+    Subclasses have the parameters `solver`, `engine` and `candidates` besides.
+    """
+
+    solver: str
+    engine: str
+    candidates: int | str | None
 
     @abstractmethod
     def _select_sums(self, one: OnePass) -> tuple[Model, Calibrator | None]:
         """Make the model, and a calibrator where there are rows for one."""
+
+    def _sum(self, rows: Rows, choices: Sequence[Any], bandwidths: Sequence[Any], cv: Any) -> OnePass | None:
+        """Sum the rows if `engine` asks for it; None if they are to be kept as rows."""
+        if self.solver == "paper":
+            return None
+        widths = [check_bandwidth(b, rows.table.numbers.shape[1]) for b in bandwidths]
+        options: dict[str, Any] = {"scaling": self.scaling, "missing": self.missing, "candidates": self.candidates}
+        return sum_rows(rows, self.engine, choices=choices, bandwidths=widths, cv=cv, seed=self._seed, **options)
 
     def fit_statistics(
         self, statistics: Statistics, X: Any = None, y: Any = None, sample_weight: Any = None, groups: Any = None
@@ -57,7 +75,7 @@ class FromStatistics(KernelClassifier):
             rows = self._rows(X, y, sample_weight, groups, reset=False)
             self._check_classes(rows.classes, plan)
         with threadpool_limits(1, user_api="blas"):
-            model, calibrator = self._select_sums(second_look(statistics, rows))
+            model, calibrator = self._select_sums(second_look(statistics, rows, groups))
         self._publish(plan.classes, model, calibrator, plan.pool.Z[:, model.columns], np.ones(len(plan.pool)))
         place = {position: k for k, position in enumerate(plan.pool.position.tolist())}
         self.instance_labels_ = plan.pool_labels[[place[i] for i in self.instances_.tolist()]]

@@ -47,7 +47,7 @@ def row_keys(table: Table, seed: int) -> np.ndarray:
 
 def label_keys(labels: Iterable[Any], seed: int) -> np.ndarray:
     """Keys of labels of any types."""
-    labels = list(labels)
+    labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
     known = {label: _label_key(label, seed) for label in set(labels)}
     return np.fromiter(map(known.__getitem__, labels), dtype=np.uint64, count=len(labels))
 

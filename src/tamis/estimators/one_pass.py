@@ -137,13 +137,14 @@ def sum_rows(
     return OnePass(statistics, n_folds, *_look(rows, keys, fold), rows)
 
 
-def second_look(statistics: Statistics, rows: Rows | None) -> OnePass:
-    """Statistics that came alone, or with rows for a second look."""
+def second_look(statistics: Statistics, rows: Rows | None, groups: Any = None) -> OnePass:
+    """Statistics that came alone, or with rows (and the labels of their groups) for a second look."""
     n_folds, seed = statistics.plan.n_folds, statistics.plan.seed
     if rows is None:
         return OnePass(statistics, n_folds)
     keys = row_keys(rows.table, seed)
-    return OnePass(statistics, n_folds, *_look(rows, keys, _key_folds(rows, keys, n_folds, seed)))
+    fold = fold_of(keys if groups is None else label_keys(groups, seed), n_folds)
+    return OnePass(statistics, n_folds, *_look(rows, keys, fold))
 
 
 def _look(rows: Rows, keys: np.ndarray, fold: np.ndarray) -> tuple[Rows, np.ndarray]:
@@ -155,18 +156,14 @@ def _look(rows: Rows, keys: np.ndarray, fold: np.ndarray) -> tuple[Rows, np.ndar
     return concatenate(merged), folds
 
 
-def _key_folds(rows: Rows, keys: np.ndarray, n_folds: int, seed: int) -> np.ndarray:
-    """Folds by the keys of the rows, or of their groups."""
-    return fold_of(keys if rows.groups is None else label_keys(rows.groups.tolist(), seed), n_folds)
-
-
 def _parts(rows: Rows, keys: np.ndarray, cv: Any, seed: int) -> tuple[np.ndarray, int, int]:
     """Part (n,) of each row, how many of the parts are folds, and how many there are."""
     if cv is None:
         return np.zeros(len(rows), dtype=np.int64), 1, 1
     if isinstance(cv, Integral):
         check_integer("cv", cv, 2)
-        return _key_folds(rows, keys, int(cv), seed), int(cv), int(cv)
+        by = keys if rows.groups is None else label_keys(rows.groups, seed)
+        return fold_of(by, int(cv)), int(cv), int(cv)
     splits = list(cv.split(rows.table.numbers, rows.classes[rows.codes], rows.groups) if hasattr(cv, "split") else cv)
     part = np.full(len(rows), len(splits))
     for k, (train, test) in enumerate(splits):

@@ -84,7 +84,7 @@ class Plan:
         ranges: Mapping[Any, tuple[float, float]] | None = None,
         degrees: Any = None,
         gaps: str = "seen",
-        candidates: int | None = None,
+        candidates: int | str | None = None,
         folds: int = 5,
         dtype: str = "float64",
         random_state: int = 0,
@@ -118,7 +118,7 @@ class Plan:
         check_number("winsorise", winsorise, 0.0)
         if winsorise >= 0.5:
             raise ValueError(f"winsorise={winsorise!r} must be below 0.5: it is the share of rows beyond each limit")
-        if candidates is not None:
+        if candidates is not None and candidates != "all":
             check_integer("candidates", candidates, 1)
         checked, names = checked_input(X)
         categorical = resolve_columns(categorical_features, names)

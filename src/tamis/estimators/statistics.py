@@ -93,7 +93,7 @@ class Statistics:
         parts = None
         if groups is not None:
             check_groups(groups, len(codes))
-            parts = fold_of(label_keys(list(groups), plan.seed), plan.n_folds)
+            parts = fold_of(label_keys(groups, plan.seed), plan.n_folds)
         self._check_gaps(table)
         self.add_table(table, codes, weight, parts)
         return self
