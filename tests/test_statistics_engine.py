@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tamis.estimators.summary as summary_module
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Laplacian, Plan, Statistics, product
+from tamis.estimators.one_pass import second_look
 from tamis.estimators.rows import codings
 from tamis.estimators.summary import Summary
 from tamis.estimators.table import read_table
