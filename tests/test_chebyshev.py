@@ -101,3 +101,11 @@ def test_a_range_of_one_point():
     basis = Chebyshev(2.0, 2.0, 12)
     value = short_values(basis, Gaussian(1.0), np.array([2.0]), np.array([2.0, 5.0]))
     np.testing.assert_allclose(value, [[1.0, 1.0]], atol=1e-12)
+
+
+def test_polynomials_of_any_degree_stay_on_one_panel():
+    assert chebyshev(Polynomial(80, 1.0), -1.0, 1.0) == Chebyshev(-1.0, 1.0, 81)
+
+
+def test_no_bound_is_claimed_for_kernels_that_are_not_smooth():
+    assert Chebyshev(-1.0, 1.0, 20).error_bound(Gaussian(1.0, mismatch=(2.0,))) == np.inf

@@ -111,3 +111,9 @@ def test_automatic_form_is_dense_when_it_fits(rng, monkeypatch):
     assert isinstance(bank.stack(X), stack_module.DenseStack)
     monkeypatch.setattr(bank_module, "MEMORY", 10)
     assert isinstance(bank.stack(X), stack_module.StreamingStack)
+
+
+def test_an_unknown_form_is_refused(rng):
+    bank, X = KernelBank((Channel("a", Gaussian(), (0,)),)), rng.normal(size=(5, 1))
+    with pytest.raises(ValueError, match="form='tpyo' is unknown"):
+        bank.stack(X, form="tpyo")

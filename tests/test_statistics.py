@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Gaussian, Plan, Statistics
-from tamis.estimators.keys import fold_of, lowest, lowest_distinct, row_keys
+from tamis.estimators.keys import fold_of, lowest, lowest_distinct, row_keys, sampling_keys
 from tamis.estimators.plan_file import digest
 from tamis.estimators.table import read_table
 from tamis.kernels.bank import Channel, KernelBank
@@ -181,10 +181,40 @@ class TestKeys:
         low = fold_of(keys[lowest(keys, 2000)], 5)
         assert np.abs(np.bincount(low) / 2000 - 0.2).max() < 0.05
 
+    def test_samples_are_samples_of_rows(self, rng):
+        A = rng.normal(size=(20000, 2))
+        A[rng.random(20000) < 0.3] = 0.0
+        for seed in range(4):
+            table = self.table(A)
+            keys = sampling_keys(row_keys(table, seed), np.zeros(20000, dtype=int))
+            some = A[lowest(keys, 3000)]
+            assert abs(np.mean(some[:, 0] == 0) - 0.3) < 0.04
+            assert len(np.unique(keys)) == 20000
+
+    def test_samples_do_not_depend_on_the_order_of_rows(self, rng):
+        A = rng.integers(0, 3, size=(500, 2)).astype(float)
+        codes, order = rng.integers(0, 2, 500), rng.permutation(500)
+        one = sampling_keys(row_keys(self.table(A), 0), codes)
+        two = sampling_keys(row_keys(self.table(A[order]), 0), codes[order])
+        np.testing.assert_array_equal(np.sort(one), np.sort(two))
+        pick = lambda B, c, k: sorted(zip(B[lowest(k, 50)].tolist(), c[lowest(k, 50)].tolist()))  # noqa: E731
+        assert pick(A, codes, one) == pick(A[order], codes[order], two)
+
     def test_lowest_distinct_skips_copies(self):
         keys = np.array([5, 1, 1, 1, 1, 1, 1, 1, 9, 3], dtype=np.uint64)
         assert sorted(keys[lowest_distinct(keys, 2)].tolist()) == [1, 3]
         np.testing.assert_array_equal(lowest_distinct(keys, 99), [0, 1, 8, 9])
+
+
+class TestOddColumns:
+    def test_a_category_that_is_always_missing(self):
+        odd = X.assign(site=pd.Series([None] * N, dtype=object), b=np.nan, c=3.0)
+        clf = EM2NOLCClassifier(4, 2, engine="statistics", categorical_features=["site"]).fit(odd, Y)
+        assert set(clf.features_) <= {0, 3}
+
+    def test_gaps_in_columns_with_few_values_need_no_announcement(self):
+        gaps = X.assign(few=X["few"].where(X["few"] > 0))
+        assert Statistics(PLAN).update(gaps, Y).n_rows == N
 
 
 class TestPlan:
@@ -231,6 +261,16 @@ class TestPlan:
         key = lambda p: sorted(map(tuple, np.round(p.pool.Z, 9)))  # noqa: E731
         assert key(plan) == key(other)
 
+    def test_zero_inflated_tables(self):
+        rng = np.random.default_rng(0)
+        A = np.abs(rng.normal(size=(60000, 3))) + 1
+        A[rng.random(60000) < 0.3] = 0.0
+        columns = Plan.of(A, rng.integers(0, 2, 60000)).encoder.columns
+        for j, column in enumerate(columns):
+            assert column.low == 0
+            assert column.high > 3.5
+            assert column.centre == pytest.approx(A[:, j].mean(), abs=0.05)
+
     def test_digest_tells_plans_apart(self):
         assert digest(PLAN) == digest(Plan.of(X, Y, folds=3))
         assert len({digest(p) for p in (PLAN, Plan.of(X, Y, folds=4), Plan.of(X, Y, folds=3, bandwidth=0.5))}) == 3
@@ -262,6 +302,17 @@ class TestFile:
             WHOLE.save(tmp_path / "s")
         assert (tmp_path / "s").read_bytes() == before
         assert len(list(tmp_path.iterdir())) == 1
+
+    def test_groups_survive(self, tmp_path):
+        Statistics(PLAN).update(X, Y, groups=np.arange(N)).save(tmp_path / "s")
+        assert Statistics.load(tmp_path / "s").grouped is True
+        Statistics(PLAN).save(tmp_path / "s")
+        assert Statistics.load(tmp_path / "s").grouped is None
+
+    def test_a_sum_of_one_is_a_copy(self):
+        part = Statistics(PLAN).update(X[:50], Y[:50])
+        sum([part]).update(X[50:], Y[50:])
+        assert part.n_rows == 50
 
     def test_damaged_files_are_refused(self, tmp_path):
         (tmp_path / "text").write_text("hello")
@@ -308,6 +359,12 @@ class TestBadInput:
         self.refused("not a Statistics object", lambda: EM2NOLCClassifier().fit_statistics(X))
         self.refused("is not a Plan", lambda: Statistics(X))
 
+    def test_groups_for_some_rows_only(self):
+        stats = Statistics(PLAN).update(X, Y, groups=np.arange(N))
+        self.refused("groups must be given for all rows or for none", lambda: stats.update(X, Y))
+        self.refused("with and without groups do not add up", lambda: stats + WHOLE)
+        assert (stats + Statistics(PLAN)).grouped
+
     def test_statistics_of_different_plans(self):
         self.refused("different plans do not add up", lambda: WHOLE + Statistics(Plan.of(X, Y, folds=4)))
         with pytest.raises(TypeError):
@@ -342,6 +399,10 @@ class TestBadInput:
             ("candidates=0", {"candidates": 0}),
             ("ranges names the column 'z'", {"ranges": {"z": (0, 1)}}),
             ("degrees=1", {"degrees": 1}),
+            (r"ranges\['a'\]=\(5, -5\) must be two finite numbers", {"ranges": {"a": (5, -5)}}),
+            (r"ranges\['a'\]=\(nan, 5\) must be", {"ranges": {"a": (np.nan, 5)}}),
+            ("ranges names 'site', which is a category", {"ranges": {"site": (0, 1)}}),
+            ("groups has length 2", {"groups": [1, 2]}),
             ("y holds 'no', which is not among classes", {"classes": ["yes", "maybe"]}),
             ("stands on 3", {"kernels": [("g", Gaussian(), ["a", "b", "c"])]}),
         ):
@@ -355,7 +416,8 @@ class TestBadInput:
         low, high = plan.encoder.columns[0].low, plan.encoder.columns[0].high
         assert stats.outside["a"] == int(((more["a"] < low) | (more["a"] > high)).sum())
         assert stats.outside["site"] == N
-        assert stats.outside["few"] >= N
+        beyond = int((more["few"] > plan.encoder.columns[3].high).sum())
+        assert stats.outside["few"] == N - beyond + beyond  # all are between the levels or beyond the last
         with pytest.warns(UserWarning, match=r"beyond the plan's ranges.*'a' \(\d+\.\d%\)"):
             clf = EM2NOLCClassifier(4, 2).fit_statistics(stats)
         assert clf.outside_ == stats.outside

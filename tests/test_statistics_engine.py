@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,11 @@ from sklearn.datasets import load_wine
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import tamis.estimators.em2nolc_grid as grid_module
 import tamis.estimators.summary as summary_module
+import tamis.kernels.chebyshev as chebyshev_module
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Laplacian, Plan, Statistics, product
+from tamis.estimators.em2nolc_grid import Point
 from tamis.estimators.one_pass import second_look
 from tamis.estimators.rows import codings
 from tamis.estimators.summary import Summary
@@ -20,7 +24,7 @@ from tamis.estimators.table import read_table
 from tamis.kernels.recipes import per_feature
 from tamis.methods import em2nolc as method
 from tamis.methods.design import RowDesign
-from tamis.methods.em2nolc import Task
+from tamis.methods.em2nolc import State, Task
 from tamis.methods.polish import better_rows
 from tamis.methods.refit import coefficients
 from tamis.optim.subset import fit_support
@@ -34,7 +38,9 @@ import zoo
         EM2NOLCClassifierCV(4, 3, engine="statistics", bandwidths=(1.0,), cv=3, rule="largest"),
     ]
 )
-@pytest.mark.filterwarnings("ignore:nothing can be held out", "ignore:.*kept no instance")
+@pytest.mark.filterwarnings(
+    "ignore:nothing can be held out", "ignore:.*kept no instance", "ignore:.*folds are left out"
+)
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 
@@ -114,11 +120,18 @@ class TestDesignFromSums:
 
     def test_pairs(self, pair):
         for rows, sums in pair:
-            idx, kernels = np.array([5, 9]), np.arange(rows.n_kernels)[:3]
-            one, two = rows.pairs(idx, kernels), sums.pairs(idx, kernels)
-            np.testing.assert_allclose(two.mean, one.mean, atol=1e-6)
-            np.testing.assert_allclose(two.gram, one.gram, atol=1e-6 * np.abs(one.gram).max())
-            np.testing.assert_allclose(two.cross, one.cross, atol=1e-6 * np.abs(one.cross).max())
+            chosen = np.array([5, 9]), np.arange(rows.n_kernels)[:3]
+            np.testing.assert_allclose(sums.pair_means(*chosen), rows.pair_means(*chosen), atol=1e-6)
+            for one, two in zip(rows.pair_products(*chosen), sums.pair_products(*chosen), strict=True):
+                assert one.shape == two.shape
+                np.testing.assert_allclose(two, one, atol=1e-6 * np.abs(one).max())
+
+    def test_a_changed_copy_has_problems_of_its_own(self, pair):
+        (rows, _), *_ = pair
+        weights = np.ones(rows.n_kernels)
+        before = rows.instance_problem(weights, 1.0)
+        after = replace(rows, targets=-rows.targets).instance_problem(weights, 1.0)
+        np.testing.assert_allclose(after.cross, -before.cross)
 
     @pytest.mark.parametrize("coupling", ["rank_one", "full"])
     def test_solutions_and_coefficients_on_the_same_supports(self, pair, coupling):
@@ -146,7 +159,7 @@ class TestDesignFromSums:
             assert np.sum(r * (plain @ r)) == pytest.approx(wanted, rel=1e-5)
 
 
-def both(X, y, Z=None, **options):
+def both(X, y, **options):
     options = {"calibration": None, **options}
     return (EM2NOLCClassifier(8, 4, engine=e, **options).fit(X, y) for e in ("dense", "statistics"))
 
@@ -288,14 +301,47 @@ class TestExactRefit:
         dense = EM2NOLCClassifier(6, 3, engine="dense", calibration=None).fit(copies, y)
         assert clf.objective_ == pytest.approx(dense.objective_, rel=0.02)
 
-    @pytest.mark.parametrize("coupling", ["rank_one", "full"])
-    def test_exact_objective_and_coefficients(self, coupling, monkeypatch):
+    @pytest.mark.parametrize("weights", [None, {"no": 1, "yes": 5}])
+    def test_coefficients_and_objective_are_those_of_exact_kernels(self, weights, monkeypatch):
         X, y = mixed_table()
         monkeypatch.setattr(summary_module.PreparedSums, "doubts", lambda *a: True)
-        dense, summed = both(X, y, coupling=coupling)
-        assert set(summed.instances_) == set(dense.instances_)
-        assert summed.objective_ == pytest.approx(dense.objective_, rel=1e-9)
-        np.testing.assert_allclose(summed.decision_function(X), dense.decision_function(X), atol=1e-5)
+        options = {"engine": "statistics", "calibration": None, "class_weight": weights}
+        clf = EM2NOLCClassifier(6, 3, **options).fit(X, y)
+        rows = clf._rows(X, y, None, None)
+        Z = clf.model_.encode(rows.table)
+        stack = clf.model_.expansion.bank.stack(Z, clf.model_.expansion.instances, form="dense")
+        task = Task(RowDesign(stack, rows.targets, rows.weight, clf.instances_), 0.01, 6, 3, thorough=False)
+        state = State(np.arange(6), clf.dual_coef_[:, None], np.arange(3), clf.kernel_weights_)
+        assert method.objective(task, state) == pytest.approx(clf.objective_, rel=1e-8)
+        again = method.instance_step(task, state)
+        assert method.objective(task, again) == pytest.approx(clf.objective_, rel=1e-6)  # nothing left to refit
+
+    def test_the_refit_matters_where_short_forms_are_poor(self, monkeypatch):
+        X, y = zoo.planted(500)
+        original = chebyshev_module.Chebyshev.coefficients
+        noisy = lambda self, kernel, s: original(self, kernel, s) * (1 + 0.01 * np.cos(np.arange(self.size)))  # noqa: E731
+        found = []
+        for exact in (False, True):
+            with monkeypatch.context() as patch:
+                patch.setattr(chebyshev_module.Chebyshev, "coefficients", noisy)
+                patch.setattr(summary_module.PreparedSums, "doubts", lambda *a, exact=exact: exact)
+                clf = EM2NOLCClassifier(5, 2, engine="statistics", calibration=None).fit(X, y)
+            F = clf.decision_function(X)
+            found.append(np.mean((F - np.where(y == 1, 1, -1)) ** 2))
+        assert found[1] < found[0]
+
+    def test_doubt_measures_the_error_of_the_short_forms(self, monkeypatch):
+        X, y = zoo.planted(600)
+        seen = []
+        original = summary_module.PreparedSums.doubts
+        spy = lambda self, *a: seen.append(original(self, *a)) or seen[-1]  # noqa: E731
+        monkeypatch.setattr(summary_module.PreparedSums, "doubts", spy)
+        EM2NOLCClassifier(2, 2, engine="statistics", calibration=None).fit(X, y)
+        exact = chebyshev_module.Chebyshev.coefficients
+        poor = lambda self, kernel, s: exact(self, kernel, s) * (1 + 0.1 * np.cos(np.arange(self.size)))  # noqa: E731
+        monkeypatch.setattr(chebyshev_module.Chebyshev, "coefficients", poor)
+        EM2NOLCClassifier(2, 2, engine="statistics", calibration=None).fit(X, y)
+        assert seen == [False, True]
 
     def test_clear_choices_need_no_second_pass(self, monkeypatch):
         X, y = zoo.planted(600)
@@ -345,6 +391,98 @@ class TestPolish:
         X, y = zoo.planted(1300, d=5)
         clf = EM2NOLCClassifier(3, 2, engine="dense", candidates="all", calibration=None).fit(X, y)
         assert len(clf.instances_) == 3
+
+
+@pytest.fixture(scope="module")
+def one():
+    """Rows summed in three folds."""
+    X, y = mixed_table()
+    clf = EM2NOLCClassifier(engine="statistics", class_weight={"no": 1, "yes": 3})
+    clf._seed = 0
+    rows = clf._rows(X, y, np.random.default_rng(0).integers(1, 3, len(y)), None)
+    return clf._sum(rows, [None], [1.0], 3)
+
+
+class TestFolds:
+    """Nothing of a fold reaches the model that is judged on it."""
+
+    def test_training_sums_leave_the_fold_out(self, one):
+        parts = one.statistics.parts
+        for fold in range(3):
+            wanted = sum(parts[k] for k in range(3) if k != fold)
+            np.testing.assert_allclose(one.summary(fold).sums, wanted, atol=1e-9)
+            np.testing.assert_array_equal(one.held(fold).sums, parts[fold])
+
+    def test_rows_of_a_fold_are_looked_at_on_one_side_only(self, one):
+        for fold in range(3):
+            train, test = one.summary(fold).look, one.held(fold).look
+            assert not set(train.position) & set(test.position)
+            assert test.weight.sum() == pytest.approx(one.statistics.parts[fold][0, 0])
+            total = one.statistics.parts[:, 0, 0].sum()
+            assert train.weight.sum() + test.weight.sum() == pytest.approx(total)
+            assert one.summary(fold).rows is None
+
+    def test_candidates_of_the_fold_are_left_out(self, one):
+        plan = one.statistics.plan
+        for fold in range(3):
+            wanted = set(plan.pool.position[plan.pool_fold != fold])
+            assert set(one.summary(fold).pool.position) == wanted
+
+    def test_sums_and_rows_judge_alike(self, one):
+        summary, held = one.summary(0), one.held(0)
+        prepared = summary.prepare(None, per_feature(), 1.0)
+        problems = [Task(d, 0.01, 5, 3, thorough=False) for d in prepared.designs(False)]
+        point = Point(("k", 1.0, 0.01), (5, 3), prepared, problems, [method.solve(t) for t in problems])
+        blocks = point.coefficients("rank_one", "squared")
+        by_sums, by_rows = grid_module._Sums.of(held)(point, blocks), grid_module._Rows(held.look)(point, blocks)
+        assert by_sums.squares == pytest.approx(by_rows.squares, rel=1e-5)
+        assert by_sums.weight == pytest.approx(by_rows.weight)
+        np.testing.assert_allclose(by_sums.decision, by_rows.decision, atol=1e-4)
+
+    def test_noise_cannot_be_learned(self):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(120, 4)), rng.integers(0, 2, 120)
+        options = {"bandwidths": (0.1,), "alphas": (1e-4,), "rule": "largest", "engine": "statistics"}
+        cv = EM2NOLCClassifierCV(20, 4, **options).fit(X, y)
+        assert cv.path_["objective"][-1, -1] < 0.35  # it memorises ...
+        assert cv.path_["squared_error"][-1, -1] > 1.0  # ... and is found out
+        assert cv.path_["log_loss"][-1, -1] > 0.6
+
+    def test_folds_that_cannot_be_used_are_announced(self):
+        X, y = zoo.planted(100)
+        with pytest.warns(UserWarning, match="of 5 folds are left out"):
+            EM2NOLCClassifierCV(2, 2, engine="statistics", bandwidths=(1.0,)).fit(X, y, groups=np.arange(100) // 34)
+
+
+class TestSecondLook:
+    def test_class_weights_of_the_plan_hold(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(2000, 2))
+        y = (X[:, 0] + rng.normal(size=2000) > 1.2).astype(int)
+        stats = Statistics(Plan.of(X, y, class_weight="balanced", folds=3)).update(X, y)
+        alone = EM2NOLCClassifier(5, 2).fit_statistics(stats)
+        rows = EM2NOLCClassifier(5, 2).fit_statistics(stats, X, y)
+        recall = [np.mean(clf.predict(X)[y == 1]) for clf in (alone, rows)]
+        assert abs(recall[0] - recall[1]) < 0.08
+        assert rows.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.03)
+
+    def test_dictionaries_of_weights_mean_the_same_in_both_engines(self):
+        X, y = mixed_table()
+        dense, summed = both(X, y, class_weight={"no": 1, "yes": 5})
+        assert summed.objective_ == pytest.approx(dense.objective_, rel=0.01)
+
+    def test_rows_that_the_plan_does_not_know(self):
+        X, y = mixed_table()
+        stats = Statistics(Plan.of(X, y)).update(X, y)
+        gaps = X.assign(a=X["a"].where(X["a"] < 1))
+        with pytest.raises(ValueError, match="'a' has missing cells, but the plan saw none"):
+            EM2NOLCClassifier().fit_statistics(stats, gaps, y)
+        with pytest.raises(ValueError, match="groups must be given for all rows or for none"):
+            EM2NOLCClassifier().fit_statistics(stats, X, y, groups=np.arange(len(y)))
+        with pytest.raises(ValueError, match="y has the classes"):
+            EM2NOLCClassifier().fit_statistics(stats, X, y == "yes")
+        with pytest.raises(ValueError, match="solver='paper' works on rows"):
+            EM2NOLCClassifier(solver="paper").fit_statistics(stats, X, y)
 
 
 class TestCrossValidation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -18,7 +18,11 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def thread_map(function: Callable[[T], R], items: Iterable[T], n_threads: int | None = None) -> list[R]:
-    """``[function(item) for item in items]`` on threads, one BLAS thread each; None is all cores."""
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads or available_cores()) as pool:
+def thread_map(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """``[function(item) for item in items]`` on all cores: as threads, or within BLAS if there is one item."""
+    cores = available_cores()
+    if len(items) == 1:
+        with threadpool_limits(cores, user_api="blas"):
+            return [function(items[0])]
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores) as pool:
         return list(pool.map(function, items))

@@ -93,6 +93,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         self._seed = draw_seed(self.random_state)
+        self.__dict__.pop("outside_", None)  # of an earlier fit from statistics
         rows = self._rows(X, y, sample_weight, groups)
         with threadpool_limits(1, user_api="blas"):
             model, calibrator = self._select(rows)

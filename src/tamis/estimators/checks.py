@@ -61,6 +61,12 @@ def resolve_columns(choice: Any, names: list[str]) -> list[int] | None:
     return out
 
 
+def check_length(name: str, values: Any, n: int) -> None:
+    """Refuse what does not have one entry per row; None is fine."""
+    if values is not None and len(values) != n:
+        raise ValueError(f"{name} has length {len(values)}, expected {n}: one label per row")
+
+
 def check_choice(name: str, value: Any, choices: tuple) -> None:
     """Refuse a value that is not one of the choices."""
     if not any(value is c or (isinstance(value, str) and value == c) for c in choices):

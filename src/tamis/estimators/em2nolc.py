@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_bandwidth, check_choice, check_integer, check_number
 from tamis.estimators.from_statistics import FromStatistics
 from tamis.estimators.model import Encoded, Model, Prepared
-from tamis.estimators.one_pass import OnePass
+from tamis.estimators.one_pass import Held, OnePass
 from tamis.estimators.plan import Plan
 from tamis.estimators.rows import Rows
-from tamis.estimators.selection import Tests
+from tamis.estimators.selection import Tests, each_fold
 from tamis.estimators.statistics import Statistics
 from tamis.estimators.summary import PreparedSums, Summary
 from tamis.estimators.table import checked_input
@@ -53,7 +54,7 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         median distance between two rows.
     alpha : float or "auto", default="auto"
         Ridge relative to the number of rows. "auto" is 0.01, and 0.01 sqrt(1000 / rows) beyond a thousand
-        (distinct) rows, which need less of it.
+        rows (merged ones, unless they are summed), which need less of it.
     solver : {"splicing", "admm", "paper"}, default="splicing"
         "paper" is the algorithm as printed (which runs 50 rounds; its own intercept is kept with
         ``calibration=None``), for study: it often ends above the constant model. "admm" is its repaired
@@ -93,7 +94,7 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
     random_state : int, RandomState or None, default=None
         For the candidate pool and the folds. None is as good as 0.
     n_jobs : int or None, default=None
-        Processes for calibration folds.
+        Processes for calibration folds. Sums over rows use all cores in any case.
     verbose : int, default=0
 
     Attributes
@@ -105,6 +106,8 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         and FI; the largest kernel weight is positive
     instance_variation_, feature_variation_, kernel_variation_ : shares in the variation of the decision
     alpha_ : the ridge that was used
+    outside_ : after a fit from statistics, {column: cells beyond the plan's range or levels}
+    statistics_ : after partial fits, their sums
     instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
     feature_names_in_ : where X has column names
 
@@ -114,6 +117,10 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
     A number beyond the training range counts as the nearest training value; a category that training
     never saw agrees with no case and contributes nothing. Identical rows are merged into one of larger
     weight before fitting.
+
+    The statistics engine winsorises numbers with more than 64 values at their 0.1 and 99.9 per cent
+    quantiles, does not merge identical rows (they share a fold and count once as candidates), and draws
+    folds, candidates and a second look at up to 50 000 rows by keys that depend on a row's values alone.
 
     Examples
     --------
@@ -210,13 +217,12 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         model = self._learn_sums(one.summary())
         if not self._calibrates or one.look is None:
             return model, None
-        kept = one.folds
-        tests = [held.look for held in map(one.held, kept) if held.look is not None]
-        models = [self._learn_sums(one.summary(fold), quick=True) for fold in kept]
-        if not kept:
+        splits = [(one.summary(fold), one.held(fold)) for fold in one.folds]
+        parts = each_fold(partial(_decide_sums, self), splits, self.n_jobs)
+        tests = [held.look for _, held in splits if held.look is not None]
+        if not splits:
             warn_unheld()
-            tests, models = [one.look], [model]
-        parts = [part.decision(test.table) for part, test in zip(models, tests, strict=True)]
+            parts, tests = [model.decision(one.look.table)], [one.look]
         return calibrated(model, np.concatenate(parts), Tests.of([(test, test) for test in tests]))
 
     def _learn_sums(self, summary: Summary, *, quick: bool = False) -> Model:
@@ -282,10 +288,10 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
             raise ValueError("solver='paper' knows one kernel per feature only: use another solver or other kernels")
         starts = [None] * len(problems) if quick else self._starts(prepared, problems)
         solutions = [self._solve(t, s) for t, s in zip(problems, starts, strict=True)]
-        if self.candidates == "all" and isinstance(prepared, PreparedSums) and not quick:
-            prepared, problems, solutions = self._polish(prepared, problems, solutions)
         if self.warm_start and not quick:
             self._states = _key(prepared, problems), [s.state for s in solutions]
+        if self.candidates == "all" and isinstance(prepared, PreparedSums) and not quick:
+            prepared, problems, solutions = self._polish(prepared, problems, solutions)
         how = {"coupling": self.coupling, "refit": self.refit}
         finished = [finish(prepared, t, s, how) for t, s in zip(problems, solutions, strict=True)]
         model = prepared.model([block for block, _ in finished], [solution for _, solution in finished])
@@ -334,6 +340,12 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         if not self.warm_start or key != _key(prepared, problems):
             return [None] * len(problems)
         return states if [s.dual_coef.shape[1] for s in states] == outputs else [None] * len(problems)
+
+
+def _decide_sums(estimator: EM2NOLCClassifier, summary: Summary, held: Held) -> np.ndarray:
+    """Decisions on the rows that a fold keeps back."""
+    assert held.look is not None
+    return estimator._learn_sums(summary, quick=True).decision(held.look.table)
 
 
 def tasks(

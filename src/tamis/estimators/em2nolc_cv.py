@@ -56,7 +56,8 @@ class EM2NOLCClassifierCV(FromStatistics):
         Second stage over 1, 2, 3, 4, 5, 7, 10, 14, 20, ... or over every integer.
     cv : int, splitter or sequence of (train, test) positions, default=5
         An integer asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
-        together. Splitters and positions speak of the rows of X as given.
+        together. Splitters and positions speak of the rows of X as given. The statistics engine draws
+        folds at random (equal rows share one), and needs folds that train on all other rows.
     scoring : {"auto", "log_loss", "accuracy", "roc_auc", "squared_error"}, default="auto"
         Log-loss is taken after calibration of the held-out decisions. With the statistics engine the
         squared error comes from the sums of the held-out fold, without another look at its rows, and
@@ -221,7 +222,8 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
         scoring = scoring if self.scoring == "auto" else self.scoring
         instances, features = self._budget_grids(most, n_features)
         grid = replace(grid, budgets=_diagonal(instances, features))
-        coarse = cross_validate(grid, splits, tests, scoring, self.n_jobs)
+        judges = None if scoring == "squared_error" else tests  # a quick first stage needs no other score
+        coarse = cross_validate(grid, splits, judges, scoring, self.n_jobs)
         largest = instances[-1], features[-1]
         tried = {c: r for c, r in coarse.items() if self.rule != "largest" or c.budgets == largest}
         setting = choose(tried, scoring, attrgetter("size")).setting

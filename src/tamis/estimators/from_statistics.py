@@ -64,6 +64,8 @@ class FromStatistics(KernelClassifier):
         if not isinstance(statistics, Statistics):
             raise ValueError(f"statistics={type(statistics).__name__} is not a Statistics object")
         self._check_parameters()
+        if self.solver == "paper":
+            raise ValueError("solver='paper' works on rows: use another solver with statistics")
         statistics.check_usable()
         if getattr(self, "statistics_", None) is not statistics:
             self.__dict__.pop("statistics_", None)  # of partial fits to other rows

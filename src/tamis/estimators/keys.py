@@ -33,12 +33,13 @@ def row_keys(table: Table, seed: int) -> np.ndarray:
         gaps = np.isnan(numbers)
         if gaps.any():
             bits[gaps] = GAP
+        bits += draws
         bits ^= bits >> np.uint64(32)
         bits *= factors
         bits ^= bits >> np.uint64(29)
         total = np.add.reduce(bits, axis=1)
         for j, values in part.labels.items():
-            total += label_keys(values, seed) * factors[j]
+            total += label_keys(values, seed) * factors[j]  # where the numbers have gaps
         keys[start : start + len(total)] = _mix(total)
 
     thread_map(fill, range(0, n, BLOCK))
@@ -69,8 +70,23 @@ def fold_of(keys: np.ndarray, n_folds: int) -> np.ndarray:
     return (_mix(~keys) % np.uint64(max(1, n_folds))).astype(np.int64)
 
 
+def sampling_keys(keys: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Keys (n,) of rows of given classes in which equal rows differ too, so that the lowest are a sample of rows."""
+    keys = _mix(keys + codes.astype(np.uint64) * GAP)
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    first = np.r_[True, ordered[1:] != ordered[:-1]]
+    if first.all():
+        return keys
+    place = np.arange(len(keys))
+    copies = place - np.maximum.accumulate(np.where(first, place, 0))
+    out = np.empty_like(keys)
+    out[order] = np.where(first, ordered, _mix(ordered + copies.astype(np.uint64) * GAP))
+    return out
+
+
 def lowest(keys: np.ndarray, size: int) -> np.ndarray:
-    """Positions, sorted, of the `size` rows with the lowest keys: a random sample."""
+    """Positions, sorted, of the `size` rows with the lowest keys."""
     if size >= len(keys):
         return np.arange(len(keys))
     return np.sort(np.argpartition(keys, size)[:size])

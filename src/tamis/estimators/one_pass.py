@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -10,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from tamis.estimators.checks import check_integer
-from tamis.estimators.keys import fold_of, label_keys, lowest, row_keys
+from tamis.estimators.keys import fold_of, label_keys, lowest, row_keys, sampling_keys
 from tamis.estimators.model import POOL
 from tamis.estimators.plan import NotSummable, Plan, make_plan
-from tamis.estimators.rows import Rows, concatenate, merge_keyed
+from tamis.estimators.rows import Rows, by_class, concatenate, merge_keyed
 from tamis.estimators.statistics import Statistics
 from tamis.estimators.summary import LOOK, Summary
 from tamis.kernels.bank import MEMORY
@@ -48,18 +49,31 @@ class OnePass:
 
     @property
     def folds(self) -> list[int]:
-        """Folds that have rows and leave rows of every class."""
+        """Folds that have rows and leave rows of every class; others are left out with a warning."""
         parts, count = self.statistics.parts, self.statistics.count
         size = self.statistics.plan.functions.size
         mass = np.array([np.diagonal(part)[size:] for part in parts])
         good = [k for k in range(self.n_folds) if count[k] and np.all(mass.sum(axis=0) - mass[k] > 0)]
-        return good if len(parts) > 1 else []
+        if len(parts) == 1:
+            return []
+        if len(good) < self.n_folds:
+            warnings.warn(
+                f"{self.n_folds - len(good)} of {self.n_folds} folds are left out: they have no rows (rows with equal "
+                "values, or of one group, share a fold), or leave no row of some class",
+                UserWarning,
+                stacklevel=2,
+            )
+        return good
 
     def summary(self, leave_out: int | None = None, pool: int | None = None) -> Summary:
         """Training sums, without one fold if asked, with at most `pool` candidates."""
         plan = self.statistics.plan
         kept = np.flatnonzero(plan.pool_fold != (-1 if leave_out is None else leave_out))
-        candidates = plan.pool.take(kept if len(kept) else np.arange(len(plan.pool)))
+        if not len(kept):
+            raise ValueError(
+                f"all candidates lie in fold {leave_out}: make the plan with more candidates, or from rows of all folds"
+            )
+        candidates = plan.pool.take(kept)
         if pool is not None:
             candidates = candidates.take(_evenly(candidates.codes, pool))
         look = self.look
@@ -124,6 +138,7 @@ def sum_rows(
             candidates=candidates,
             n_folds=n_parts,
             seed=seed,
+            class_factor=by_class(rows.weight / rows.mass, rows.codes, len(rows.classes)),
             keys=keys,
             fold=fold,
         )
@@ -142,6 +157,8 @@ def second_look(statistics: Statistics, rows: Rows | None, groups: Any = None) -
     n_folds, seed = statistics.plan.n_folds, statistics.plan.seed
     if rows is None:
         return OnePass(statistics, n_folds)
+    statistics.check_rows(rows.table, groups is not None)
+    rows = replace(rows, weight=rows.mass * statistics.plan.class_factor[rows.codes])
     keys = row_keys(rows.table, seed)
     fold = fold_of(keys if groups is None else label_keys(groups, seed), n_folds)
     return OnePass(statistics, n_folds, *_look(rows, keys, fold))
@@ -149,7 +166,7 @@ def second_look(statistics: Statistics, rows: Rows | None, groups: Any = None) -
 
 def _look(rows: Rows, keys: np.ndarray, fold: np.ndarray) -> tuple[Rows, np.ndarray]:
     """A sample of the rows, equal ones of a fold merged, with their folds."""
-    some = lowest(keys, LOOK)
+    some = lowest(sampling_keys(keys, rows.codes), LOOK)
     parts = [some[fold[some] == k] for k in np.unique(fold[some])]
     merged = [merge_keyed(rows.take(part), keys[part]) for part in parts]
     folds = np.repeat(np.unique(fold[some]), [len(part) for part in merged])
@@ -167,7 +184,8 @@ def _parts(rows: Rows, keys: np.ndarray, cv: Any, seed: int) -> tuple[np.ndarray
     splits = list(cv.split(rows.table.numbers, rows.classes[rows.codes], rows.groups) if hasattr(cv, "split") else cv)
     part = np.full(len(rows), len(splits))
     for k, (train, test) in enumerate(splits):
-        if np.any(part[test] < len(splits)) or len(np.union1d(train, test)) < len(rows) or np.isin(train, test).any():
+        trained, tested = (np.bincount(np.arange(len(rows))[rows_], minlength=len(rows)) for rows_ in (train, test))
+        if np.any(part[test] < len(splits)) or np.any((trained > 0) == (tested > 0)):
             raise NotSummable(
                 "engine='statistics' needs folds that train on all rows which they do not test, and test each row at "
                 f"most once: cv={cv!r} does otherwise; use an integer or another engine"

@@ -12,10 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators.checks import check_choice, check_integer, check_number, encode_classes, resolve_columns
-from tamis.estimators.keys import fold_of, lowest, lowest_distinct, row_keys
+from tamis.estimators.checks import (
+    check_choice,
+    check_integer,
+    check_length,
+    check_number,
+    encode_classes,
+    resolve_columns,
+)
+from tamis.estimators.keys import fold_of, label_keys, lowest, lowest_distinct, row_keys, sampling_keys
 from tamis.estimators.model import POOL, Pool, make_bank
-from tamis.estimators.rows import Rows, check_weights, class_factors
+from tamis.estimators.rows import Rows, by_class, check_weights, class_factors
 from tamis.estimators.table import Encoder, Nominal, Number, Table, checked_input, read_table, row_labels
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.chebyshev import SIZES, Basis, Chebyshev, Levels, chebyshev
@@ -73,6 +80,7 @@ class Plan:
         y: Any,
         *,
         sample_weight: Any = None,
+        groups: Any = None,
         classes: Any = None,
         kernels: Any = None,
         bandwidth: Any = 1.0,
@@ -94,6 +102,7 @@ class Plan:
         Parameters
         ----------
         X, y, sample_weight : rows
+        groups : labels of their groups, if rows of one group are to share a fold
         classes : all class labels, if some may be missing in y
         kernels, scaling, missing, categorical_features, class_weight, candidates : as in `EM2NOLCClassifier`
         bandwidth : float, "median", array, or a list of these: the widths that fits will use
@@ -124,6 +133,7 @@ class Plan:
         categorical = resolve_columns(categorical_features, names)
         table = read_table(checked, names, categorical, missing is not None)
         codes, labels = encode_classes(y, len(table))
+        check_length("groups", groups, len(table))
         if classes is not None:
             codes, labels = _known_classes(codes, labels, classes)
         if len(labels) < 2:
@@ -131,8 +141,6 @@ class Plan:
         present, here = np.unique(codes, return_inverse=True)
         mass = check_weights(sample_weight, here, labels[present])
         factor = class_factors(class_weight, mass, here, labels[present])
-        by_class = np.ones(len(labels))
-        by_class[codes] = factor
         rows = Rows(table, codes, labels, mass * factor, mass, None, np.arange(len(codes)))
         plan = make_plan(
             rows,
@@ -141,16 +149,17 @@ class Plan:
             scaling=scaling,
             missing=missing,
             winsorise=winsorise,
-            ranges=_by_column(ranges, names, "ranges"),
+            ranges=_checked_ranges(_by_column(ranges, names, "ranges"), table),
             degrees=_by_column(degrees, names, "degrees") if isinstance(degrees, Mapping) else degrees,
             all_gaps=gaps == "all",
             candidates=candidates,
             n_folds=folds,
             seed=random_state,
+            class_factor=by_class(factor, codes, len(labels)),
+            fold=None if groups is None else fold_of(label_keys(groups, random_state), folds),
         )
         return replace(
             plan,
-            class_factor=by_class,
             dtype=dtype,
             pool_labels=row_labels(X, plan.pool.position),
             categorical=None if categorical is None else tuple(categorical),
@@ -161,6 +170,10 @@ class Plan:
         bank = make_bank(kernels, default, self.sample, bandwidth)
         for channel in bank.channels:
             basis = self.functions.bases[_only_column(channel)]
+            if not isinstance(basis, Levels) and chebyshev(channel.kernel, 0.0, 1.0) is None:
+                raise ValueError(
+                    f"the kernel of {channel.name!r} has no short form: statistics need Gaussian or polynomial kernels"
+                )
             if not basis.resolves(channel.kernel):
                 raise ValueError(
                     f"bandwidth={bandwidth!r} is too narrow for the {basis.size} polynomials that the plan has for "
@@ -187,6 +200,7 @@ def make_plan(
     candidates: int | str | None,
     n_folds: int,
     seed: int,
+    class_factor: np.ndarray,
     winsorise: float = WINSORISE,
     ranges: Mapping[int, tuple[float, float]] | None = None,
     degrees: int | Mapping[int, int] | None = None,
@@ -200,11 +214,12 @@ def make_plan(
     where they are not given.
     """
     keys = row_keys(rows.table, seed) if keys is None else keys
+    random = sampling_keys(keys, rows.codes)
     given, columns = dict(ranges or {}), range(len(rows.table.names))
-    peek = rows.table.take(lowest(keys, PEEK))
+    peek = rows.table.take(lowest(random, PEEK))
     found = {j: _few_values(rows.table, peek, j) for j in columns if j not in given}
     levels = {j: values for j, values in found.items() if values is not None}
-    encoder = _fit_encoder(rows, keys, levels, given, scaling, missing, winsorise)
+    encoder = _fit_encoder(rows, lowest(random, SCALE_ROWS), levels, given, scaling, missing, winsorise)
     chosen = draw_pool(rows, keys, candidates)
     pool = Pool(encoder.encode(rows.table.take(chosen)), rows.codes[chosen], rows.position[chosen])
     gaps = tuple(bool(g) for g in _gaps(rows.table, encoder) | all_gaps)
@@ -212,7 +227,7 @@ def make_plan(
         encoder,
         ColumnFunctions((), ()),
         rows.classes,
-        np.ones(len(rows.classes)),
+        class_factor,
         pool,
         fold_of(keys[chosen], n_folds) if fold is None else fold[chosen],
         pool.position,
@@ -254,15 +269,15 @@ def draw_pool(rows: Rows, keys: np.ndarray, size: int | str | None) -> np.ndarra
 
 def _fit_encoder(
     rows: Rows,
-    keys: np.ndarray,
+    some: np.ndarray,
     levels: Mapping[int, np.ndarray],
     ranges: dict[int, tuple[float, float]],
     scaling: str | None,
     missing: str | None,
     winsorise: float,
 ) -> Encoder:
-    """Scales from a sample of the rows; ranges as given, whole for columns with few values, else winsorised."""
-    table, some = rows.table, lowest(keys, SCALE_ROWS)
+    """Scales from `some` of the rows; ranges as given, whole for columns with few values, else winsorised."""
+    table = rows.table
     for j in range(len(table.names)):
         if j in levels:
             ranges.setdefault(j, (float(levels[j][0]), float(levels[j][-1])))
@@ -314,7 +329,7 @@ def _basis(
 ) -> Basis:
     """The functions of one column: as many as its most demanding kernel needs."""
     if isinstance(column, Nominal):
-        return Levels(tuple(float(k) for k in range(len(column.levels))), nearest=False)
+        return Levels(tuple(float(k) for k in range(max(1, len(column.levels)))), nearest=False)
     low, high = column.encode(np.array([column.low, column.high])).tolist()
     found: list[Chebyshev] = []
     for channel in (ch for bank in banks for ch in bank.channels):
@@ -355,6 +370,18 @@ def _by_column(given: Any, names: list[str], parameter: str) -> dict[int, Any]:
     if unknown:
         raise ValueError(f"{parameter} names the column {unknown[0]!r}, which X does not have: its columns are {names}")
     return {names.index(c) if isinstance(c, str) else int(c): value for c, value in given.items()}
+
+
+def _checked_ranges(ranges: dict[int, Any], table: Table) -> dict[int, tuple[float, float]]:
+    """Pairs of finite numbers, the lower one first, for columns of numbers."""
+    for j, limits in ranges.items():
+        name = table.names[j]
+        if j in table.labels:
+            raise ValueError(f"ranges names {name!r}, which is a category and has no range")
+        pair = np.asarray(limits, dtype=float)
+        if pair.shape != (2,) or not np.all(np.isfinite(pair)) or not pair[0] < pair[1]:
+            raise ValueError(f"ranges[{name!r}]={limits!r} must be two finite numbers, the lower one first")
+    return {j: (float(low), float(high)) for j, (low, high) in ranges.items()}
 
 
 def _known_classes(codes: np.ndarray, labels: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:

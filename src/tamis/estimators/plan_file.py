@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
@@ -62,13 +61,13 @@ def save_sums(path: Path, plan: Plan, arrays: dict[str, np.ndarray]) -> None:
     """Write to a temporary name, then rename."""
     text = json.dumps({**describe(plan), "digest": digest(plan)})
     arrays = {**arrays, **_arrays(plan), "plan": np.frombuffer(text.encode(), dtype=np.uint8)}
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
-        os.replace(temporary, path)
+        temporary.replace(path)
     except BaseException:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -84,8 +83,19 @@ def load_sums(path: Path) -> tuple[Plan, dict[str, np.ndarray]]:
         raise ValueError(f"{str(path)!r} is not a file of statistics, or is damaged") from error
     if described.get("format") != FORMAT:
         raise ValueError(f"{str(path)!r} has the format {described.get('format')!r}, expected {FORMAT!r}")
+    try:
+        plan = _restore(described, arrays)
+        whole = digest(plan) == described["digest"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{str(path)!r} is damaged: its plan is not complete") from error
+    if not whole:
+        raise ValueError(f"{str(path)!r} is damaged: its plan does not match its digest")
+    return plan, arrays
+
+
+def _restore(described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Plan:
     kind = described["class_kind"]
-    plan = Plan(
+    return Plan(
         Encoder(tuple(_column_from_dict(c) for c in described["columns"]), tuple(described["names"])),
         ColumnFunctions(tuple(_basis_from_dict(b) for b in described["bases"]), tuple(described["gaps"])),
         np.array(described["classes"], dtype=object if kind == "object" else kind),
@@ -100,9 +110,6 @@ def load_sums(path: Path) -> tuple[Plan, dict[str, np.ndarray]]:
         described["winsorise"],
         described["dtype"],
     )
-    if digest(plan) != described["digest"]:
-        raise ValueError(f"{str(path)!r} is damaged: its plan does not match its digest")
-    return plan, arrays
 
 
 def _plain(values: np.ndarray) -> list[Any]:

@@ -184,6 +184,13 @@ def class_factors(class_weight: Any, sample_weight: np.ndarray, codes: np.ndarra
     return factors[codes]
 
 
+def by_class(factors: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """The factor (classes,) that `class_factors` gave the rows of each class; one where there are none."""
+    out = np.ones(n_classes)
+    out[codes] = factors
+    return out
+
+
 def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
     """Training and test rows of each fold; one that cannot be used is left out with a warning.
 

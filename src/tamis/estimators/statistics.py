@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators.checks import encode_classes
+from tamis.estimators.checks import check_length, encode_classes
 from tamis.estimators.keys import fold_of, label_keys, row_keys
 from tamis.estimators.plan import Plan
 from tamis.estimators.plan_file import digest, load_sums, save_sums
-from tamis.estimators.rows import check_groups
 from tamis.estimators.table import UNSEEN, Nominal, Number, Table, checked_input, read_table
-from tamis.kernels.chebyshev import Levels
+from tamis.kernels.chebyshev import Chebyshev, Levels
 from tamis.kernels.statistics import Block, outer_sums
 
 
@@ -28,6 +27,7 @@ class Statistics:
     ----------
     parts : (folds, A, A) sums of outer products of the rows' vectors ``[1, functions, class]``
     count : (folds,) rows of positive weight
+    grouped : whether groups decided the folds; None before the first row
     outside : {column: cells beyond the plan's range or levels}; they count as the nearest value in
         range, unknown categories as no category
 
@@ -52,6 +52,7 @@ class Statistics:
         self.plan = plan
         self.parts = np.zeros((plan.n_folds, size, size))
         self.count = np.zeros(plan.n_folds, dtype=np.int64)
+        self.grouped: bool | None = None
         self._outside = np.zeros(len(plan.encoder.names), dtype=np.int64)
 
     def __repr__(self) -> str:
@@ -69,7 +70,7 @@ class Statistics:
         return {name: int(n) for name, n in zip(names, self._outside, strict=True) if n}
 
     def update(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Statistics:
-        """Add rows, in place.
+        """Add rows, in place (from one thread at a time; add up statistics of several).
 
         Parameters
         ----------
@@ -90,11 +91,10 @@ class Statistics:
         weight = _checked_weight(sample_weight, len(codes))
         if weight is not None or np.any(plan.class_factor != 1.0):
             weight = (1.0 if weight is None else weight) * plan.class_factor[codes]
-        parts = None
-        if groups is not None:
-            check_groups(groups, len(codes))
-            parts = fold_of(label_keys(groups, plan.seed), plan.n_folds)
-        self._check_gaps(table)
+        check_length("groups", groups, len(codes))
+        self.check_rows(table, groups is not None)
+        parts = None if groups is None else fold_of(label_keys(groups, plan.seed), plan.n_folds)
+        self.grouped = groups is not None
         self.add_table(table, codes, weight, parts)
         return self
 
@@ -108,12 +108,19 @@ class Statistics:
                 f"X has the column {other!r} where the plan has others: its columns are {known}, in this order"
             )
 
-    def _check_gaps(self, table: Table) -> None:
-        """Missing cells need functions that the plan has only where it was told to expect them."""
+    def check_rows(self, table: Table, grouped: bool) -> None:
+        """Refuse rows that do not go with the plan or with the rows before them.
+
+        Missing cells need a function of their own, which the plan has only where it was told to expect
+        them (categories and columns with few values need none).
+        """
+        if self.grouped is not None and grouped != self.grouped:
+            raise ValueError("groups must be given for all rows or for none: they decide the folds")
         missing = np.isnan(table.numbers).any(axis=0)
-        for j, (column, gap) in enumerate(zip(self.plan.encoder.columns, self.plan.functions.gaps, strict=True)):
+        columns = zip(self.plan.encoder.columns, self.plan.functions.bases, self.plan.functions.gaps, strict=True)
+        for j, (column, basis, gap) in enumerate(columns):
             kept = isinstance(column, Number) and np.isnan(column.fill) and j not in table.labels
-            if missing[j] and kept and not gap:
+            if missing[j] and kept and not gap and isinstance(basis, Chebyshev) and basis.panels == 1:
                 raise ValueError(
                     f"column {self.plan.encoder.names[j]!r} has missing cells, but the plan saw none there: make the "
                     "plan with gaps='all' or from rows that have some"
@@ -128,13 +135,15 @@ class Statistics:
     ) -> None:
         """Add rows that have been read already; `parts` are their folds, by default those of their keys."""
         plan, outside, counted = self.plan, [], []
+        if parts is None:
+            parts = fold_of(row_keys(table, plan.seed), plan.n_folds)
 
         def read(chunk: slice) -> Block:
             some = table.take(chunk)
             Z = plan.encoder.encode(some)
             outside.append(_outside(plan, some, Z))
             w = None if weight is None else weight[chunk]
-            fold = fold_of(row_keys(some, plan.seed), plan.n_folds) if parts is None else parts[chunk]
+            fold = parts[chunk]
             counted.append(np.bincount(fold if w is None else fold[w > 0], minlength=plan.n_folds))
             return Block(Z, codes[chunk], w, fold)
 
@@ -148,7 +157,11 @@ class Statistics:
             return NotImplemented
         if self.plan is not other.plan and digest(self.plan) != digest(other.plan):
             raise ValueError("statistics of different plans do not add up: make all of them with one Plan")
+        known = {s.grouped for s in (self, other)} - {None}
+        if len(known) > 1:
+            raise ValueError("statistics with and without groups do not add up: groups decide the folds")
         total = Statistics(self.plan)
+        total.grouped = known.pop() if known else None
         total.parts = self.parts + other.parts
         total.count = self.count + other.count
         total._outside = self._outside + other._outside
@@ -156,18 +169,25 @@ class Statistics:
 
     def __radd__(self, other: Any) -> Statistics:
         """So that ``sum(list_of_statistics)`` works."""
-        return self if other == 0 else NotImplemented
+        return self + Statistics(self.plan) if other == 0 else NotImplemented
 
     def save(self, path: str | Path) -> None:
         """Write the sums and the plan to one file (numpy's .npz, no pickle)."""
-        save_sums(Path(path), self.plan, {"parts": self.parts, "count": self.count, "outside": self._outside})
+        grouped = np.array(-1 if self.grouped is None else int(self.grouped))
+        arrays = {"parts": self.parts, "count": self.count, "outside": self._outside, "grouped": grouped}
+        save_sums(Path(path), self.plan, arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Statistics:
         """Read a file that `save` has written."""
         plan, arrays = load_sums(Path(path))
         out = cls(plan)
-        out.parts, out.count, out._outside = arrays["parts"], arrays["count"], arrays["outside"]
+        for name, own in (("parts", out.parts), ("count", out.count), ("outside", out._outside)):
+            if name not in arrays or arrays[name].shape != own.shape:
+                raise ValueError(f"{str(path)!r} is damaged: its sums do not fit its plan")
+            own[...] = arrays[name]
+        grouped = int(arrays.get("grouped", -1))
+        out.grouped = None if grouped < 0 else bool(grouped)
         return out
 
     @property
@@ -183,8 +203,12 @@ class Statistics:
 
     def sums(self, leave_out: int | None = None) -> np.ndarray:
         """Sums of all folds, or of all but one."""
-        kept = [part for k, part in enumerate(self.parts) if k != leave_out]
-        return np.sum(kept, axis=0) * self._unit
+        total = np.zeros(self.parts.shape[1:])
+        for k, part in enumerate(self.parts):
+            if k != leave_out:
+                total += part
+        total *= self._unit
+        return total
 
     def check_usable(self) -> None:
         """Refuse what no classifier can be fitted to."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from tamis.methods.polish import better_rows
 from tamis.methods.refit import coefficients
 from tamis.optim.driver import Solution
 
+REFIT_TOL = 1e-10  # relative decrease of J at which the exact refit stops
+MOST_PAIRS = 2000  # of instance and kernel that an exact refit takes on
 LOOK = 50_000  # most rows of the second pass, which calibrates and refits with the logistic loss
 
 
@@ -43,6 +46,10 @@ class Summary:
     look: Rows | None = None
     rows: Rows | None = None
 
+    @cached_property
+    def encoded_look(self) -> np.ndarray | None:
+        return None if self.look is None else self.plan.encoder.encode(self.look.table)
+
     def prepare(self, kernels: Any, default: Recipe, bandwidth: Bandwidth) -> PreparedSums:
         """Put kernels on the sums."""
         bank = self.plan.bank(kernels, default, bandwidth)
@@ -61,7 +68,7 @@ class PreparedSums(Prepared):
         sums, short = Sums.of(summary.sums), self._short(self.pool.Z, range(len(self.bank)))
         places = [summary.plan.functions.positions[channel.columns[0]] for channel in self.bank.channels]
         return [
-            MomentDesign(sums, coding, places, short, self.pool.codes, corners, self._look(coding))
+            MomentDesign(sums, coding, places, short, self.pool.codes, corners, partial(self._look, coding))
             for coding in codings(len(summary.plan.classes), shared)
         ]
 
@@ -73,7 +80,7 @@ class PreparedSums(Prepared):
         look = self.summary.look
         if look is None:
             return None
-        stack = self.bank.stack(self.encoder.encode(look.table), self.pool.Z, form="streaming")
+        stack = self.bank.stack(self.summary.encoded_look, self.pool.Z, form="streaming")
         return RowDesign(stack, coding[look.codes], look.weight, np.empty(0, dtype=int))
 
     def widened(self, task: Task, state: State) -> PreparedSums:
@@ -98,13 +105,14 @@ class PreparedSums(Prepared):
         return replace(self, pool=pool, summary=replace(self.summary, pool=pool))
 
     def doubts(self, task: Task, solution: Solution[State]) -> bool:
-        """Whether a choice hangs on less than the error of the short forms, and rows can decide.
+        """Whether a choice hangs on less than the error of the short forms, and all rows are at hand.
 
         What counts is the error in the part of the member that the closest exchange would drop, twice,
         because the member that would come in has one too.
         """
         state = solution.state
-        if self.summary.rows is None or not len(state.instances):
+        pairs = len(state.instances) * len(state.kernels)
+        if self.summary.rows is None or not 0 < pairs <= MOST_PAIRS:
             return False
         errors = self._errors(task, state)  # (candidates, instances, kernels, outputs)
         residual = np.sqrt(2.0 * solution.objective / task.design.total_weight)
@@ -118,10 +126,13 @@ class PreparedSums(Prepared):
     def refit_exactly(
         self, task: Task, solution: Solution[State], *, coupling: str, refit: str
     ) -> tuple[Coefficients, Solution[State]]:
-        """Solve again on the chosen instances and kernels, with their exact values on all rows."""
+        """Fit the coefficients of the chosen instances and kernels again, with their exact values on all rows.
+
+        The choice itself stays: what it hangs on is less than the short forms can tell.
+        """
         state = solution.state
         exact, start = self._exact(task, state)
-        again = method.solve(exact, start=start)
+        again = method.solve(exact, start=start, tol=REFIT_TOL)
         found = coefficients(exact, again.state, coupling=coupling, refit=refit)
         back = replace(found, instances=state.instances[found.instances], kernels=state.kernels[found.kernels])
         return back, replace(solution, objective=again.objective)
@@ -156,9 +167,13 @@ class PreparedSums(Prepared):
         assert isinstance(design, MomentDesign)
         f, k = len(state.kernels), len(state.instances)
         corners = design.corners.take(state.instances, state.instances, state.kernels)
-        look = design.look
-        if look is not None:
-            look = replace(look, stack=look.stack.take(cols=state.instances, kernels=state.kernels))
+
+        def look() -> RowDesign | None:
+            whole = design.look
+            if whole is None:
+                return None
+            return replace(whole, stack=whole.stack.take(cols=state.instances, kernels=state.kernels))
+
         exact = MomentDesign(
             Sums.of(sums),
             design.coding,

@@ -93,6 +93,8 @@ class KernelBank:
         if form == "auto":
             size = 8 * len(self) * X.shape[0] * Y.shape[0]
             form = "dense" if size <= MEMORY else "streaming"
+        if form not in ("dense", "streaming", "chebyshev"):
+            raise ValueError(f"form={form!r} is unknown: use 'auto', 'dense', 'streaming' or 'chebyshev'")
         if form == "chebyshev":
             return ChebyshevStack(self.channels, [_short_form(ch, X, Y) for ch in self.channels], X, Y)
         return DenseStack.evaluate(self.channels, X, Y) if form == "dense" else StreamingStack(self.channels, X, Y)

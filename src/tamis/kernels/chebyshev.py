@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import Protocol
 
 import numpy as np
@@ -80,7 +81,7 @@ class Chebyshev:
         return cosines
 
     def local(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Panel and position in [-1, 1] within it; a missing cell stands in the middle of the first."""
+        """Panel and position in [-1, 1] within it; a missing cell stands at the lower end."""
         if not self.high > self.low:
             return np.zeros(len(z), dtype=int), np.zeros(len(z))
         place = np.clip((np.nan_to_num(z, nan=self.low) - self.low) / self.width, 0.0, self.panels)
@@ -104,7 +105,7 @@ class Chebyshev:
     def error_bound(self, kernel: Kernel) -> float:
         if isinstance(kernel, Polynomial):
             return 0.0 if kernel.degree < self.degrees else np.inf
-        if not isinstance(kernel, Gaussian):
+        if not isinstance(kernel, Gaussian) or any(kernel.mismatch):
             return np.inf
         half = 0.5 * self.width / kernel.bandwidth
         growth = 0.5 * (0.5 * half * (RHO - 1.0 / RHO)) ** 2
@@ -165,9 +166,13 @@ def degrees_needed(kernel: Kernel, width: float) -> int | None:
 
 def chebyshev(kernel: Kernel, low: float, high: float) -> Chebyshev | None:
     """The basis that the rule gives: one panel if 64 polynomials are enough, else as few as need be."""
-    panels = 1
-    while (degrees := degrees_needed(kernel, (high - low) / panels)) is not None:
-        if degrees <= SIZES[1]:
+    degrees = degrees_needed(kernel, high - low)
+    if degrees is None:
+        return None
+    if isinstance(kernel, Polynomial) or degrees <= SIZES[1]:
+        return Chebyshev(low, high, degrees)
+    for panels in count(2):
+        degrees = degrees_needed(kernel, (high - low) / panels)
+        if degrees is not None and degrees <= SIZES[1]:
             return Chebyshev(low, high, degrees, panels)
-        panels = max(panels + 1, int(panels * (degrees - 8) / (SIZES[1] - 8)))
     return None

@@ -91,8 +91,7 @@ class ColumnFunctions:
         if len(self._plain):
             self._fill_plain(Z, out)
         for j in self._others:
-            places = self.positions[j]
-            out[places[0] : places[-1] + 1] = self.bases[j].features(Z[:, j])
+            out[self.positions[j]] = self.bases[j].features(Z[:, j])
 
     @cached_property
     def _affine(self) -> tuple[np.ndarray, np.ndarray]:

@@ -24,26 +24,12 @@ MEMORY = 1 << 30  # bytes of kernel values that the instance problem may hold; b
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Weighted moments of the columns k_m(x_j, .) over the rows, kernel by kernel.
-
-    Attributes
-    ----------
-    mean : (f k,)
-    gram : (f k, f k) centred
-    cross : (f k, q) with the targets, centred
-    """
-
-    mean: np.ndarray
-    gram: np.ndarray
-    cross: np.ndarray
-
-
-@dataclass(frozen=True)
 class Design(ABC):
     """What a solver may ask; problems are kept until what they fix changes."""
 
-    _problems: dict[str, tuple[np.ndarray, float, Quadratic]] = field(default_factory=dict, repr=False, kw_only=True)
+    _problems: dict[str, tuple[np.ndarray, float, Quadratic]] = field(
+        init=False, default_factory=dict, repr=False, compare=False
+    )
 
     @property
     @abstractmethod
@@ -87,8 +73,12 @@ class Design(ABC):
         """Rows for what sums cannot give (a logistic loss), or None."""
 
     @abstractmethod
-    def pairs(self, instances: np.ndarray, kernels: np.ndarray) -> Pairs:
-        """Moments of all pairs (instance, kernel)."""
+    def pair_means(self, instances: np.ndarray, kernels: np.ndarray) -> np.ndarray:
+        """Weighted means (f, k) over the rows of the columns k_m(x_j, .)."""
+
+    @abstractmethod
+    def pair_products(self, instances: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Centred products of these columns with one another, (f, k, f, k), and with the targets, (f, k, q)."""
 
     @abstractmethod
     def _instance_problem(self, weights: np.ndarray, ridge: float) -> Quadratic: ...
@@ -169,12 +159,16 @@ class RowDesign(Design):
     def look(self) -> RowDesign:
         return self
 
-    def pairs(self, instances: np.ndarray, kernels: np.ndarray) -> Pairs:
+    def pair_means(self, instances: np.ndarray, kernels: np.ndarray) -> np.ndarray:
         some = self.stack.take(cols=instances, kernels=kernels)
-        values = np.concatenate([some.one(m) for m in range(len(kernels))], axis=1)
-        mean = self.sample_weight @ values / self.total_weight
-        centred = centre(values, self.sample_weight)
-        return Pairs(mean, centred.T @ centred, centred.T @ self.centred_targets)
+        return np.stack([self.sample_weight @ some.one(m) for m in range(len(kernels))]) / self.total_weight
+
+    def pair_products(self, instances: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        f, k = len(kernels), len(instances)
+        some = self.stack.take(cols=instances, kernels=kernels)
+        columns = np.concatenate([centre(some.one(m), self.sample_weight) for m in range(f)], axis=1)
+        cross = columns.T @ self.centred_targets
+        return (columns.T @ columns).reshape(f, k, f, k), cross.reshape(f, k, -1)
 
     def _instance_problem(self, weights: np.ndarray, ridge: float) -> Quadratic:
         operator = self.stack.combine(weights)
@@ -233,7 +227,8 @@ class MomentDesign(Design):
     positions : for each kernel, where its functions stand in the vector of a row
     short : for each kernel, coefficients (p, size) of the candidates' kernel functions
     codes : (p,) classes of the candidates
-    corner_stack, row_design : what `corners` and `look` are
+    corner_stack : what `corners` is
+    look_up : makes `look` when it is asked for
     """
 
     sums: Sums
@@ -242,7 +237,7 @@ class MomentDesign(Design):
     short: Sequence[np.ndarray]
     codes: np.ndarray
     corner_stack: KernelStack
-    row_design: RowDesign | None = None
+    look_up: Callable[[], RowDesign | None] = lambda: None
 
     @property
     def n_kernels(self) -> int:
@@ -285,20 +280,18 @@ class MomentDesign(Design):
     def corners(self) -> KernelStack:
         return self.corner_stack
 
-    @property
+    @cached_property
     def look(self) -> RowDesign | None:
-        return self.row_design
+        return self.look_up()
 
-    def pairs(self, instances: np.ndarray, kernels: np.ndarray) -> Pairs:
-        maps = [self.short[m][instances] for m in kernels.tolist()]
-        places = [self.positions[m] for m in kernels.tolist()]
-        means = [a @ self.sums.mean[at] for a, at in zip(maps, places, strict=True)]
-        cross = [a @ self.cross[at] for a, at in zip(maps, places, strict=True)]
-        gram = [
-            [a @ self.sums.centred[np.ix_(at, to)] @ b.T for b, to in zip(maps, places, strict=True)]
-            for a, at in zip(maps, places, strict=True)
-        ]
-        return Pairs(np.concatenate(means), np.block(gram), np.concatenate(cross))
+    def pair_means(self, instances: np.ndarray, kernels: np.ndarray) -> np.ndarray:
+        return np.stack([self.short[m][instances] @ self.sums.mean[self.positions[m]] for m in kernels.tolist()])
+
+    def pair_products(self, instances: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        own = [(self.short[m][instances], self.positions[m]) for m in kernels.tolist()]
+        cross = np.stack([a @ self.cross[at] for a, at in own])
+        gram = np.stack([np.stack([a @ self.sums.centred[np.ix_(at, to)] @ b.T for b, to in own]) for a, at in own])
+        return gram.transpose(0, 2, 1, 3), cross
 
     def residual(self, coefficients: Coefficients) -> np.ndarray:
         """Vectors r (A, q) such that ``v' r`` is decision minus target of a row with the vector v."""

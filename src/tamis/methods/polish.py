@@ -22,7 +22,6 @@ def better_rows(
     state: State,
     short: Callable[[slice], Sequence[np.ndarray]],
     blocks: Sequence[slice],
-    n_threads: int | None = None,
 ) -> np.ndarray:
     """For each instance the row that would best replace it, where that lowers J; sorted.
 
@@ -56,7 +55,7 @@ def better_rows(
         best = np.argmax(gain, axis=1)
         return gain[np.arange(len(gain)), best], rows.start + best
 
-    found = thread_map(look, blocks, n_threads)
+    found = thread_map(look, blocks)
     gains, rows = (np.array(part) for part in zip(*found, strict=True))
     best = np.argmax(gains, axis=0)
     members_of = np.arange(gains.shape[1])

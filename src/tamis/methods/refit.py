@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import block_diag, solve
 
 from tamis.expansion import Coefficients
-from tamis.methods.design import Design, Pairs, RowDesign, centre
+from tamis.methods.design import Design, RowDesign, centre
 from tamis.methods.em2nolc import State, Task
 from tamis.optim.logistic import fit_logistic, fit_offset
 
@@ -33,25 +33,27 @@ def coefficients(task: Task, state: State, *, coupling: str = "rank_one", refit:
         return Coefficients(state.instances, state.kernels, np.zeros((design.n_outputs, 0, 0)), design.target_mean)
     if refit == "logistic":
         return _logistic(task, state, coupling)
-    pairs = design.pairs(state.instances, state.kernels)
     if coupling == "full":
-        coef = _full_squared(task, state, pairs)
+        coef = _full_squared(task, state)
     else:
         coef = state.dual_coef.T[:, :, None] * state.weights
-    mean = coef.transpose(0, 2, 1).reshape(design.n_outputs, -1) @ pairs.mean
-    intercept = design.target_mean - mean if state.intercept is None else state.intercept
+    intercept = state.intercept
+    if intercept is None:
+        means = design.pair_means(state.instances, state.kernels)
+        intercept = design.target_mean - np.einsum("qkf,fk->q", coef, means)
     return Coefficients(state.instances, state.kernels, coef, intercept)
 
 
-def _full_squared(task: Task, state: State, pairs: Pairs) -> np.ndarray:
+def _full_squared(task: Task, state: State) -> np.ndarray:
     """coef (q, k, f) of every pair by ridge regression in the whitened coordinates of each kernel."""
     f, k = len(state.kernels), len(state.instances)
-    blocks = pairs.gram.reshape(f, k, f, k)
-    maps = _whitenings(task.design, state, [blocks[m, :, m] for m in range(f)], task.design.total_weight)
+    products, cross = task.design.pair_products(state.instances, state.kernels)
+    maps = _whitenings(task.design, state, [products[m, :, m] for m in range(f)], task.design.total_weight)
     white = block_diag(*maps)
-    gram = white.T @ pairs.gram @ white
+    gram = white.T @ products.reshape(f * k, f * k) @ white
     floor = np.finfo(float).eps * np.trace(gram)
-    slopes = solve(gram + max(task.ridge, floor) * np.eye(len(gram)), white.T @ pairs.cross, assume_a="pos")
+    right = white.T @ cross.reshape(f * k, -1)
+    slopes = solve(gram + max(task.ridge, floor) * np.eye(len(gram)), right, assume_a="pos")
     return (white @ slopes).T.reshape(-1, f, k).transpose(0, 2, 1)
 
 
