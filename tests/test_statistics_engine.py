@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tamis.estimators.em2nolc_grid as grid_module
-import tamis.estimators.summary as summary_module
+import tamis.estimators.em2nolc_sums as sums_module
 import tamis.kernels.chebyshev as chebyshev_module
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Laplacian, Plan, Statistics, product
 from tamis.estimators.em2nolc_grid import Point
@@ -289,11 +289,11 @@ class TestExactRefit:
     def test_close_choices_are_refitted_exactly(self, monkeypatch):
         X, y = mixed_table()
         used = []
-        original = summary_module.PreparedSums.refit_exactly
+        original = sums_module.refit_exactly
         monkeypatch.setattr(
-            summary_module.PreparedSums,
+            sums_module,
             "refit_exactly",
-            lambda self, *a, **k: used.append(1) or original(self, *a, **k),
+            lambda *a, **k: used.append(1) or original(*a, **k),
         )
         copies = X.assign(e=X["a"] + 1e-9 * X["c"])  # choosing between a and e hangs on nothing
         clf = EM2NOLCClassifier(6, 3, engine="statistics", calibration=None).fit(copies, y)
@@ -304,7 +304,7 @@ class TestExactRefit:
     @pytest.mark.parametrize("weights", [None, {"no": 1, "yes": 5}])
     def test_coefficients_and_objective_are_those_of_exact_kernels(self, weights, monkeypatch):
         X, y = mixed_table()
-        monkeypatch.setattr(summary_module.PreparedSums, "doubts", lambda *a: True)
+        monkeypatch.setattr(sums_module, "doubts", lambda *a: True)
         options = {"engine": "statistics", "calibration": None, "class_weight": weights}
         clf = EM2NOLCClassifier(6, 3, **options).fit(X, y)
         rows = clf._rows(X, y, None, None)
@@ -324,7 +324,7 @@ class TestExactRefit:
         for exact in (False, True):
             with monkeypatch.context() as patch:
                 patch.setattr(chebyshev_module.Chebyshev, "coefficients", noisy)
-                patch.setattr(summary_module.PreparedSums, "doubts", lambda *a, exact=exact: exact)
+                patch.setattr(sums_module, "doubts", lambda *a, exact=exact: exact)
                 clf = EM2NOLCClassifier(5, 2, engine="statistics", calibration=None).fit(X, y)
             F = clf.decision_function(X)
             found.append(np.mean((F - np.where(y == 1, 1, -1)) ** 2))
@@ -333,9 +333,9 @@ class TestExactRefit:
     def test_doubt_measures_the_error_of_the_short_forms(self, monkeypatch):
         X, y = zoo.planted(600)
         seen = []
-        original = summary_module.PreparedSums.doubts
-        spy = lambda self, *a: seen.append(original(self, *a)) or seen[-1]  # noqa: E731
-        monkeypatch.setattr(summary_module.PreparedSums, "doubts", spy)
+        original = sums_module.doubts
+        spy = lambda *a: seen.append(original(*a)) or seen[-1]  # noqa: E731
+        monkeypatch.setattr(sums_module, "doubts", spy)
         EM2NOLCClassifier(2, 2, engine="statistics", calibration=None).fit(X, y)
         exact = chebyshev_module.Chebyshev.coefficients
         poor = lambda self, kernel, s: exact(self, kernel, s) * (1 + 0.1 * np.cos(np.arange(self.size)))  # noqa: E731
@@ -345,7 +345,7 @@ class TestExactRefit:
 
     def test_clear_choices_need_no_second_pass(self, monkeypatch):
         X, y = zoo.planted(600)
-        monkeypatch.setattr(summary_module.PreparedSums, "refit_exactly", None)
+        monkeypatch.setattr(sums_module, "refit_exactly", None)
         EM2NOLCClassifier(2, 2, engine="statistics", calibration=None).fit(X, y)
 
 

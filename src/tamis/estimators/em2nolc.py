@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from tamis.estimators import em2nolc_sums
 from tamis.estimators.base import DirectClassifier, calibrated, draw_seed, warn_unheld
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_bandwidth, check_choice, check_integer, check_number
@@ -309,7 +310,7 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         for _ in range(POLISH):
             before = len(prepared.pool)
             for task, solution in zip(problems, solutions, strict=True):
-                prepared = prepared.widened(task, solution.state)
+                prepared = em2nolc_sums.widened(prepared, task, solution.state)
             if len(prepared.pool) == before:
                 break
             problems = tasks(prepared, self.alpha_, self._budgets, self.shared_support, thorough=False)
@@ -360,8 +361,8 @@ def finish(
     prepared: Prepared, task: Task, solution: Solution[State], how: dict[str, str]
 ) -> tuple[Coefficients, Solution[State]]:
     """Coefficients of pairs from a solution, and the solution with its final objective."""
-    if isinstance(prepared, PreparedSums) and prepared.doubts(task, solution):
-        return prepared.refit_exactly(task, solution, **how)
+    if isinstance(prepared, PreparedSums) and em2nolc_sums.doubts(prepared, task, solution):
+        return em2nolc_sums.refit_exactly(prepared, task, solution, **how)
     return coefficients(task, solution.state, **how), solution
 
 

@@ -19,6 +19,7 @@ from tamis.estimators.one_pass import OnePass, second_look, sum_rows
 from tamis.estimators.plan import Plan
 from tamis.estimators.rows import Rows
 from tamis.estimators.statistics import Statistics
+from tamis.kernels.recipes import per_feature
 
 OUTSIDE = 0.01  # share of a column's cells beyond the plan's range that is worth a warning
 
@@ -42,8 +43,18 @@ class FromStatistics(KernelClassifier):
         if self.solver == "paper":
             return None
         widths = [check_bandwidth(b, rows.table.numbers.shape[1]) for b in bandwidths]
-        options: dict[str, Any] = {"scaling": self.scaling, "missing": self.missing, "candidates": self.candidates}
-        return sum_rows(rows, self.engine, choices=choices, bandwidths=widths, cv=cv, seed=self._seed, **options)
+        return sum_rows(
+            rows,
+            self.engine,
+            per_feature(),
+            choices=choices,
+            bandwidths=widths,
+            scaling=self.scaling,
+            missing=self.missing,
+            candidates=self.candidates,
+            cv=cv,
+            seed=self._seed,
+        )
 
     def fit_statistics(
         self, statistics: Statistics, X: Any = None, y: Any = None, sample_weight: Any = None, groups: Any = None

@@ -18,6 +18,7 @@ from tamis.estimators.rows import Rows, by_class, concatenate, merge_keyed
 from tamis.estimators.statistics import Statistics
 from tamis.estimators.summary import LOOK, Summary
 from tamis.kernels.bank import MEMORY
+from tamis.kernels.recipes import Recipe
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ def _evenly(codes: np.ndarray, size: int) -> np.ndarray:
 def sum_rows(
     rows: Rows,
     engine: str,
+    default: Recipe,
     *,
     choices: Sequence[Any],
     bandwidths: Sequence[Any],
@@ -131,6 +133,7 @@ def sum_rows(
             rows, keys, fold = rows.take(some), keys[some], fold[some]
         plan = make_plan(
             rows,
+            default,
             choices=choices,
             bandwidths=bandwidths,
             scaling=scaling,

@@ -144,6 +144,7 @@ class Plan:
         rows = Rows(table, codes, labels, mass * factor, mass, None, np.arange(len(codes)))
         plan = make_plan(
             rows,
+            per_feature(),
             choices=[kernels],
             bandwidths=list(bandwidth) if isinstance(bandwidth, list | tuple) else [bandwidth],
             scaling=scaling,
@@ -192,6 +193,7 @@ class Plan:
 
 def make_plan(
     rows: Rows,
+    default: Recipe,
     *,
     choices: Sequence[Any],
     bandwidths: Sequence[Bandwidth],
@@ -237,7 +239,7 @@ def make_plan(
         missing is not None,
         winsorise,
     )
-    banks = [make_bank(choice, per_feature(), draft.sample, width) for choice in choices for width in bandwidths]
+    banks = [make_bank(choice, default, draft.sample, width) for choice in choices for width in bandwidths]
     bases = [_basis(j, encoder.columns[j], banks, levels.get(j), degrees) for j in range(len(encoder.columns))]
     functions = ColumnFunctions(tuple(bases), gaps)
     size = functions.size + len(rows.classes)
