@@ -16,8 +16,8 @@ from tamis.methods.em2nolc import State, Task
 from tamis.methods.polish import better_rows
 from tamis.methods.refit import coefficients
 from tamis.optim.driver import Solution
+from tamis.optim.subset import fit_support
 
-REFIT_TOL = 1e-10  # relative decrease of J at which the exact refit stops
 MOST_PAIRS = 2000  # of instance and kernel that an exact refit takes on
 
 
@@ -45,46 +45,56 @@ def widened(prepared: PreparedSums, task: Task, state: State) -> PreparedSums:
 def doubts(prepared: PreparedSums, task: Task, solution: Solution[State]) -> bool:
     """Whether a choice hangs on less than the error of the short forms, and all rows are at hand.
 
-    What counts is the error in the part of the member that the closest exchange would drop, twice,
-    because the member that would come in has one too.
+    If the part e of a member is wrong by that much, J per unit of weight is wrong by ``mean(r e + e^2 / 2)``,
+    with residuals r; it is estimated on the candidates, plus two standard errors. What counts is the
+    member that the closest exchange would drop, twice, because the one that would come in errs too.
     """
     state = solution.state
     pairs = len(state.instances) * len(state.kernels)
     if prepared.summary.rows is None or not 0 < pairs <= MOST_PAIRS:
         return False
-    residual = np.sqrt(2.0 * solution.objective / task.design.total_weight)
-    errors = zip(method.closest_exchanges(task, state), _errors(prepared, task, state), strict=True)
-    return any(margin * residual <= 4.0 * sizes[member] for (margin, member), sizes in errors)
+    by_instance, by_kernel, residual = _errors(prepared, task, state)
+    value = solution.objective / task.design.total_weight
+    for (margin, member), parts in zip(method.closest_exchanges(task, state), (by_instance, by_kernel), strict=True):
+        effect = np.sum(residual * parts[:, member] + 0.5 * parts[:, member] ** 2, axis=1)
+        bound = abs(effect.mean()) + 2.0 * effect.std() / np.sqrt(len(effect))
+        if margin * value <= 2.0 * bound:
+            return True
+    return False
 
 
-def _errors(prepared: PreparedSums, task: Task, state: State) -> tuple[np.ndarray, np.ndarray]:
-    """Root mean square error, on the candidates, of the part of each instance (k,) and each kernel (f,)."""
+def _errors(prepared: PreparedSums, task: Task, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """On the candidates: errors of the parts of instances (p, k, q) and kernels (p, f, q), residuals (p, q)."""
     Z, design = prepared.pool.Z, _moments(task)
     by_instance = np.zeros((len(Z), *state.dual_coef.shape))
-    by_kernel = []
-    for weight, m in zip(state.weights, state.kernels.tolist(), strict=True):
+    by_kernel = np.zeros((len(Z), len(state.kernels), design.n_outputs))
+    residual = -design.candidate_targets
+    for k, (weight, m) in enumerate(zip(state.weights, state.kernels.tolist(), strict=True)):
         channel = prepared.bank.channels[m]
         basis = prepared.summary.plan.functions.bases[channel.columns[0]]
-        short = basis.features(Z[:, channel.columns[0]]).T @ design.short[m][state.instances].T
-        error = weight * (short - channel(Z, Z[state.instances]))
-        by_instance += error[:, :, None] * state.dual_coef
-        by_kernel.append(np.sqrt(np.mean(np.sum((error @ state.dual_coef) ** 2, axis=1))))
-    return np.sqrt(np.mean(np.sum(by_instance**2, axis=2), axis=0)), np.array(by_kernel)
+        exact = weight * channel(Z, Z[state.instances])
+        short = weight * (basis.features(Z[:, channel.columns[0]]).T @ design.short[m][state.instances].T)
+        by_instance += (short - exact)[:, :, None] * state.dual_coef
+        by_kernel[:, k] = (short - exact) @ state.dual_coef
+        residual = residual + exact @ state.dual_coef
+    return by_instance, by_kernel, residual - residual.mean(axis=0)
 
 
 def refit_exactly(
     prepared: PreparedSums, task: Task, solution: Solution[State], *, coupling: str, refit: str
 ) -> tuple[Coefficients, Solution[State]]:
-    """Fit the coefficients of the chosen instances and kernels again, with their exact values on all rows.
+    """Fit the kernel weights (every pair if "full") of the chosen instances and kernels again, from their
+    exact values on all rows.
 
     The choice itself stays: what it hangs on is less than the short forms can tell.
     """
     state = solution.state
     exact, start = _exact(prepared, task, state)
-    again = method.solve(exact, start=start, tol=REFIT_TOL)
-    found = coefficients(exact, again.state, coupling=coupling, refit=refit)
+    problem = exact.kernel_problem(start.instances, start.dual_coef)
+    fit = fit_support(problem, start.kernels)
+    found = coefficients(exact, method.with_kernels(start, fit), coupling=coupling, refit=refit)
     back = replace(found, instances=state.instances[found.instances], kernels=state.kernels[found.kernels])
-    return back, replace(solution, objective=again.objective)
+    return back, replace(solution, objective=fit.objective)
 
 
 def _exact(prepared: PreparedSums, task: Task, state: State) -> tuple[Task, State]:

@@ -73,11 +73,12 @@ def fold_of(keys: np.ndarray, n_folds: int) -> np.ndarray:
 def sampling_keys(keys: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Keys (n,) of rows of given classes in which equal rows differ too, so that the lowest are a sample of rows."""
     keys = _mix(keys + codes.astype(np.uint64) * GAP)
+    ordered = np.sort(keys)
+    if np.all(ordered[1:] != ordered[:-1]):
+        return keys
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     first = np.r_[True, ordered[1:] != ordered[:-1]]
-    if first.all():
-        return keys
     place = np.arange(len(keys))
     copies = place - np.maximum.accumulate(np.where(first, place, 0))
     out = np.empty_like(keys)

@@ -131,6 +131,7 @@ def sum_rows(
         if not rows.weight.all():
             some = np.flatnonzero(rows.weight > 0)
             rows, keys, fold = rows.take(some), keys[some], fold[some]
+        random = sampling_keys(keys, rows.codes)
         plan = make_plan(
             rows,
             default,
@@ -143,6 +144,7 @@ def sum_rows(
             seed=seed,
             class_factor=by_class(rows.weight / rows.mass, rows.codes, len(rows.classes)),
             keys=keys,
+            random=random,
             fold=fold,
         )
     except NotSummable:
@@ -152,7 +154,7 @@ def sum_rows(
     statistics = Statistics(replace(plan, dtype=rows.table.numbers.dtype.name))
     weight = None if np.all(rows.weight == 1.0) else rows.weight
     statistics.add_table(rows.table, rows.codes, weight, fold)
-    return OnePass(statistics, n_folds, *_look(rows, keys, fold), rows)
+    return OnePass(statistics, n_folds, *_look(rows, keys, random, fold), rows)
 
 
 def second_look(statistics: Statistics, rows: Rows | None, groups: Any = None) -> OnePass:
@@ -164,12 +166,12 @@ def second_look(statistics: Statistics, rows: Rows | None, groups: Any = None) -
     rows = replace(rows, weight=rows.mass * statistics.plan.class_factor[rows.codes])
     keys = row_keys(rows.table, seed)
     fold = fold_of(keys if groups is None else label_keys(groups, seed), n_folds)
-    return OnePass(statistics, n_folds, *_look(rows, keys, fold))
+    return OnePass(statistics, n_folds, *_look(rows, keys, sampling_keys(keys, rows.codes), fold))
 
 
-def _look(rows: Rows, keys: np.ndarray, fold: np.ndarray) -> tuple[Rows, np.ndarray]:
+def _look(rows: Rows, keys: np.ndarray, random: np.ndarray, fold: np.ndarray) -> tuple[Rows, np.ndarray]:
     """A sample of the rows, equal ones of a fold merged, with their folds."""
-    some = lowest(sampling_keys(keys, rows.codes), LOOK)
+    some = lowest(random, LOOK)
     parts = [some[fold[some] == k] for k in np.unique(fold[some])]
     merged = [merge_keyed(rows.take(part), keys[part]) for part in parts]
     folds = np.repeat(np.unique(fold[some]), [len(part) for part in merged])

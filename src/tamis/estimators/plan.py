@@ -208,15 +208,16 @@ def make_plan(
     degrees: int | Mapping[int, int] | None = None,
     all_gaps: bool = False,
     keys: np.ndarray | None = None,
+    random: np.ndarray | None = None,
     fold: np.ndarray | None = None,
 ) -> Plan:
     """A plan for every kernel choice and bandwidth, from rows.
 
-    `ranges` and `degrees` go by the position of the column; `keys` and `fold` of the rows are made
-    where they are not given.
+    `ranges` and `degrees` go by the position of the column; `keys`, sampling keys (`random`) and `fold` of
+    the rows are made where they are not given.
     """
     keys = row_keys(rows.table, seed) if keys is None else keys
-    random = sampling_keys(keys, rows.codes)
+    random = sampling_keys(keys, rows.codes) if random is None else random
     given, columns = dict(ranges or {}), range(len(rows.table.names))
     peek = rows.table.take(lowest(random, PEEK))
     found = {j: _few_values(rows.table, peek, j) for j in columns if j not in given}
