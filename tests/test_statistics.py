@@ -77,6 +77,12 @@ class TestMonoid:
         monkeypatch.setattr("tamis.parallel.available_cores", lambda: cores)
         np.testing.assert_array_equal(Statistics(PLAN).update(X, Y, W).parts, once.parts)
 
+    def test_labels_of_groups_may_come_in_any_form(self):
+        groups = np.arange(N) // 10
+        one, *others = (Statistics(PLAN).update(X, Y, groups=g) for g in (groups, groups.tolist(), groups.astype("i4")))
+        for other in others:
+            np.testing.assert_array_equal(other.count, one.count)
+
     def test_the_fitted_model_is_the_same(self):
         rows = np.random.default_rng(0).permutation(N)
         pieces = [Statistics(PLAN).update(X.iloc[r], Y[r], W[r]) for r in np.array_split(rows, 7)]
@@ -218,6 +224,51 @@ class TestOddColumns:
 
 
 class TestPlan:
+    def test_the_user_may_give_categories_and_candidates(self):
+        plan = Plan.of(X[:50], Y[:50], categories={"site": ["east", "north"]}, candidates=(X[100:120], Y[100:120]))
+        assert plan.encoder.columns[4].levels == ("east", "north", "south", "west")
+        assert len(plan.pool) == 20
+        assert plan.pool_labels.tolist() == list(range(100, 120))
+        stats = Statistics(plan).update(X.assign(site="east"), Y)
+        assert "site" not in stats.outside
+        clf = EM2NOLCClassifier(4, 2).fit_statistics(
+            Statistics(Plan.of(X, Y, candidates=(X[:20], Y[:20]))).update(X, Y)
+        )
+        assert set(clf.instance_labels_) <= set(range(20))
+
+    def test_nearly_constant_columns_are_not_winsorised_to_nothing(self):
+        rng = np.random.default_rng(0)
+        A = np.c_[np.where(rng.random(20000) < 0.0008, rng.normal(size=20000) + 9, 0), rng.normal(size=20000)]
+        column = Plan.of(A, rng.integers(0, 2, 20000)).encoder.columns[0]
+        assert column.high > 8
+
+    def test_rows_of_weight_zero_do_not_exist(self):
+        w = np.r_[np.ones(300), np.zeros(300)]
+        one = Plan.of(X, Y, sample_weight=w)
+        assert one.pool.position.max() < 300
+        assert digest(one) == digest(Plan.of(X[:300], Y[:300]))
+        far = X.assign(a=np.where(w > 0, X["a"], 99.0))
+        stats = Statistics(one).update(far, Y, w)
+        assert stats.outside == Statistics(one).update(X[:300], Y[:300]).outside
+        assert stats.n_rows == 300
+
+    def test_names_are_names_whatever_they_are(self):
+        D = pd.DataFrame(X[["a", "c"]].to_numpy(), columns=["x0", "x1"])
+        plan = Plan.of(D, Y)
+        with pytest.raises(ValueError, match="where the plan has others"):
+            Statistics(plan).update(D[["x1", "x0"]], Y)
+        clf = EM2NOLCClassifier(3, 2).fit_statistics(Statistics(plan).update(D, Y))
+        assert clf.feature_names_in_.tolist() == ["x0", "x1"]
+        numbered = D.rename(columns={"x0": 0, "x1": 1})
+        clf = EM2NOLCClassifier(3, 2).fit_statistics(Statistics(Plan.of(numbered, Y)).update(numbered, Y))
+        clf.predict(numbered)
+
+    def test_far_too_narrow_kernels_are_refused_quickly(self):
+        for scale in (1e7, 1e300):
+            A = np.random.default_rng(0).normal(size=(200, 2)) * scale
+            with pytest.raises(ValueError, match=r"too narrow for its range|more than a gibibyte"):
+                Plan.of(A, np.arange(200) % 2, scaling=None)
+
     def test_columns_with_few_values_are_exact(self):
         basis = PLAN.functions.bases[3]
         assert isinstance(basis, Levels)
@@ -303,6 +354,14 @@ class TestFile:
         assert (tmp_path / "s").read_bytes() == before
         assert len(list(tmp_path.iterdir())) == 1
 
+    def test_labels_that_would_change_are_refused(self, tmp_path):
+        odd = X.assign(site=pd.cut(X["a"], 3))
+        stats = Statistics(Plan.of(odd, Y)).update(odd, Y)
+        with pytest.raises(ValueError, match="is of the type Interval, which a file cannot hold"):
+            stats.save(tmp_path / "s")
+        assert not list(tmp_path.iterdir())
+        assert (stats + Statistics(Plan.of(odd, Y))).n_rows == N
+
     def test_groups_survive(self, tmp_path):
         Statistics(PLAN).update(X, Y, groups=np.arange(N)).save(tmp_path / "s")
         assert Statistics.load(tmp_path / "s").grouped is True
@@ -372,7 +431,7 @@ class TestBadInput:
 
     def test_bandwidths_that_the_plan_does_not_resolve(self):
         clf = EM2NOLCClassifier(bandwidth=0.2)
-        self.refused("bandwidth=0.2 is too narrow for the .* polynomials", lambda: clf.fit_statistics(WHOLE))
+        self.refused(r"\(bandwidth=0.2\) is too narrow for the .* polynomials", lambda: clf.fit_statistics(WHOLE))
         few = Statistics(Plan.of(X, Y, degrees=12)).update(X, Y)
         self.refused("too narrow for the 12 polynomials", lambda: EM2NOLCClassifier().fit_statistics(few))
 
@@ -403,6 +462,15 @@ class TestBadInput:
             (r"ranges\['a'\]=\(nan, 5\) must be", {"ranges": {"a": (np.nan, 5)}}),
             ("ranges names 'site', which is a category", {"ranges": {"site": (0, 1)}}),
             ("groups has length 2", {"groups": [1, 2]}),
+            (r"ranges\['a'\]=3 must be two finite numbers", {"ranges": {"a": 3}}),
+            (r"ranges\['a'\]=\('x', 'y'\) must be", {"ranges": {"a": ("x", "y")}}),
+            ("has no value of X inside", {"ranges": {"a": (100, 200)}}),
+            ("bandwidth='foo' is unknown", {"bandwidth": "foo"}),
+            ("bandwidth=0 must be a finite number above 0", {"bandwidth": 0}),
+            ("bandwidth has shape", {"bandwidth": np.ones(2)}),
+            ("is empty: name the widths", {"bandwidth": []}),
+            ("categories names 'a', which is not a category", {"categories": {"a": ["x"]}}),
+            ("candidates have 2 columns", {"candidates": (X[["a", "b"]], Y)}),
             ("y holds 'no', which is not among classes", {"classes": ["yes", "maybe"]}),
             ("stands on 3", {"kernels": [("g", Gaussian(), ["a", "b", "c"])]}),
         ):

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_wine
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -262,6 +263,37 @@ class TestFit:
         assert np.abs(summed.decision_function(X)).max() < 3
         assert exact.fit(X, y).score(X, y) == pytest.approx(summed.score(X, y), abs=0.03)
 
+    def test_cells_beyond_the_limits_are_counted(self):
+        X, y = zoo.planted(5000)
+        X[:3, 1] = 1e9
+        clf = EM2NOLCClassifier(4, 2, engine="statistics").fit(X, y)
+        assert clf.outside_["x1"] >= 3
+        clf.set_params(engine="streaming", candidates=50).fit(X[7:300], y[7:300])
+        assert not hasattr(clf, "outside_")
+
+    def test_copies_of_columns_are_told_apart_by_position(self):
+        X, y = zoo.planted(600)
+        X = np.c_[X, X]
+        kept = set()
+        for seed in range(4):
+            rows = np.random.default_rng(seed).permutation(600)
+            clf = EM2NOLCClassifier(4, 2, engine="statistics", calibration=None).fit(X[rows], y[rows])
+            kept.add(tuple(clf.features_.tolist()))
+        assert kept == {(1, 4)}
+
+    def test_cancellation_is_announced(self):
+        X, y = zoo.planted(3000)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            EM2NOLCClassifier(10, 5, engine="statistics", alpha=0, bandwidth=100.0, calibration=None).fit(X, y)
+        assert any("digits cancel" in str(w.message) for w in caught), [str(w.message) for w in caught]
+
+    def test_falling_back_to_rows_for_want_of_memory_is_announced(self, monkeypatch):
+        monkeypatch.setattr("tamis.estimators.one_pass.MEMORY", 1000)
+        monkeypatch.setattr("tamis.estimators.plan.BYTES", 1000)
+        with pytest.warns(UserWarning, match="engine='auto' works on rows, which may take long"):
+            EM2NOLCClassifier(3, 2, calibration=None).fit(*zoo.planted(100))
+
     def test_zero_weights_are_as_good_as_absent_rows(self):
         X, y = zoo.planted(300)
         w = np.r_[np.ones(200), np.zeros(100)]
@@ -316,6 +348,7 @@ class TestExactRefit:
         again = method.kernel_step(task, state)
         np.testing.assert_allclose(again.weights, clf.kernel_weights_, rtol=1e-6)  # they solve the exact problem
 
+    @pytest.mark.filterwarnings("ignore:the squared error is")
     @pytest.mark.parametrize("coupling", ["rank_one", "full"])
     def test_the_refit_matters_where_short_forms_are_poor(self, coupling, monkeypatch):
         X, y = zoo.planted(500)
@@ -454,8 +487,41 @@ class TestFolds:
         with pytest.warns(UserWarning, match="of 5 folds are left out"):
             EM2NOLCClassifierCV(2, 2, engine="statistics", bandwidths=(1.0,)).fit(X, y, groups=np.arange(100) // 34)
 
+    def test_a_class_that_cannot_be_held_out(self):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(400, 3)), np.zeros(400, int)
+        X[:100], y[:100] = 4.0, 1  # one distinct row
+        with pytest.warns(UserWarning) as caught:
+            clf = EM2NOLCClassifier(5, 3, engine="statistics").fit(X, y)
+        assert any("nothing can be held out" in str(w.message) for w in caught)
+        assert clf.score(X, y) == 1.0
+        with pytest.raises(ValueError, match="no fold can be made"), pytest.warns(UserWarning, match="left out"):
+            EM2NOLCClassifierCV(5, 3, engine="statistics").fit(X, y)
+
+    def test_rare_classes_are_always_looked_at(self, monkeypatch):
+        monkeypatch.setattr("tamis.estimators.one_pass.LOOK", 300)
+        monkeypatch.setattr("tamis.estimators.one_pass.RARE", 5)
+        X, y = zoo.planted(3000)
+        rare = np.where(np.arange(3000) % 200 == 0, 2, y)
+        w = np.random.default_rng(0).integers(1, 4, 3000).astype(float)
+        clf = EM2NOLCClassifier(engine="statistics")
+        clf._seed = 0
+        rows = clf._rows(X, rare, w, None)
+        look = clf._sum(rows, [None], [1.0], 3).look
+        assert np.sum(look.codes == 2) == 5
+        assert 250 < len(look) < 350
+        for c in range(3):
+            wanted = rows.weight[rows.codes == c].sum()
+            assert look.weight[look.codes == c].sum() == pytest.approx(wanted)
+
 
 class TestSecondLook:
+    def test_missing_cells_go_by_the_plan(self):
+        X, y = mixed_table()
+        stats = Statistics(Plan.of(X, y)).update(X, y)
+        clf = EM2NOLCClassifier(4, 2, missing=None).fit_statistics(stats, X, y)
+        assert len(clf.predict(X)) == len(X)
+
     def test_class_weights_of_the_plan_hold(self):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(2000, 2))
@@ -550,6 +616,8 @@ class TestCrossValidation:
 
     def test_own_splitters(self):
         X, y = zoo.planted(300)
+        folds = ((np.flatnonzero(np.arange(300) % 3 != k), np.flatnonzero(np.arange(300) % 3 == k)) for k in range(3))
+        assert EM2NOLCClassifierCV(3, 2, **{**self.options, "cv": folds}).fit(X, y).n_splits_ == 3
         groups = np.arange(300) // 30
         cv = EM2NOLCClassifierCV(3, 2, **{**self.options, "cv": GroupKFold(3)}).fit(X, y, groups=groups)
         assert cv.n_splits_ == 3
@@ -583,11 +651,25 @@ class TestPartialFit:
         order = np.argsort(y, kind="stable")
         X, y = X[order], y[order]
         clf = EM2NOLCClassifier(4, 2).partial_fit(X[:50], y[:50], classes=[0, 1])
-        assert not hasattr(clf, "model_")
+        with pytest.raises(NotFittedError):
+            clf.predict(X)
         assert clf.partial_fit(X[50:], y[50:]).score(X, y) > 0.5
         with pytest.raises(ValueError, match="name all of them in `classes`"):
             EM2NOLCClassifier(4, 2).partial_fit(X[:50], y[:50])
 
+    def test_a_failed_call_changes_nothing(self):
+        X, y = zoo.planted(400)
+        clf = EM2NOLCClassifier(4, 2).partial_fit(X[:200], y[:200])
+        with pytest.raises(ValueError, match="too narrow"):
+            clf.set_params(bandwidth=0.1).partial_fit(X[200:], y[200:])
+        assert clf.statistics_.n_rows == 200
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert clf.set_params(bandwidth=1.0).partial_fit(X[200:], y[200:]).statistics_.n_rows == 400
+        with pytest.raises(ValueError, match="differ from those of the first call"):
+            clf.partial_fit(X, y, classes=[0, 1, 2])
+
+    @pytest.mark.filterwarnings("ignore:cells beyond the plan's ranges")
     def test_another_fit_starts_anew(self):
         X, y = zoo.planted(400)
         clf = EM2NOLCClassifier(4, 2).partial_fit(X[:200], y[:200]).fit(X, y)

@@ -120,7 +120,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         names = list(getattr(self, "feature_names_in_", names))
         if reset:
             self._categorical = resolve_columns(self.categorical_features, names)
-        return read_table(checked, names, self._categorical, self.missing is not None)
+            self._allow_missing = self.missing is not None
+        return read_table(checked, names, self._categorical, self._allow_missing)
 
     # ------------------------------------------------------------------ what was learned
 
@@ -288,6 +289,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             logger.info("round %d  objective %.6g  violation %.2g", step, iterate.objective, iterate.violation)
 
         return report
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -215,13 +215,14 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
 
     def _select_sums(self, one: OnePass) -> tuple[Model, Calibrator | None]:
         self.alpha_ = self._ridge(one.statistics.n_rows)
+        self.outside_ = one.statistics.outside
         model = self._learn_sums(one.summary())
         if not self._calibrates or one.look is None:
             return model, None
         splits = [(one.summary(fold), one.held(fold)) for fold in one.folds]
         parts = each_fold(partial(_decide_sums, self), splits, self.n_jobs)
         tests = [held.look for _, held in splits if held.look is not None]
-        if not splits:
+        if len(np.unique(np.concatenate([[], *(test.codes for test in tests)]))) < len(one.look.classes):
             warn_unheld()
             parts, tests = [model.decision(one.look.table)], [one.look]
         return calibrated(model, np.concatenate(parts), Tests.of([(test, test) for test in tests]))
@@ -244,9 +245,13 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         classes : all class labels, in the first call, if its rows do not show all of them
         """
         self._check_parameters()
-        first = not hasattr(self, "statistics_")
-        validate_data(self, checked_input(X)[0], reset=first, skip_check_array=True)
-        if first:
+        known: Statistics | None = getattr(self, "statistics_", None)
+        validate_data(self, checked_input(X)[0], reset=known is None, skip_check_array=True)
+        if known is not None and classes is not None:
+            first = known.plan.classes.tolist()
+            if np.unique(classes).tolist() != first:
+                raise ValueError(f"classes={list(classes)} differ from those of the first call, {first}")
+        if known is None:
             if isinstance(self.class_weight, str):
                 raise ValueError(
                     f"class_weight={self.class_weight!r} needs all rows: give a dict of weights to partial_fit"
@@ -267,10 +272,11 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
                 folds=1,
                 random_state=draw_seed(self.random_state),
             )
-            self.statistics_ = Statistics(plan)
-        self.statistics_ = self.statistics_.update(X, y, sample_weight)
-        if np.all(self.statistics_.class_mass > 0):
-            self.fit_statistics(self.statistics_)
+            known = Statistics(plan)
+        statistics = known + Statistics(known.plan).update(X, y, sample_weight)
+        if np.all(statistics.class_mass > 0):
+            self.fit_statistics(statistics)
+        self.statistics_ = statistics
         return self
 
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
@@ -296,6 +302,8 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         how = {"coupling": self.coupling, "refit": self.refit}
         finished = [finish(prepared, t, s, how) for t, s in zip(problems, solutions, strict=True)]
         model = prepared.model([block for block, _ in finished], [solution for _, solution in finished])
+        if isinstance(prepared, PreparedSums) and not quick and how == {"coupling": "rank_one", "refit": "squared"}:
+            em2nolc_sums.warn_of_cancellation(prepared, problems, [solution for _, solution in finished], model)
         dual, weights = leading_factors(model.expansion.coef, shared=self.shared_support)
         return replace(model, dual_coef=dual, kernel_weights=weights)
 
@@ -361,9 +369,10 @@ def finish(
     prepared: Prepared, task: Task, solution: Solution[State], how: dict[str, str]
 ) -> tuple[Coefficients, Solution[State]]:
     """Coefficients of pairs from a solution, and the solution with its final objective."""
-    if isinstance(prepared, PreparedSums) and em2nolc_sums.doubts(prepared, task, solution):
+    found = coefficients(task, solution.state, **how)
+    if isinstance(prepared, PreparedSums) and em2nolc_sums.doubts(prepared, task, solution, found):
         return em2nolc_sums.refit_exactly(prepared, task, solution, **how)
-    return coefficients(task, solution.state, **how), solution
+    return found, solution
 
 
 def _key(prepared: Prepared, problems: list[Task]) -> tuple[int, int, float]:

@@ -165,12 +165,15 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
         check_choice("rule", self.rule, RULES)
         if isinstance(self.cv, Integral):
             check_integer("cv", self.cv, 2)
-        elif self.cv is not None and not hasattr(self.cv, "split") and not hasattr(self.cv, "__iter__"):
+        elif self.cv is not None and (
+            isinstance(self.cv, str) or not (hasattr(self.cv, "split") or hasattr(self.cv, "__iter__"))
+        ):
             raise ValueError(f"cv={self.cv!r} must be an integer, a splitter or a sequence of (train, test) positions")
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
         d = rows.table.numbers.shape[1]
-        cv = 5 if self.cv is None else self.cv
+        cv: Any = 5 if self.cv is None else self.cv
+        cv = cv if isinstance(cv, Integral) or hasattr(cv, "split") else list(cv)
         choices = list(self.kernels.values()) if isinstance(self.kernels, Mapping) else [self.kernels]
         one = self._sum(rows, choices, self.bandwidths, cv)
         if one is not None:
@@ -198,6 +201,9 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
         most = int(min((count.sum() - count[fold] for fold in kept), default=0))
         grid = self._grid(one.statistics.n_rows, d, not encoder.nominal.all())
         tests = Tests.of(looks) if looks else None
+        if tests is not None and len(np.unique(tests.codes)) < len(one.statistics.plan.classes):
+            splits = []
+        self.outside_ = one.statistics.outside
         return self._search(grid, splits, tests, most, d, one.summary, "squared_error")
 
     def _search(

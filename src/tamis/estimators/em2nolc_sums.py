@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tamis.estimators.model import Pool
-from tamis.estimators.summary import PreparedSums
+from tamis.estimators.model import Model, Pool
+from tamis.estimators.summary import LOOK, PreparedSums
 from tamis.expansion import Coefficients
 from tamis.kernels.statistics import CHUNK, Block, PairFunctions, outer_sums
 from tamis.methods import em2nolc as method
@@ -18,6 +20,7 @@ from tamis.methods.refit import coefficients
 from tamis.optim.driver import Solution
 from tamis.optim.subset import fit_support
 
+DECISION = 1e-5  # error of a decision that calls for exact kernels
 MOST_PAIRS = 2000  # of instance and kernel that an exact refit takes on
 
 
@@ -42,10 +45,11 @@ def widened(prepared: PreparedSums, task: Task, state: State) -> PreparedSums:
     return replace(prepared, pool=pool, summary=replace(prepared.summary, pool=pool))
 
 
-def doubts(prepared: PreparedSums, task: Task, solution: Solution[State]) -> bool:
-    """Whether a choice hangs on less than the error of the short forms, and all rows are at hand.
+def doubts(prepared: PreparedSums, task: Task, solution: Solution[State], found: Coefficients) -> bool:
+    """Whether the error of the short forms matters, and all rows are at hand to do without them.
 
-    If the part e of a member is wrong by that much, J per unit of weight is wrong by ``mean(r e + e^2 / 2)``,
+    It matters if a decision is wrong by more than DECISION on some candidate, or if a choice hangs on
+    less. If the part of a member is wrong by e, J per unit of weight is wrong by ``mean(r e + e^2 / 2)``,
     with residuals r; it is estimated on the candidates, plus two standard errors. What counts is the
     member that the closest exchange would drop, twice, because the one that would come in errs too.
     """
@@ -53,7 +57,9 @@ def doubts(prepared: PreparedSums, task: Task, solution: Solution[State]) -> boo
     pairs = len(state.instances) * len(state.kernels)
     if prepared.summary.rows is None or not 0 < pairs <= MOST_PAIRS:
         return False
-    by_instance, by_kernel, residual = _errors(prepared, task, state)
+    by_instance, by_kernel, residual = _errors(prepared, task, found)
+    if np.abs(by_kernel.sum(axis=1)).max() > DECISION:
+        return True
     value = solution.objective / task.design.total_weight
     for (margin, member), parts in zip(method.closest_exchanges(task, state), (by_instance, by_kernel), strict=True):
         effect = np.sum(residual * parts[:, member] + 0.5 * parts[:, member] ** 2, axis=1)
@@ -63,21 +69,46 @@ def doubts(prepared: PreparedSums, task: Task, solution: Solution[State]) -> boo
     return False
 
 
-def _errors(prepared: PreparedSums, task: Task, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _errors(prepared: PreparedSums, task: Task, found: Coefficients) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """On the candidates: errors of the parts of instances (p, k, q) and kernels (p, f, q), residuals (p, q)."""
     Z, design = prepared.pool.Z, _moments(task)
-    by_instance = np.zeros((len(Z), *state.dual_coef.shape))
-    by_kernel = np.zeros((len(Z), len(state.kernels), design.n_outputs))
-    residual = -design.candidate_targets
-    for k, (weight, m) in enumerate(zip(state.weights, state.kernels.tolist(), strict=True)):
+    by_instance = np.zeros((len(Z), len(found.instances), design.n_outputs))
+    by_kernel = np.zeros((len(Z), len(found.kernels), design.n_outputs))
+    residual = found.intercept - design.candidate_targets
+    for k, m in enumerate(found.kernels.tolist()):
         channel = prepared.bank.channels[m]
         basis = prepared.summary.plan.functions.bases[channel.columns[0]]
-        exact = weight * channel(Z, Z[state.instances])
-        short = weight * (basis.features(Z[:, channel.columns[0]]).T @ design.short[m][state.instances].T)
-        by_instance += (short - exact)[:, :, None] * state.dual_coef
-        by_kernel[:, k] = (short - exact) @ state.dual_coef
-        residual = residual + exact @ state.dual_coef
-    return by_instance, by_kernel, residual - residual.mean(axis=0)
+        exact = channel(Z, Z[found.instances])
+        error = basis.features(Z[:, channel.columns[0]]).T @ design.short[m][found.instances].T - exact
+        coef = found.coef[:, :, k].T  # (instances, q)
+        by_instance += error[:, :, None] * coef
+        by_kernel[:, k] = error @ coef
+        residual = residual + exact @ coef
+    return by_instance, by_kernel, residual
+
+
+def warn_of_cancellation(
+    prepared: PreparedSums, problems: Sequence[Task], solutions: Sequence[Solution[State]], model: Model
+) -> None:
+    """Warn if the squared error of rank-one coefficients is not that on rows: they are so large that digits cancel."""
+    look = prepared.summary.look
+    if look is None:
+        return
+    weight = problems[0].design.total_weight
+    ridge = problems[0].ridge * float(np.sum(model.expansion.coef**2))
+    by_sums = (2.0 * sum(solution.objective for solution in solutions) - ridge) / weight
+    squares = np.sum((model.decision(look.table) - look.targets) ** 2, axis=1)
+    by_rows = float(np.average(squares, weights=look.weight))
+    rows = prepared.summary.rows
+    all_seen = rows is not None and len(rows) <= LOOK
+    noise = 0.0 if all_seen else float(squares.std()) / np.sqrt(len(squares))
+    if abs(by_sums - by_rows) > 0.02 * abs(by_rows) + 6.0 * noise:
+        warnings.warn(
+            f"the squared error is {by_rows:.3g} on rows and {by_sums:.3g} by their sums: coefficients are so large "
+            "that digits cancel; raise alpha or take a narrower bandwidth",
+            UserWarning,
+            stacklevel=8,
+        )
 
 
 def refit_exactly(

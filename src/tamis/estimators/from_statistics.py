@@ -78,8 +78,6 @@ class FromStatistics(KernelClassifier):
         if self.solver == "paper":
             raise ValueError("solver='paper' works on rows: use another solver with statistics")
         statistics.check_usable()
-        if getattr(self, "statistics_", None) is not statistics:
-            self.__dict__.pop("statistics_", None)  # of partial fits to other rows
         plan = statistics.plan
         self._adopt(plan)
         self._seed = draw_seed(self.random_state)
@@ -93,6 +91,7 @@ class FromStatistics(KernelClassifier):
         place = {position: k for k, position in enumerate(plan.pool.position.tolist())}
         self.instance_labels_ = plan.pool_labels[[place[i] for i in self.instances_.tolist()]]
         self._report_outside(statistics)
+        self.__dict__.pop("statistics_", None)  # of partial fits to other rows
         return self
 
     def _adopt(self, plan: Plan) -> None:
@@ -100,9 +99,10 @@ class FromStatistics(KernelClassifier):
         names = list(plan.encoder.names)
         self.__dict__.pop("feature_names_in_", None)
         validate_data(self, np.zeros((1, len(names))), reset=True, skip_check_array=True)
-        if names != [f"x{j}" for j in range(len(names))]:
+        if plan.named:
             self.feature_names_in_ = np.array(names, dtype=object)
         self._categorical = None if plan.categorical is None else list(plan.categorical)
+        self._allow_missing = plan.allow_missing
 
     @staticmethod
     def _check_classes(classes: np.ndarray, plan: Plan) -> None:

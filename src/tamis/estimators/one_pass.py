@@ -13,12 +13,14 @@ import numpy as np
 from tamis.estimators.checks import check_integer
 from tamis.estimators.keys import fold_of, label_keys, lowest, row_keys, sampling_keys
 from tamis.estimators.model import POOL
-from tamis.estimators.plan import NotSummable, Plan, make_plan
+from tamis.estimators.plan import NotSummable, Plan, TooLarge, make_plan
 from tamis.estimators.rows import Rows, by_class, concatenate, merge_keyed
 from tamis.estimators.statistics import Statistics
 from tamis.estimators.summary import LOOK, Summary
 from tamis.kernels.bank import MEMORY
 from tamis.kernels.recipes import Recipe
+
+RARE = 1000  # rows of a class that the second look takes at least, if there are so many
 
 
 @dataclass(frozen=True)
@@ -147,9 +149,11 @@ def sum_rows(
             random=random,
             fold=fold,
         )
-    except NotSummable:
+    except NotSummable as reason:
         if engine == "statistics":
             raise
+        if isinstance(reason, TooLarge):
+            warnings.warn(f"engine='auto' works on rows, which may take long: {reason}", UserWarning, stacklevel=6)
         return None
     statistics = Statistics(replace(plan, dtype=rows.table.numbers.dtype.name))
     weight = None if np.all(rows.weight == 1.0) else rows.weight
@@ -170,12 +174,24 @@ def second_look(statistics: Statistics, rows: Rows | None, groups: Any = None) -
 
 
 def _look(rows: Rows, keys: np.ndarray, random: np.ndarray, fold: np.ndarray) -> tuple[Rows, np.ndarray]:
-    """A sample of the rows, equal ones of a fold merged, with their folds."""
-    some = lowest(random, LOOK)
+    """A sample of the rows, equal ones of a fold merged, with their folds.
+
+    Classes are drawn in proportion to their rows, but up to RARE rows of each are taken; the weights
+    of a class still add up to what they are in all rows.
+    """
+    share = min(1.0, LOOK / len(rows))
+    factor, chosen = np.ones(len(rows.classes)), []
+    for c in range(len(rows.classes)):
+        members = np.flatnonzero(rows.codes == c)
+        some = members[lowest(random[members], max(round(share * len(members)), RARE))]
+        factor[c] = rows.weight[members].sum() / max(rows.weight[some].sum(), np.finfo(float).tiny)
+        chosen.append(some)
+    some = np.concatenate(chosen)
     parts = [some[fold[some] == k] for k in np.unique(fold[some])]
     merged = [merge_keyed(rows.take(part), keys[part]) for part in parts]
-    folds = np.repeat(np.unique(fold[some]), [len(part) for part in merged])
-    return concatenate(merged), folds
+    whole = concatenate(merged)
+    scaled = replace(whole, weight=whole.weight * factor[whole.codes], mass=whole.mass * factor[whole.codes])
+    return scaled, np.repeat(np.unique(fold[some]), [len(part) for part in merged])
 
 
 def _parts(rows: Rows, keys: np.ndarray, cv: Any, seed: int) -> tuple[np.ndarray, int, int]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tamis.estimators.checks import (
+    check_bandwidth,
     check_choice,
     check_integer,
     check_length,
@@ -23,7 +24,17 @@ from tamis.estimators.checks import (
 from tamis.estimators.keys import fold_of, label_keys, lowest, lowest_distinct, row_keys, sampling_keys
 from tamis.estimators.model import POOL, Pool, make_bank
 from tamis.estimators.rows import Rows, by_class, check_weights, class_factors
-from tamis.estimators.table import Encoder, Nominal, Number, Table, checked_input, read_table, row_labels
+from tamis.estimators.table import (
+    Encoder,
+    Nominal,
+    Number,
+    Table,
+    checked_input,
+    has_names,
+    read_table,
+    row_labels,
+    sorted_levels,
+)
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.chebyshev import SIZES, Basis, Chebyshev, Levels, chebyshev
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample, per_feature
@@ -39,7 +50,11 @@ class NotSummable(ValueError):
     """The kernels cannot be written as short sums of functions of single columns."""
 
 
-@dataclass(frozen=True)
+class TooLarge(NotSummable):
+    """The sums would not fit in memory."""
+
+
+@dataclass(frozen=True, eq=False)
 class Plan:
     """What rows are summed by. Make one with `Plan.of`.
 
@@ -56,6 +71,7 @@ class Plan:
     categorical : columns that were declared categories, or None
     allow_missing : whether missing cells are accepted
     winsorise : share of the rows of X beyond each limit of a number
+    named : whether X had column names
     dtype : precision of the products within a block of rows
     """
 
@@ -71,6 +87,7 @@ class Plan:
     categorical: tuple[int, ...] | None
     allow_missing: bool
     winsorise: float
+    named: bool = False
     dtype: str = "float64"
 
     @classmethod
@@ -91,8 +108,9 @@ class Plan:
         winsorise: float = WINSORISE,
         ranges: Mapping[Any, tuple[float, float]] | None = None,
         degrees: Any = None,
+        categories: Mapping[Any, Sequence[Any]] | None = None,
         gaps: str = "seen",
-        candidates: int | str | None = None,
+        candidates: Any = None,
         folds: int = 5,
         dtype: str = "float64",
         random_state: int = 0,
@@ -104,12 +122,14 @@ class Plan:
         X, y, sample_weight : rows
         groups : labels of their groups, if rows of one group are to share a fold
         classes : all class labels, if some may be missing in y
-        kernels, scaling, missing, categorical_features, class_weight, candidates : as in `EM2NOLCClassifier`
+        kernels, scaling, missing, categorical_features, class_weight : as in `EM2NOLCClassifier`
+        candidates : as in `EM2NOLCClassifier`, or a pair (X, y) of the rows that may become instances
         bandwidth : float, "median", array, or a list of these: the widths that fits will use
         winsorise : share of the rows beyond the limits of a number, on either side; 0 takes the range of X
         ranges : {column: (low, high)} in the column's own units, instead of the limits from X
         degrees : int or {column: int}, polynomials of a column; default ``ceil(8 + 1.6 range / bandwidth)``,
             at least 12, at most 64 on one panel
+        categories : {column: levels} that rows to come may have besides those in X
         gaps : {"seen", "all"}
             Which columns may have missing cells in the rows to come: those that have some in X, or all.
         folds : parts that are summed apart, for cross-validation; rows with equal values share a fold
@@ -127,7 +147,8 @@ class Plan:
         check_number("winsorise", winsorise, 0.0)
         if winsorise >= 0.5:
             raise ValueError(f"winsorise={winsorise!r} must be below 0.5: it is the share of rows beyond each limit")
-        if candidates is not None and candidates != "all":
+        own_pool = isinstance(candidates, tuple)
+        if not own_pool and candidates is not None and candidates != "all":
             check_integer("candidates", candidates, 1)
         checked, names = checked_input(X)
         categorical = resolve_columns(categorical_features, names)
@@ -142,29 +163,50 @@ class Plan:
         mass = check_weights(sample_weight, here, labels[present])
         factor = class_factors(class_weight, mass, here, labels[present])
         rows = Rows(table, codes, labels, mass * factor, mass, None, np.arange(len(codes)))
+        by = None if groups is None else label_keys(groups, random_state)
+        if not mass.all():
+            kept = np.flatnonzero(mass > 0)
+            rows, by = rows.take(kept), None if by is None else by[kept]
+        d = table.numbers.shape[1]
         plan = make_plan(
             rows,
             per_feature(),
             choices=[kernels],
-            bandwidths=list(bandwidth) if isinstance(bandwidth, list | tuple) else [bandwidth],
+            bandwidths=[check_bandwidth(b, d) for b in _listed(bandwidth)],
             scaling=scaling,
             missing=missing,
             winsorise=winsorise,
             ranges=_checked_ranges(_by_column(ranges, names, "ranges"), table),
             degrees=_by_column(degrees, names, "degrees") if isinstance(degrees, Mapping) else degrees,
             all_gaps=gaps == "all",
-            candidates=candidates,
+            categories=_by_column(categories, names, "categories"),
+            candidates=None if own_pool else candidates,
             n_folds=folds,
             seed=random_state,
             class_factor=by_class(factor, codes, len(labels)),
-            fold=None if groups is None else fold_of(label_keys(groups, random_state), folds),
+            fold=None if by is None else fold_of(by, folds),
         )
-        return replace(
+        plan = replace(
             plan,
             dtype=dtype,
+            named=has_names(X),
             pool_labels=row_labels(X, plan.pool.position),
             categorical=None if categorical is None else tuple(categorical),
         )
+        return plan._with_pool(*candidates) if own_pool else plan
+
+    def _with_pool(self, X: Any, y: Any) -> Plan:
+        """The plan with given rows as candidates."""
+        checked, names = checked_input(X)
+        if len(names) != len(self.encoder.names):
+            raise ValueError(f"candidates have {len(names)} columns, but X has {len(self.encoder.names)}")
+        categorical = None if self.categorical is None else list(self.categorical)
+        table = read_table(checked, list(self.encoder.names), categorical, self.allow_missing)
+        codes, labels = encode_classes(y, len(table))
+        codes, _ = _known_classes(codes, labels, self.classes)
+        pool = Pool(self.encoder.encode(table), codes, np.arange(len(codes)))
+        fold = fold_of(row_keys(table, self.seed), self.n_folds)
+        return replace(self, pool=pool, pool_fold=fold, pool_labels=row_labels(X, pool.position))
 
     def bank(self, kernels: Any, default: Recipe, bandwidth: Bandwidth) -> KernelBank:
         """The kernels that a fit asks for, each on one column and resolved by the plan's functions."""
@@ -177,8 +219,9 @@ class Plan:
                 )
             if not basis.resolves(channel.kernel):
                 raise ValueError(
-                    f"bandwidth={bandwidth!r} is too narrow for the {basis.size} polynomials that the plan has for "
-                    f"{channel.name!r}: make the plan for it, Plan.of(X, y, bandwidth=[..., {bandwidth!r}])"
+                    f"the kernel of {channel.name!r} (bandwidth={bandwidth!r}) is too narrow for the {basis.size} "
+                    "polynomials that the plan has for its column: make the plan with the same kernels and bandwidth, "
+                    "or with more degrees"
                 )
         return bank
 
@@ -205,6 +248,7 @@ def make_plan(
     class_factor: np.ndarray,
     winsorise: float = WINSORISE,
     ranges: Mapping[int, tuple[float, float]] | None = None,
+    categories: Mapping[int, Sequence[Any]] | None = None,
     degrees: int | Mapping[int, int] | None = None,
     all_gaps: bool = False,
     keys: np.ndarray | None = None,
@@ -213,8 +257,8 @@ def make_plan(
 ) -> Plan:
     """A plan for every kernel choice and bandwidth, from rows.
 
-    `ranges` and `degrees` go by the position of the column; `keys`, sampling keys (`random`) and `fold` of
-    the rows are made where they are not given.
+    `ranges`, `categories` and `degrees` go by the position of the column; `keys`, sampling keys (`random`)
+    and `fold` of the rows are made where they are not given.
     """
     keys = row_keys(rows.table, seed) if keys is None else keys
     random = sampling_keys(keys, rows.codes) if random is None else random
@@ -223,6 +267,7 @@ def make_plan(
     found = {j: _few_values(rows.table, peek, j) for j in columns if j not in given}
     levels = {j: values for j, values in found.items() if values is not None}
     encoder = _fit_encoder(rows, lowest(random, SCALE_ROWS), levels, given, scaling, missing, winsorise)
+    encoder = _with_levels(encoder, categories or {})
     chosen = draw_pool(rows, keys, candidates)
     pool = Pool(encoder.encode(rows.table.take(chosen)), rows.codes[chosen], rows.position[chosen])
     gaps = tuple(bool(g) for g in _gaps(rows.table, encoder) | all_gaps)
@@ -243,10 +288,10 @@ def make_plan(
     banks = [make_bank(choice, default, draft.sample, width) for choice in choices for width in bandwidths]
     bases = [_basis(j, encoder.columns[j], banks, levels.get(j), degrees) for j in range(len(encoder.columns))]
     functions = ColumnFunctions(tuple(bases), gaps)
-    size = functions.size + len(rows.classes)
+    size = sum(basis.size for basis in bases) + len(rows.classes)
     if 8 * n_folds * size**2 > BYTES:
         widest = int(np.argmax([basis.size for basis in bases]))
-        raise NotSummable(
+        raise TooLarge(
             f"engine='statistics' would sum {size} x {size} products for each of {n_folds} folds, more than a gibibyte "
             f"(column {encoder.names[widest]!r} alone has {bases[widest].size} functions): use fewer columns, a wider "
             "bandwidth, fewer folds or another engine"
@@ -299,6 +344,22 @@ def _fit_encoder(
     return encoder
 
 
+def _with_levels(encoder: Encoder, categories: Mapping[int, Sequence[Any]]) -> Encoder:
+    """The encoder with further levels of some categories."""
+    columns = list(encoder.columns)
+    for j, levels in categories.items():
+        column = columns[j]
+        if not isinstance(column, Nominal):
+            raise ValueError(
+                f"categories names {encoder.names[j]!r}, which is not a category: see categorical_features"
+            )
+        known = [*column.levels, *(level for level in levels if level not in column.levels)]
+        order = sorted_levels(known)
+        fill = column.fill if np.isnan(column.fill) else float(order.index(column.levels[int(column.fill)]))
+        columns[j] = Nominal(tuple(order), fill)
+    return replace(encoder, columns=tuple(columns))
+
+
 def _few_values(table: Table, peek: Table, column: int) -> np.ndarray | None:
     """The values of a numeric column, sorted, if they are few: not many even in the rows of `peek`."""
     if column in table.labels:
@@ -320,7 +381,8 @@ def _few_values(table: Table, peek: Table, column: int) -> np.ndarray | None:
 def _gaps(table: Table, encoder: Encoder) -> np.ndarray:
     """Which columns have missing cells that stay missing once encoded."""
     kept = [isinstance(column, Number) and bool(np.isnan(column.fill)) for column in encoder.columns]
-    return np.isnan(table.numbers.sum(axis=0)) & np.array(kept)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.isnan(table.numbers.sum(axis=0)) & np.array(kept)
 
 
 def _basis(
@@ -340,8 +402,8 @@ def _basis(
             basis = chebyshev(channel.kernel, low, high)
             if basis is None:
                 raise NotSummable(
-                    f"engine='statistics' has no short form of the kernel of {channel.name!r}: use Gaussian or "
-                    "polynomial kernels, or another engine"
+                    f"engine='statistics' has no short form of the kernel of {channel.name!r}, which is too narrow for "
+                    "its range or neither Gaussian nor polynomial: use others, or another engine"
                 )
             found.append(basis)
     most = max(found, key=lambda basis: basis.size, default=Chebyshev(low, high, SIZES[0]))
@@ -375,15 +437,30 @@ def _by_column(given: Any, names: list[str], parameter: str) -> dict[int, Any]:
     return {names.index(c) if isinstance(c, str) else int(c): value for c, value in given.items()}
 
 
+def _listed(bandwidth: Any) -> list[Any]:
+    """One bandwidth, or several in a list or tuple."""
+    if isinstance(bandwidth, list | tuple):
+        if not bandwidth:
+            raise ValueError("bandwidth=[] is empty: name the widths that fits will use")
+        return list(bandwidth)
+    return [bandwidth]
+
+
 def _checked_ranges(ranges: dict[int, Any], table: Table) -> dict[int, tuple[float, float]]:
     """Pairs of finite numbers, the lower one first, for columns of numbers."""
     for j, limits in ranges.items():
         name = table.names[j]
         if j in table.labels:
             raise ValueError(f"ranges names {name!r}, which is a category and has no range")
-        pair = np.asarray(limits, dtype=float)
+        try:
+            pair = np.asarray(limits, dtype=float)
+        except (TypeError, ValueError):
+            pair = np.empty(0)
         if pair.shape != (2,) or not np.all(np.isfinite(pair)) or not pair[0] < pair[1]:
             raise ValueError(f"ranges[{name!r}]={limits!r} must be two finite numbers, the lower one first")
+        inside = (table.numbers[:, j] > pair[0]) & (table.numbers[:, j] < pair[1])
+        if not inside.any():
+            raise ValueError(f"ranges[{name!r}]={limits!r} has no value of X inside: give the range in units of X")
     return {j: (float(low), float(high)) for j, (low, high) in ranges.items()}
 
 

@@ -21,15 +21,15 @@ from tamis.kernels.statistics import ColumnFunctions
 FORMAT = "tamis statistics 1"
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """Everything but the arrays, as JSON values."""
+def describe(plan: Plan, *, strict: bool = False) -> dict[str, Any]:
+    """Everything but the arrays, as JSON values; `strict` refuses labels that would not come back as they are."""
     return {
         "format": FORMAT,
         "names": list(plan.encoder.names),
-        "columns": [_column_to_dict(column) for column in plan.encoder.columns],
+        "columns": [_column_to_dict(column, strict) for column in plan.encoder.columns],
         "bases": [_basis_to_dict(basis) for basis in plan.functions.bases],
         "gaps": list(plan.functions.gaps),
-        "classes": _plain(plan.classes),
+        "classes": _plain(plan.classes, "the class" if strict else None),
         "class_kind": "object" if plan.classes.dtype == object else plan.classes.dtype.str,
         "labels": _plain(plan.pool_labels),
         "n_folds": plan.n_folds,
@@ -37,6 +37,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         "categorical": None if plan.categorical is None else list(plan.categorical),
         "allow_missing": plan.allow_missing,
         "winsorise": plan.winsorise,
+        "named": plan.named,
         "dtype": plan.dtype,
     }
 
@@ -59,7 +60,7 @@ def digest(plan: Plan) -> str:
 
 def save_sums(path: Path, plan: Plan, arrays: dict[str, np.ndarray]) -> None:
     """Write to a temporary name, then rename."""
-    text = json.dumps({**describe(plan), "digest": digest(plan)})
+    text = json.dumps({**describe(plan, strict=True), "digest": digest(plan)})
     arrays = {**arrays, **_arrays(plan), "plan": np.frombuffer(text.encode(), dtype=np.uint8)}
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -77,7 +78,7 @@ def load_sums(path: Path) -> tuple[Plan, dict[str, np.ndarray]]:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = dict(file)
         described = json.loads(bytes(arrays["plan"]))
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except (ValueError, KeyError, TypeError, OSError, EOFError, BadZipFile) as error:
         raise ValueError(f"{str(path)!r} is not a file of statistics, or is damaged") from error
@@ -108,19 +109,34 @@ def _restore(described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Plan:
         None if described["categorical"] is None else tuple(described["categorical"]),
         described["allow_missing"],
         described["winsorise"],
+        described["named"],
         described["dtype"],
     )
 
 
-def _plain(values: np.ndarray) -> list[Any]:
-    """Labels as JSON values; types that JSON does not have become text."""
+def _plain(values: np.ndarray, what: str | None = None) -> list[Any]:
+    """Labels as JSON values; types that JSON does not have become text, or are refused as `what`."""
     plain = [v.item() if isinstance(v, np.generic) else v for v in values.tolist()]
-    return [v if isinstance(v, str | bool | int | float) or v is None else str(v) for v in plain]
+    odd = [v for v in plain if not (isinstance(v, str | bool | int | float) or v is None)]
+    if odd and what is not None:
+        raise ValueError(
+            f"{what} {odd[0]!r} is of the type {type(odd[0]).__name__}, which a file cannot hold: use text or numbers"
+        )
+    return [str(v) if v in odd else v for v in plain] if odd else plain
 
 
-def _column_to_dict(column: Number | Nominal) -> dict[str, Any]:
+def _objects(values: tuple[Any, ...]) -> np.ndarray:
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def _column_to_dict(column: Number | Nominal, strict: bool) -> dict[str, Any]:
     if isinstance(column, Nominal):
-        return {"levels": _plain(np.array(column.levels, dtype=object)), "fill": _number(column.fill)}
+        return {
+            "levels": _plain(_objects(column.levels), "the category" if strict else None),
+            "fill": _number(column.fill),
+        }
     out = {name: _number(value) for name, value in asdict(column).items() if name not in ("knots", "ranks")}
     for name in ("knots", "ranks"):
         values = getattr(column, name)

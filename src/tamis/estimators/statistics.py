@@ -11,7 +11,7 @@ from tamis.estimators.checks import check_length, encode_classes
 from tamis.estimators.keys import fold_of, label_keys, row_keys
 from tamis.estimators.plan import Plan
 from tamis.estimators.plan_file import digest, load_sums, save_sums
-from tamis.estimators.table import UNSEEN, Nominal, Number, Table, checked_input, read_table
+from tamis.estimators.table import UNSEEN, Nominal, Number, Table, checked_input, has_names, read_table
 from tamis.kernels.chebyshev import Chebyshev, Levels
 from tamis.kernels.statistics import Block, outer_sums
 
@@ -81,7 +81,7 @@ class Statistics:
         """
         plan = self.plan
         checked, names = checked_input(X)
-        self._check_columns(names, hasattr(X, "columns"))
+        self._check_columns(names, has_names(X))
         table = read_table(checked, list(plan.encoder.names), plan.categorical, plan.allow_missing)
         codes, labels = encode_classes(y, len(table))
         unknown = [label for label in labels.tolist() if label not in plan.classes.tolist()]
@@ -95,6 +95,10 @@ class Statistics:
         self.check_rows(table, groups is not None)
         parts = None if groups is None else fold_of(label_keys(groups, plan.seed), plan.n_folds)
         self.grouped = groups is not None
+        if weight is not None and not weight.all():
+            kept = np.flatnonzero(weight > 0)
+            table, codes, weight = table.take(kept), codes[kept], weight[kept]
+            parts = None if parts is None else parts[kept]
         self.add_table(table, codes, weight, parts)
         return self
 
@@ -102,7 +106,7 @@ class Statistics:
         known = list(self.plan.encoder.names)
         if len(names) != len(known):
             raise ValueError(f"X has {len(names)} columns, but the plan has {len(known)}: {known}")
-        if named and names != known and known != [f"x{j}" for j in range(len(known))]:
+        if named and self.plan.named and names != known:
             other = next(a for a, b in zip(names, known, strict=True) if a != b)
             raise ValueError(
                 f"X has the column {other!r} where the plan has others: its columns are {known}, in this order"

@@ -271,11 +271,16 @@ def _fit_nominal(values: np.ndarray, weight: np.ndarray, missing: str | None) ->
     for v, w in zip(values, weight, strict=True):
         if v is not None:
             mass[v] = mass.get(v, 0.0) + float(w)
-    levels = tuple(sorted(mass, key=lambda v: (type(v).__name__, v)))
+    levels = tuple(sorted_levels(list(mass)))
     fill = np.nan
     if missing == "median" and levels:
         fill = float(max(range(len(levels)), key=lambda k: mass[levels[k]]))
     return Nominal(levels, fill)
+
+
+def sorted_levels(levels: Sequence[Any]) -> list[Any]:
+    """Levels of any types in a fixed order."""
+    return sorted(levels, key=lambda v: (type(v).__name__, v))
 
 
 def _clipped(
@@ -289,7 +294,8 @@ def _clipped(
     if limits is None and winsorise > 0 and len(x):
         below = np.cumsum(share)
         edges = np.searchsorted(below, [winsorise, 1.0 - winsorise]).clip(0, len(x) - 1)
-        limits = float(x[edges[0]]), float(x[edges[1]])
+        if x[edges[0]] < x[edges[1]]:  # else nearly all values are equal, and the others are all there is to see
+            limits = float(x[edges[0]]), float(x[edges[1]])
     return (x if limits is None else np.clip(x, *limits)), share
 
 
@@ -325,6 +331,11 @@ def _rank_map(x: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]
         keep = np.unique(np.searchsorted(ranks, np.linspace(ranks[0], ranks[-1], KNOTS)).clip(0, len(knots) - 1))
         knots, ranks = knots[keep], ranks[keep]
     return knots, ranks
+
+
+def has_names(X: Any) -> bool:
+    """Whether X names its columns by text, as scikit-learn understands it."""
+    return is_frame(X) and all(isinstance(c, str) for c in X.columns)
 
 
 def checked_input(X: Any) -> tuple[Any, list[str]]:

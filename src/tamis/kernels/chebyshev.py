@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +21,7 @@ import numpy as np
 from tamis.kernels.base import Gaussian, Kernel, Polynomial
 
 SIZES = (12, 64)  # fewest and most polynomials of one panel
+MOST_PANELS = 1000
 RHO = 1.0 + np.geomspace(1e-3, 1e3, 2000)  # ellipses tried for the error bound
 
 
@@ -40,7 +40,7 @@ class Basis(Protocol):
         ...
 
     def error_bound(self, kernel: Kernel) -> float:
-        """Bound of |k(s, t) - a(s)' phi(t)| over the range; infinite where none is known."""
+        """Bound of |k(s, t) - a(s)' phi(t)| over the range, rounding apart; infinite where none is known."""
         ...
 
     def resolves(self, kernel: Kernel) -> bool:
@@ -160,19 +160,22 @@ def degrees_needed(kernel: Kernel, width: float) -> int | None:
     if isinstance(kernel, Polynomial):
         return max(SIZES[0], kernel.degree + 1)
     if isinstance(kernel, Gaussian) and not any(kernel.mismatch):
-        return max(SIZES[0], int(np.ceil(8.0 + 1.6 * width / kernel.bandwidth)))
+        with np.errstate(over="ignore"):
+            return int(max(SIZES[0], min(np.ceil(8.0 + 1.6 * width / kernel.bandwidth), 1e9)))
     return None
 
 
 def chebyshev(kernel: Kernel, low: float, high: float) -> Chebyshev | None:
-    """The basis that the rule gives: one panel if 64 polynomials are enough, else as few as need be."""
+    """The basis that the rule gives: one panel if 64 polynomials are enough, else as few as need be.
+
+    None where no rule is known, or a kernel is too narrow for its range.
+    """
     degrees = degrees_needed(kernel, high - low)
     if degrees is None:
         return None
     if isinstance(kernel, Polynomial) or degrees <= SIZES[1]:
         return Chebyshev(low, high, degrees)
-    for panels in count(2):
-        degrees = degrees_needed(kernel, (high - low) / panels)
-        if degrees is not None and degrees <= SIZES[1]:
-            return Chebyshev(low, high, degrees, panels)
-    return None
+    panels = np.ceil((degrees - 8) / (SIZES[1] - 8))
+    if panels > MOST_PANELS:
+        return None
+    return Chebyshev(low, high, degrees_needed(kernel, (high - low) / panels) or SIZES[1], int(panels))

@@ -198,6 +198,8 @@ class ChebyshevStack(KernelStack):
 
     def _image(self, kernel: int, coef: np.ndarray) -> np.ndarray:
         """``K_l coef`` through the few functions of the kernel's column."""
+        if len(coef) != self.shape[2]:
+            raise ValueError(f"coef has {len(coef)} rows, but the stack has {self.shape[2]} columns")
         size = self.bases[kernel].size
         short = sum(self._coefficients(kernel, cols).T @ coef[cols] for cols in _slices(self.shape[2], BLOCK // size))
         parts = [self._features(kernel, rows).T @ short for rows in _slices(self.shape[1], BLOCK // size)]

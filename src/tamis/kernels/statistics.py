@@ -19,6 +19,7 @@ from tamis.kernels.bank import KernelBank
 from tamis.kernels.chebyshev import Basis, Chebyshev
 from tamis.parallel import thread_map
 
+WIDE = 1 << 25  # most numbers in one matrix product of long vectors, where the cache is no help
 CHUNK = 16384  # rows read at a time
 PIECE = 700_000  # numbers in one matrix product: few enough for the cache, many enough for its setup
 LANES = 8  # chunks are summed in this many sequences, whatever the number of threads
@@ -186,7 +187,7 @@ def outer_sums(
     lanes = max(1, min(LANES, LANE_BYTES // (8 * n_parts * size * size), -(-n // CHUNK)))
     chunks = [slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK)]
 
-    step = max(100, PIECE // size)
+    step = max(PIECE // size, min(2 * size, WIDE // size))
 
     def lane(number: int) -> np.ndarray:
         total, product = np.zeros((n_parts, size, size)), np.empty((size, size), dtype=dtype)

@@ -48,6 +48,7 @@ from tamis.optim.subset import (
     best_exchange,
     best_subset,
     exchange_violation,
+    first_best,
     fit_support,
     prune,
 )
@@ -315,7 +316,7 @@ def solve(
     if start is None and solver == "splicing" and task.thorough:
         starts = [density_start(task), uniform_start(task)]
     runs = [run(SOLVERS[solver](task, s), tol=tol, max_iter=max_iter, callback=callback) for s in starts]
-    best = min(runs, key=lambda solution: solution.objective)
+    best = runs[first_best(np.array([-solution.objective for solution in runs]))]
     return replace(best, state=normalised(best.state))
 
 

@@ -26,6 +26,7 @@ import numpy as np
 PIVOT = 1e-9  # a column whose pivot is below this share of the largest norm is a copy of the others
 FLAT = 1e-12  # a column whose norm is below this share of the largest is constant
 SINGLES, MOST_SINGLES = 30, 10  # single-column starts: SINGLES / limit, at most MOST_SINGLES
+TIE = 1e-8  # relative difference of gains that counts as rounding
 EXCHANGE = 1e-7  # relative decrease that an exchange must bring
 
 
@@ -200,7 +201,7 @@ def forward(problem: Quadratic, budget: Budget, start: np.ndarray) -> np.ndarray
             members = np.array(support, dtype=int)
             allowed = _outsiders(problem, budget, members) & (pivot > PIVOT * scale)
             gain = np.einsum("ij,ij->i", residual, residual) / np.maximum(pivot, PIVOT * scale) * allowed
-            i = int(np.argmax(gain))
+            i = first_best(gain)
             if not gain[i] > 1e-12 * problem.energy:
                 return members
         root = np.sqrt(pivot[i])
@@ -213,6 +214,14 @@ def forward(problem: Quadratic, budget: Budget, start: np.ndarray) -> np.ndarray
         pivot -= row * row
         factor[k] = row
         support.append(i)
+
+
+def first_best(gain: np.ndarray) -> int:
+    """Flat position of the largest gain; among gains that differ by rounding only, the first."""
+    flat = gain.ravel()
+    best = int(np.argmax(flat))
+    close = flat >= flat[best] - TIE * abs(flat[best])
+    return int(np.argmax(close)) if np.isfinite(flat[best]) else best
 
 
 def _outsiders(problem: Quadratic, budget: Budget, support: np.ndarray) -> np.ndarray:
@@ -229,7 +238,9 @@ def prune(problem: Quadratic, budget: Budget, support: np.ndarray) -> np.ndarray
     inverse = _inverse(problem.hessian(support))
     while len(support) and not _within(budget, support, problem.size):
         coef = inverse @ problem.cross[support]
-        j = np.argmin(np.einsum("ij,ij->i", coef, coef) / np.diagonal(inverse))
+        loss = np.einsum("ij,ij->i", coef, coef) / np.diagonal(inverse)
+        least = np.flatnonzero(loss <= (1.0 + TIE) * loss.min())
+        j = least[np.argmax(support[least])]  # among copies the later one goes
         keep = np.arange(len(support)) != j
         lean = inverse[keep, j]
         inverse = inverse[np.ix_(keep, keep)] - np.outer(lean, lean / inverse[j, j])
@@ -245,12 +256,13 @@ def _within(budget: Budget, support: np.ndarray, p: int) -> bool:
 def exchange_gains(fit: Fit, floor: float) -> np.ndarray:
     """Decrease of J (k, p) by each exchange (drop member j, add column i); -inf for pivots below `floor`."""
     h = np.diagonal(fit.inverse)[:, None]
-    lean = fit.influence / h
     energy = np.sum(fit.coef**2, axis=1)[:, None]
-    moved = np.sum(fit.residual**2, axis=1)[None, :] + lean * (2.0 * (fit.coef @ fit.residual.T) + lean * energy)
-    pivot = fit.pivot[None, :] + lean * fit.influence
-    gain = 0.5 * (moved / np.maximum(pivot, floor) - energy / h)
-    return np.where(pivot > floor, gain, -np.inf)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # singular without a ridge
+        lean = fit.influence / h
+        moved = np.sum(fit.residual**2, axis=1)[None, :] + lean * (2.0 * (fit.coef @ fit.residual.T) + lean * energy)
+        pivot = fit.pivot[None, :] + lean * fit.influence
+        gain = 0.5 * (moved / np.maximum(pivot, floor) - energy / h)
+        return np.where((pivot > floor) & np.isfinite(gain), gain, -np.inf)
 
 
 def best_exchange(problem: Quadratic, budget: Budget, fit: Fit) -> tuple[int, int, float]:
@@ -259,7 +271,7 @@ def best_exchange(problem: Quadratic, budget: Budget, fit: Fit) -> tuple[int, in
     allowed = problem.admissible[None, :] & budget.exchanges(fit.support, problem.size) & np.isfinite(gain)
     allowed[:, fit.support] = False
     gain[~allowed] = -np.inf
-    j, i = np.unravel_index(np.argmax(gain), gain.shape)
+    j, i = np.unravel_index(first_best(gain), gain.shape)
     return int(j), int(i), float(gain[j, i])
 
 
@@ -311,7 +323,7 @@ def best_subset(
     supports = [forward(problem, budget, start) for start in starts]
     distinct = {tuple(sorted(s.tolist())): s for s in supports}.values()
     fits = [splice(problem, budget, s, max_exchanges) for s in distinct]
-    return min(fits, key=lambda fit: fit.objective)
+    return fits[first_best(np.array([-fit.objective for fit in fits]))]
 
 
 def exchange_violation(problem: Quadratic, budget: Budget, support: np.ndarray, objective: float) -> float:
