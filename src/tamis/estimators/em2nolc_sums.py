@@ -20,7 +20,7 @@ from tamis.methods.refit import coefficients
 from tamis.optim.driver import Solution
 from tamis.optim.subset import fit_support
 
-DECISION = 1e-5  # error of a decision that calls for exact kernels
+DECISION = 1e-4  # error of a decision that calls for exact kernels
 MOST_PAIRS = 2000  # of instance and kernel that an exact refit takes on
 
 
