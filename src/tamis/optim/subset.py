@@ -238,8 +238,8 @@ def prune(problem: Quadratic, budget: Budget, support: np.ndarray) -> np.ndarray
     inverse = _inverse(problem.hessian(support))
     while len(support) and not _within(budget, support, problem.size):
         coef = inverse @ problem.cross[support]
-        loss = np.einsum("ij,ij->i", coef, coef) / np.diagonal(inverse)
-        least = np.flatnonzero(loss <= (1.0 + TIE) * loss.min())
+        loss = np.nan_to_num(np.einsum("ij,ij->i", coef, coef) / np.diagonal(inverse))
+        least = np.flatnonzero(loss <= loss.min() + TIE * abs(loss.min()))
         j = least[np.argmax(support[least])]  # among copies the later one goes
         keep = np.arange(len(support)) != j
         lean = inverse[keep, j]
