@@ -298,7 +298,7 @@ class TestPlan:
         assert two.degrees == int(np.ceil(8 + 1.6 * width / 0.5))
 
     def test_the_user_may_fix_ranges_and_degrees(self):
-        plan = Plan.of(X, Y, ranges={"a": (-5.0, 6.0)}, degrees={"c": 30}, bandwidth=1.0)
+        plan = Plan.of(X, Y, ranges={np.int64(0): (-5.0, 6.0)}, degrees={"c": 30}, bandwidth=1.0)
         assert (plan.encoder.columns[0].low, plan.encoder.columns[0].high) == (-5.0, 6.0)
         assert plan.functions.bases[2].size == 30
 

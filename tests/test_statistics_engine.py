@@ -377,6 +377,18 @@ class TestExactRefit:
         EM2NOLCClassifier(2, 2, engine="statistics", calibration=None).fit(X, y)
         assert seen == [False, True]
 
+    def test_poor_short_forms_are_announced_where_no_refit_can_follow(self, monkeypatch):
+        X, y = zoo.planted(600)
+        stats = Statistics(Plan.of(X, y)).update(X, y)
+        exact = chebyshev_module.Chebyshev.coefficients
+        poor = lambda self, kernel, s: exact(self, kernel, s) * (1 + 0.1 * np.cos(np.arange(self.size)))  # noqa: E731
+        monkeypatch.setattr(chebyshev_module.Chebyshev, "coefficients", poor)
+        with pytest.warns(UserWarning, match="move decisions by up to"):
+            EM2NOLCClassifier(2, 2).fit_statistics(stats)
+        monkeypatch.setattr(sums_module, "MOST_PAIRS", 3)
+        with pytest.warns(UserWarning, match="move decisions by up to"):
+            EM2NOLCClassifier(2, 2, engine="statistics", calibration=None).fit(X, y)
+
     def test_clear_choices_need_no_second_pass(self, monkeypatch):
         X, y = zoo.planted(600)
         monkeypatch.setattr(sums_module, "refit_exactly", None)

@@ -262,7 +262,7 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
                 sample_weight=sample_weight,
                 classes=classes,
                 kernels=self.kernels,
-                bandwidth=self.bandwidth,
+                bandwidth=[self.bandwidth],
                 scaling=self.scaling,
                 missing=self.missing,
                 categorical_features=self.categorical_features,
@@ -300,7 +300,7 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         if self.candidates == "all" and isinstance(prepared, PreparedSums) and not quick:
             prepared, problems, solutions = self._polish(prepared, problems, solutions)
         how = {"coupling": self.coupling, "refit": self.refit}
-        finished = [finish(prepared, t, s, how) for t, s in zip(problems, solutions, strict=True)]
+        finished = [finish(prepared, t, s, how, quick=quick) for t, s in zip(problems, solutions, strict=True)]
         model = prepared.model([block for block, _ in finished], [solution for _, solution in finished])
         if isinstance(prepared, PreparedSums) and not quick and how == {"coupling": "rank_one", "refit": "squared"}:
             em2nolc_sums.warn_of_cancellation(prepared, problems, [solution for _, solution in finished], model)
@@ -366,11 +366,11 @@ def tasks(
 
 
 def finish(
-    prepared: Prepared, task: Task, solution: Solution[State], how: dict[str, str]
+    prepared: Prepared, task: Task, solution: Solution[State], how: dict[str, str], *, quick: bool
 ) -> tuple[Coefficients, Solution[State]]:
     """Coefficients of pairs from a solution, and the solution with its final objective."""
     found = coefficients(task, solution.state, **how)
-    if isinstance(prepared, PreparedSums) and em2nolc_sums.doubts(prepared, task, solution, found):
+    if isinstance(prepared, PreparedSums) and not quick and em2nolc_sums.doubts(prepared, task, solution, found):
         return em2nolc_sums.refit_exactly(prepared, task, solution, **how)
     return found, solution
 

@@ -48,17 +48,29 @@ def widened(prepared: PreparedSums, task: Task, state: State) -> PreparedSums:
 def doubts(prepared: PreparedSums, task: Task, solution: Solution[State], found: Coefficients) -> bool:
     """Whether the error of the short forms matters, and all rows are at hand to do without them.
 
-    It matters if a decision is wrong by more than DECISION on some candidate, or if a choice hangs on
-    less. If the part of a member is wrong by e, J per unit of weight is wrong by ``mean(r e + e^2 / 2)``,
-    with residuals r; it is estimated on the candidates, plus two standard errors. What counts is the
-    member that the closest exchange would drop, twice, because the one that would come in errs too.
+    It matters if a decision is wrong by more than DECISION on some candidate (warned of, where no exact
+    refit can follow), or if a choice hangs on less. If the part of a member is wrong by e, J per unit of
+    weight is wrong by ``mean(r e + e^2 / 2)``, with residuals r; it is estimated on the candidates, plus
+    two standard errors. What counts is the member that the closest exchange would drop, twice, because
+    the one that would come in errs too.
     """
     state = solution.state
     pairs = len(state.instances) * len(state.kernels)
-    if prepared.summary.rows is None or not 0 < pairs <= MOST_PAIRS:
+    if not pairs:
         return False
     by_instance, by_kernel, residual = _errors(prepared, task, found)
-    if np.abs(by_kernel.sum(axis=1)).max() > DECISION:
+    error = float(np.abs(by_kernel.sum(axis=1)).max())
+    if prepared.summary.rows is None or pairs > MOST_PAIRS:
+        if error > DECISION:
+            warnings.warn(
+                f"the polynomials in the place of kernels move decisions by up to {error:.1g}, and there is no exact "
+                "refit from statistics alone or of so many pairs: use more degrees or shorter ranges in the plan, a "
+                "wider bandwidth or a larger alpha",
+                UserWarning,
+                stacklevel=8,
+            )
+        return False
+    if error > DECISION:
         return True
     value = solution.objective / task.design.total_weight
     for (margin, member), parts in zip(method.closest_exchanges(task, state), (by_instance, by_kernel), strict=True):

@@ -431,7 +431,8 @@ def _by_column(given: Any, names: list[str], parameter: str) -> dict[int, Any]:
         return {}
     if not isinstance(given, Mapping):
         raise ValueError(f"{parameter}={given!r} must map columns to values")
-    unknown = [c for c in given if not (c in names or (isinstance(c, int) and 0 <= c < len(names)))]
+    whole = int | np.integer
+    unknown = [c for c in given if not (c in names or (isinstance(c, whole) and 0 <= c < len(names)))]
     if unknown:
         raise ValueError(f"{parameter} names the column {unknown[0]!r}, which X does not have: its columns are {names}")
     return {names.index(c) if isinstance(c, str) else int(c): value for c, value in given.items()}
