@@ -13,7 +13,8 @@ import numpy as np
 from tamis.estimators.checks import check_integer
 from tamis.estimators.keys import fold_of, label_keys, lowest, row_keys, sampling_keys
 from tamis.estimators.model import POOL
-from tamis.estimators.plan import NotSummable, Plan, TooLarge, make_plan
+from tamis.estimators.plan import Plan, TooLarge, make_plan
+from tamis.estimators.plan_columns import NotSummable
 from tamis.estimators.rows import Rows, by_class, concatenate, merge_keyed
 from tamis.estimators.statistics import Statistics
 from tamis.estimators.summary import LOOK, Summary

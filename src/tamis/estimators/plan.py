@@ -23,31 +23,33 @@ from tamis.estimators.checks import (
 )
 from tamis.estimators.keys import fold_of, label_keys, lowest, lowest_distinct, row_keys, sampling_keys
 from tamis.estimators.model import POOL, Pool, make_bank
+from tamis.estimators.plan_columns import (
+    PEEK,
+    NotSummable,
+    choose_basis,
+    columns_with_gaps,
+    few_values,
+    fit_encoder,
+    only_column,
+    with_levels,
+)
 from tamis.estimators.rows import Rows, by_class, check_weights, class_factors
 from tamis.estimators.table import (
     Encoder,
-    Nominal,
-    Number,
     Table,
     checked_input,
     has_names,
     read_table,
     row_labels,
-    sorted_levels,
 )
 from tamis.kernels.bank import KernelBank
-from tamis.kernels.chebyshev import SIZES, Basis, Chebyshev, Levels, chebyshev
+from tamis.kernels.chebyshev import Levels, chebyshev
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample, per_feature
 from tamis.kernels.statistics import ColumnFunctions
 
 SCALE_ROWS = 1 << 15  # most rows that scales and winsorising limits are taken from
-PEEK = 1000  # rows that show whether a column has few values
 BYTES = 1 << 30  # most memory of the sums of all folds
 WINSORISE = 0.001
-
-
-class NotSummable(ValueError):
-    """The kernels cannot be written as short sums of functions of single columns."""
 
 
 class TooLarge(NotSummable):
@@ -212,7 +214,7 @@ class Plan:
         """The kernels that a fit asks for, each on one column and resolved by the plan's functions."""
         bank = make_bank(kernels, default, self.sample, bandwidth)
         for channel in bank.channels:
-            basis = self.functions.bases[_only_column(channel)]
+            basis = self.functions.bases[only_column(channel)]
             if not isinstance(basis, Levels) and chebyshev(channel.kernel, 0.0, 1.0) is None:
                 raise ValueError(
                     f"the kernel of {channel.name!r} has no short form: statistics need Gaussian or polynomial kernels"
@@ -264,13 +266,13 @@ def make_plan(
     random = sampling_keys(keys, rows.codes) if random is None else random
     given, columns = dict(ranges or {}), range(len(rows.table.names))
     peek = rows.table.take(lowest(random, PEEK))
-    found = {j: _few_values(rows.table, peek, j) for j in columns if j not in given}
+    found = {j: few_values(rows.table, peek, j) for j in columns if j not in given}
     levels = {j: values for j, values in found.items() if values is not None}
-    encoder = _fit_encoder(rows, lowest(random, SCALE_ROWS), levels, given, scaling, missing, winsorise)
-    encoder = _with_levels(encoder, categories or {})
+    encoder = fit_encoder(rows, lowest(random, SCALE_ROWS), levels, given, scaling, missing, winsorise)
+    encoder = with_levels(encoder, categories or {})
     chosen = draw_pool(rows, keys, candidates)
     pool = Pool(encoder.encode(rows.table.take(chosen)), rows.codes[chosen], rows.position[chosen])
-    gaps = tuple(bool(g) for g in _gaps(rows.table, encoder) | all_gaps)
+    gaps = tuple(bool(g) for g in columns_with_gaps(rows.table, encoder) | all_gaps)
     draft = Plan(
         encoder,
         ColumnFunctions((), ()),
@@ -286,7 +288,7 @@ def make_plan(
         winsorise,
     )
     banks = [make_bank(choice, default, draft.sample, width) for choice in choices for width in bandwidths]
-    bases = [_basis(j, encoder.columns[j], banks, levels.get(j), degrees) for j in range(len(encoder.columns))]
+    bases = [choose_basis(j, encoder.columns[j], banks, levels.get(j), degrees) for j in range(len(encoder.columns))]
     functions = ColumnFunctions(tuple(bases), gaps)
     size = sum(basis.size for basis in bases) + len(rows.classes)
     if 8 * n_folds * size**2 > BYTES:
@@ -313,116 +315,6 @@ def draw_pool(rows: Rows, keys: np.ndarray, size: int | str | None) -> np.ndarra
             chosen.append(members[lowest_distinct(keys[members], max(1, round(share * len(members))))])
     pool = np.concatenate(chosen)
     return pool[np.argsort(keys[pool], kind="stable")]
-
-
-def _fit_encoder(
-    rows: Rows,
-    some: np.ndarray,
-    levels: Mapping[int, np.ndarray],
-    ranges: dict[int, tuple[float, float]],
-    scaling: str | None,
-    missing: str | None,
-    winsorise: float,
-) -> Encoder:
-    """Scales from `some` of the rows; ranges as given, whole for columns with few values, else winsorised."""
-    table = rows.table
-    for j in range(len(table.names)):
-        if j in levels:
-            ranges.setdefault(j, (float(levels[j][0]), float(levels[j][-1])))
-        elif winsorise == 0 and j not in table.labels and not np.isnan(table.numbers[:, j]).all():
-            column = table.numbers[:, j]
-            ranges.setdefault(j, (float(np.nanmin(column)), float(np.nanmax(column))))
-    options: dict[str, Any] = {"scaling": scaling, "missing": missing}
-    encoder = Encoder.fit(table.take(some), rows.weight[some], winsorise=winsorise, ranges=ranges, **options)
-    if table.labels and len(some) < len(table):
-        nominal = np.array(sorted(table.labels))
-        whole = Encoder.fit(table.select(nominal), rows.weight, **options)
-        columns = list(encoder.columns)
-        for j, own in zip(nominal, whole.columns, strict=True):
-            columns[j] = own
-        encoder = replace(encoder, columns=tuple(columns))
-    return encoder
-
-
-def _with_levels(encoder: Encoder, categories: Mapping[int, Sequence[Any]]) -> Encoder:
-    """The encoder with further levels of some categories."""
-    columns = list(encoder.columns)
-    for j, levels in categories.items():
-        column = columns[j]
-        if not isinstance(column, Nominal):
-            raise ValueError(
-                f"categories names {encoder.names[j]!r}, which is not a category: see categorical_features"
-            )
-        known = [*column.levels, *(level for level in levels if level not in column.levels)]
-        order = sorted_levels(known)
-        fill = column.fill if np.isnan(column.fill) else float(order.index(column.levels[int(column.fill)]))
-        columns[j] = Nominal(tuple(order), fill)
-    return replace(encoder, columns=tuple(columns))
-
-
-def _few_values(table: Table, peek: Table, column: int) -> np.ndarray | None:
-    """The values of a numeric column, sorted, if they are few: not many even in the rows of `peek`."""
-    if column in table.labels:
-        return None
-    values = table.numbers[:, column]
-    seen = np.unique(peek.numbers[:, column])
-    seen = seen[~np.isnan(seen)].astype(float)
-    for _ in range(SIZES[1]):
-        if len(seen) > SIZES[1] or not len(seen):
-            return None
-        place = np.searchsorted(seen, values).clip(0, len(seen) - 1)
-        stray = values[(seen[place] != values) & ~np.isnan(values)]
-        if not len(stray):
-            return seen
-        seen = np.union1d(seen, stray[: 10 * PEEK].astype(float))
-    return None
-
-
-def _gaps(table: Table, encoder: Encoder) -> np.ndarray:
-    """Which columns have missing cells that stay missing once encoded."""
-    kept = [isinstance(column, Number) and bool(np.isnan(column.fill)) for column in encoder.columns]
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.isnan(table.numbers.sum(axis=0)) & np.array(kept)
-
-
-def _basis(
-    j: int,
-    column: Number | Nominal,
-    banks: Sequence[KernelBank],
-    values: np.ndarray | None,
-    degrees: int | Mapping[int, int] | None,
-) -> Basis:
-    """The functions of one column: as many as its most demanding kernel needs."""
-    if isinstance(column, Nominal):
-        return Levels(tuple(float(k) for k in range(max(1, len(column.levels)))), nearest=False)
-    low, high = column.encode(np.array([column.low, column.high])).tolist()
-    found: list[Chebyshev] = []
-    for channel in (ch for bank in banks for ch in bank.channels):
-        if _only_column(channel) == j:
-            basis = chebyshev(channel.kernel, low, high)
-            if basis is None:
-                raise NotSummable(
-                    f"engine='statistics' has no short form of the kernel of {channel.name!r}, which is too narrow for "
-                    "its range or neither Gaussian nor polynomial: use others, or another engine"
-                )
-            found.append(basis)
-    most = max(found, key=lambda basis: basis.size, default=Chebyshev(low, high, SIZES[0]))
-    given = degrees.get(j) if isinstance(degrees, Mapping) else degrees
-    if given is not None:
-        check_integer("degrees", given, 2)
-        most = Chebyshev(low, high, int(given))
-    elif values is not None and len(values) <= most.size:
-        return Levels(tuple(column.encode(values).tolist()), nearest=True)
-    return most
-
-
-def _only_column(channel: Any) -> int:
-    if len(channel.columns) != 1:
-        raise NotSummable(
-            f"engine='statistics' works with kernels of one column, and {channel.name!r} stands on "
-            f"{len(channel.columns)}: use per_feature() kernels or another engine"
-        )
-    return channel.columns[0]
 
 
 def _by_column(given: Any, names: list[str], parameter: str) -> dict[int, Any]:
