@@ -15,12 +15,13 @@ LAYERS = [
     {"cli"},
     {"workflow", "experiments"},
     {"report", "plots", "io", "dist"},
+    {"results"},
     {"estimators"},
     {"methods", "explain"},
     {"expansion"},
     {"optim", "kernels"},
     {"prox", "penalties", "losses"},
-    {"arrays", "parallel"},
+    {"arrays", "parallel", "codec", "progress"},
 ]
 ALLOWED = {
     "arrays": {"array_api_compat", "torch"},

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from tamis.arrays import Array
+from tamis.codec import stored
 from tamis.kernels.bank import KernelBank
 
 BLOCK = 1 << 20  # most numbers of one block of contributions
@@ -36,6 +37,7 @@ class Coefficients:
     intercept: np.ndarray
 
 
+@stored
 @dataclass(frozen=True)
 class KernelExpansion:
     """Kept instances, kept kernels and their coefficients.

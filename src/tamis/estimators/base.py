@@ -10,30 +10,33 @@ from __future__ import annotations
 import logging
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from copy import copy
 from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from tamis.codec import plain_labels
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_choice, check_integer, encode_classes, resolve_columns
 from tamis.estimators.model import Model, decide
 from tamis.estimators.rows import Rows, check_groups, check_weights, class_factors, folds, merge_rows
 from tamis.estimators.selection import Tests, each_fold
-from tamis.estimators.table import Nominal, Table, checked_input, read_table, row_labels
+from tamis.estimators.table import Nominal, Table, checked_input, is_frame, read_columns, read_table, row_labels
 from tamis.explain import Explanation, signed_percentages, variation
 from tamis.optim.driver import Iterate, Status
 
 logger = logging.getLogger("tamis")
 
 
+NEEDED = ("_seed", "_categorical", "_allow_missing")  # what reading rows needs besides the learned attributes
 VARIATION_ROWS = 2000  # most training rows that measure the variation of contributions
 
 
@@ -60,6 +63,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     random_state: Any
     n_jobs: int | None
     verbose: int
+    _allow_missing: bool
 
     @abstractmethod
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
@@ -82,7 +86,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array or DataFrame of shape (n_samples, n_features); NaN or None are missing cells.
+        X : array or DataFrame of shape (n_samples, n_features); NaN or None are missing cells. Where rows are
+            predicted or explained, a dict {name: values} of the kept features is enough.
         y : class labels of shape (n_samples,)
         sample_weight : weights of shape (n_samples,), at least 0; only their ratios matter
         groups : labels of shape (n_samples,); rows of one group never stand on both sides of a fold
@@ -115,6 +120,10 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         return Rows(table, codes, classes, weight, mass, check_groups(groups, len(codes)), np.arange(len(codes)))
 
     def _read(self, X: Any, *, reset: bool) -> Table:
+        if isinstance(X, Mapping) and not is_frame(X):
+            if reset:
+                raise ValueError("X is a dict: give a DataFrame or an array to fit; predictions take a dict of columns")
+            return read_columns(X, list(self.model_.encoder.names), self.model_.encoder.nominal, self._allow_missing)
         checked, names = checked_input(X)
         validate_data(self, checked, reset=reset, skip_check_array=True)
         names = list(getattr(self, "feature_names_in_", names))
@@ -276,6 +285,49 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(feature, str) and feature in kept:
             return kept.index(feature)
         raise ValueError(f"feature {feature!r} is not among the kept ones: {names}")
+
+    def fixed(self) -> KernelClassifier:
+        """An unfitted copy that would fit the same kind of model without choosing anything again."""
+        return clone(self)
+
+    def oriented(self, positive: Any) -> KernelClassifier:
+        """The same two-class classifier, its decisions and explanations seen from the class `positive`.
+
+        `classes_` ends with that class, and every sign follows; predictions and probabilities stay.
+        """
+        check_is_fitted(self)
+        if len(self.classes_) != 2 or positive not in self.classes_.tolist():
+            raise ValueError(f"positive={positive!r} is not one of two classes: {self.classes_.tolist()}")
+        if positive == self.classes_[1]:
+            return self
+        other = copy(self)
+        other.classes_ = self.classes_[::-1]
+        other.model_ = self.model_.negated()
+        if hasattr(self, "calibrator_"):
+            other.calibrator_ = self.calibrator_.negated()
+        other.intercept_ = other.model_.expansion.intercept
+        if hasattr(self, "dual_coef_"):
+            other.dual_coef_, other.instance_importance_ = -self.dual_coef_, -self.instance_importance_
+        return other
+
+    # ------------------------------------------------------------------ files
+
+    def to_stored(self) -> dict[str, Any]:
+        """What a file holds: parameters, and what was learned except what only `warm_start` needs."""
+        check_is_fitted(self)
+        params = self.get_params(deep=False)
+        if "random_state" in params:
+            params["random_state"] = self._seed
+        learned = {k: v for k, v in vars(self).items() if k in NEEDED or (k.endswith("_") and not k.startswith("_"))}
+        return {"params": params, "learned": learned | {"instance_labels_": plain_labels(self.instance_labels_)}}
+
+    @classmethod
+    def from_stored(cls, parts: dict[str, Any]) -> KernelClassifier:
+        """The fitted classifier of a file."""
+        out = cls(**parts["params"])
+        for name, value in parts["learned"].items():
+            setattr(out, name, value)
+        return out
 
     def _progress(self) -> Callable[[int, Iterate], None] | None:
         """A callback that logs iterates when verbose."""

@@ -8,9 +8,11 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax
 
+from tamis.codec import stored
 from tamis.optim.logistic import fit_logistic
 
 
+@stored
 @dataclass(frozen=True)
 class Calibrator:
     """Probabilities ``1 / (1 + exp(-(slope f + offset)))`` for one output, ``softmax(slope f)`` for several.
@@ -30,6 +32,10 @@ class Calibrator:
     def shifted(self, shift: float) -> Calibrator:
         """The same probabilities for decisions to which `shift` has been added."""
         return replace(self, offset=self.offset - self.slope * shift)
+
+    def negated(self) -> Calibrator:
+        """Probabilities of the other class, for decisions of the opposite sign."""
+        return replace(self, offset=-self.offset)
 
     @classmethod
     def fit(cls, decision: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> Calibrator:

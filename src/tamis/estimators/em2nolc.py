@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from tamis.codec import stored
 from tamis.estimators import em2nolc_sums
 from tamis.estimators.base import DirectClassifier, calibrated, draw_seed, warn_unheld
 from tamis.estimators.calibration import Calibrator
@@ -36,6 +37,7 @@ REFITS = ("squared", "logistic")
 POLISH = 5  # most rounds of looking for better instances among all rows
 
 
+@stored
 class EM2NOLCClassifier(FromStatistics, DirectClassifier):
     """Least-squares kernel classifier with at most k training cases and m features [Zhang2022].
 

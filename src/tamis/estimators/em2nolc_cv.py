@@ -11,7 +11,9 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from tamis.codec import stored
 from tamis.estimators.base import calibrated
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_bandwidth, check_choice, check_integer, check_number
@@ -33,6 +35,7 @@ RULES = ("best", "one_se", "largest")
 COARSE = (0.25, 0.5, 1.0)  # budgets of the first stage, as shares of the largest
 
 
+@stored
 class EM2NOLCClassifierCV(FromStatistics):
     """EM2NOLC with budgets, bandwidth, ridge and variants chosen by cross-validation.
 
@@ -246,6 +249,16 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
         model = self._estimator(cell)._learn_prepared(final().prepare(choice, per_feature(), width))
         decision = fine[cell].decision
         return (model, None) if decision is None or tests is None else calibrated(model, decision, tests)
+
+    def fixed(self) -> EM2NOLCClassifier:
+        """An unfitted `EM2NOLCClassifier` with the budgets, bandwidth and variants that were chosen."""
+        check_is_fitted(self)
+        own = self.get_params(deep=False)
+        shared = {k: own[k] for k in EM2NOLCClassifier().get_params(deep=False) if k in own}
+        kernels = self.kernels[self.kernels_choice_] if isinstance(self.kernels, Mapping) else self.kernels
+        chosen = {"kernels": kernels, "max_instances": self.max_instances_, "max_features": self.max_features_}
+        chosen |= {name: getattr(self, f"{name}_") for name in ("bandwidth", "alpha", "coupling", "refit")}
+        return EM2NOLCClassifier(**{**shared, **chosen, "random_state": self._seed})
 
     def _estimator(self, cell: Cell | None = None) -> EM2NOLCClassifier:
         """The classifier with the chosen cell; before the search, with the largest budgets."""

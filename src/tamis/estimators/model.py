@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tamis.codec import stored
 from tamis.estimators.rows import Rows
 from tamis.estimators.table import Encoder, Table
 from tamis.expansion import Coefficients, KernelExpansion
@@ -21,6 +22,7 @@ from tamis.optim.driver import Solution
 POOL = 1000  # candidates when more rows than this are given and `candidates` is None
 
 
+@stored
 @dataclass(frozen=True)
 class Model:
     """A fitted expansion on encoded kept columns, with where its parts come from.
@@ -46,7 +48,8 @@ class Model:
     kernel_weights: np.ndarray | None = None
 
     def encode(self, table: Table) -> np.ndarray:
-        return self.encoder.encode(table.select(self.columns))
+        """Encoded kept columns of a table, which may have no others."""
+        return self.encoder.encode(table if tuple(table.names) == self.encoder.names else table.select(self.columns))
 
     def decision(self, table: Table) -> np.ndarray:
         """Decision values (rows, outputs)."""
@@ -56,12 +59,19 @@ class Model:
         """The same model with `shift` added to its decisions."""
         return replace(self, expansion=replace(self.expansion, intercept=self.expansion.intercept + shift))
 
+    def negated(self) -> Model:
+        """The model of the opposite decision."""
+        coef, intercept = -self.expansion.coef, -self.expansion.intercept
+        dual_coef = None if self.dual_coef is None else -self.dual_coef
+        return replace(self, expansion=replace(self.expansion, coef=coef, intercept=intercept), dual_coef=dual_coef)
+
 
 def decide(decision: np.ndarray) -> np.ndarray:
     """Codes of the predicted classes; with one output zero goes to the second class."""
     return (decision[:, 0] >= 0).astype(int) if decision.shape[1] == 1 else np.argmax(decision, axis=1)
 
 
+@stored
 @dataclass(frozen=True)
 class Pool:
     """The training rows that may become instances.
@@ -123,7 +133,7 @@ class Prepared(ABC):
             columns,
             kernels,
             rows.position[kept],
-            tuple(replace(s, state=None) for s in solutions),
+            tuple(replace(s, state=None, history=s.history.of_kernels(kernels)) for s in solutions),
         )
 
 

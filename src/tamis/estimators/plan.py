@@ -7,11 +7,12 @@ first look at the rows (or from the user), so that any cutting and merging of ro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
+from tamis.codec import plain_labels, stored
 from tamis.estimators.checks import (
     check_bandwidth,
     check_choice,
@@ -56,6 +57,7 @@ class TooLarge(NotSummable):
     """The sums would not fit in memory."""
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Plan:
     """What rows are summed by. Make one with `Plan.of`.
@@ -91,6 +93,16 @@ class Plan:
     winsorise: float
     named: bool = False
     dtype: str = "float64"
+
+    def to_stored(self) -> dict[str, Any]:
+        """What a file holds; labels of types that it has no room for become text."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**parts, "pool_labels": plain_labels(self.pool_labels)}
+
+    @classmethod
+    def from_stored(cls, parts: dict[str, Any]) -> Plan:
+        """The plan of a file."""
+        return cls(**parts)
 
     @classmethod
     def of(

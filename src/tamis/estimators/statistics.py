@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from tamis.codec import digest, read, stored, write
 from tamis.estimators.checks import check_length, encode_classes
 from tamis.estimators.keys import fold_of, label_keys, row_keys
 from tamis.estimators.plan import Plan
-from tamis.estimators.plan_file import digest, load_sums, save_sums
 from tamis.estimators.table import UNSEEN, Nominal, Number, Table, checked_input, has_names, read_table
 from tamis.kernels.chebyshev import Chebyshev, Levels
 from tamis.kernels.statistics import Block, outer_sums
 
 
+@stored
 class Statistics:
     """Sums over rows under a `Plan`: update with blocks of rows, add up, save, fit models from them.
 
@@ -176,22 +177,28 @@ class Statistics:
         return self + Statistics(self.plan) if other == 0 else NotImplemented
 
     def save(self, path: str | Path) -> None:
-        """Write the sums and the plan to one file (numpy's .npz, no pickle)."""
-        grouped = np.array(-1 if self.grouped is None else int(self.grouped))
-        arrays = {"parts": self.parts, "count": self.count, "outside": self._outside, "grouped": grouped}
-        save_sums(Path(path), self.plan, arrays)
+        """Write the sums and the plan to one file of JSON and arrays (no pickle)."""
+        write(path, "statistics", self)
 
     @classmethod
     def load(cls, path: str | Path) -> Statistics:
         """Read a file that `save` has written."""
-        plan, arrays = load_sums(Path(path))
-        out = cls(plan)
+        return read(path, "statistics")
+
+    def to_stored(self) -> dict[str, Any]:
+        """What a file holds."""
+        names = ("plan", "parts", "count", "grouped", "_outside")
+        return {name.lstrip("_"): getattr(self, name) for name in names}
+
+    @classmethod
+    def from_stored(cls, parts: dict[str, Any]) -> Statistics:
+        """The statistics of a file."""
+        out = cls(parts["plan"])
         for name, own in (("parts", out.parts), ("count", out.count), ("outside", out._outside)):
-            if name not in arrays or arrays[name].shape != own.shape:
-                raise ValueError(f"{str(path)!r} is damaged: its sums do not fit its plan")
-            own[...] = arrays[name]
-        grouped = int(arrays.get("grouped", -1))
-        out.grouped = None if grouped < 0 else bool(grouped)
+            if parts[name].shape != own.shape:
+                raise ValueError("its sums do not fit its plan")
+            own[...] = parts[name]
+        out.grouped = parts["grouped"]
         return out
 
     @property

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
+from tamis.codec import stored
 from tamis.estimators.checks import check_names
 
 KNOTS = 201  # most knots of a rank map, so that a model's size does not grow with the data
@@ -91,6 +92,34 @@ def read_table(X: Any, names: Sequence[str], categorical: Sequence[int] | None, 
     return table
 
 
+def read_columns(X: Mapping[str, Any], names: Sequence[str], nominal: np.ndarray, allow_missing: bool) -> Table:
+    """Read a dict of columns that has at least the columns `names`; others are not looked at."""
+    absent = [name for name in names if name not in X]
+    if absent:
+        raise ValueError(f"X has no column {absent[0]!r}, which the model needs: it has {[str(k) for k in X]}")
+    arrays = [_as_array(X[name]) for name in names]
+    sizes = {len(values) for values in arrays}
+    if len(sizes) > 1:
+        raise ValueError(f"X has columns of different lengths: {sorted(sizes)}")
+    columns = [_column_values(v, "", name, bool(c)) for v, name, c in zip(arrays, names, nominal, strict=True)]
+    labels = {j: _as_labels(v) for j, v in enumerate(columns) if v.dtype == object}
+    n = sizes.pop() if sizes else 0
+    cells = [np.full(n, np.nan) if j in labels else v for j, v in enumerate(columns)]
+    table = Table(np.column_stack(cells) if cells else np.empty((n, 0)), labels, list(names))
+    _check_cells(table, allow_missing)
+    return table
+
+
+def _as_array(values: Any) -> np.ndarray:
+    if hasattr(values, "to_numpy"):
+        return values.to_numpy()
+    if isinstance(values, np.ndarray):
+        return values
+    out = np.empty(len(values), dtype=object)
+    out[:] = list(values)
+    return out
+
+
 def _blank(numbers: np.ndarray, column: int) -> np.ndarray:
     numbers = numbers.copy()
     numbers[:, column] = np.nan
@@ -121,6 +150,10 @@ def _column(X: Any, j: int, name: str, nominal: bool) -> np.ndarray:
     series = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
     kind = str(series.dtype).lower()
     values = series.to_numpy() if hasattr(series, "to_numpy") else np.asarray(series)
+    return _column_values(values, kind, name, nominal)
+
+
+def _column_values(values: np.ndarray, kind: str, name: str, nominal: bool) -> np.ndarray:
     if "categor" in kind or kind.startswith("enum") or values.dtype.kind in "USb":
         return values.astype(object)
     if values.dtype.kind in "fiu":
@@ -154,6 +187,7 @@ def _as_labels(values: np.ndarray) -> np.ndarray:
     return out
 
 
+@stored
 @dataclass(frozen=True)
 class Number:
     """Encoding of one numeric column: clip to the training range, rank if asked, standardise, fill."""
@@ -174,6 +208,7 @@ class Number:
         return z if np.isnan(self.fill) else np.where(np.isnan(z), self.fill, z)
 
 
+@stored
 @dataclass(frozen=True)
 class Nominal:
     """Encoding of one categorical column: position in `levels`, -1 if unseen, filled if asked."""
@@ -187,6 +222,7 @@ class Nominal:
         return np.fromiter(map(code.get, values, repeat(UNSEEN)), dtype=float, count=len(values))
 
 
+@stored
 @dataclass(frozen=True)
 class Encoder:
     """The encodings of some columns, in order."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -62,6 +62,18 @@ class Explanation:
         member = np.array([[group[0] == name for name in names] for group in self.features], dtype=float)
         return self.by_kernel @ member.reshape(len(self.kernels), len(names))
 
+    @property
+    def parts(self) -> list[tuple[str, ...]]:
+        """The features, or groups of features, that contribute together, in the order of the kernels."""
+        return list(dict.fromkeys(self.features))
+
+    @property
+    def by_part(self) -> np.ndarray:
+        """(rows, outputs, parts); kernels on the same features are added up."""
+        parts = self.parts
+        member = np.array([[group == part for part in parts] for group in self.features], dtype=float)
+        return self.by_kernel @ member.reshape(len(self.kernels), len(parts))
+
     def to_dict(self) -> dict[str, list]:
         """One entry per summand, as columns: row, output, instance, kernel, contribution; base values included."""
         shape = self.contributions.shape
@@ -77,6 +89,10 @@ class Explanation:
     @property
     def _axes(self) -> tuple[Sequence[Any], ...]:
         return self.rows, self.outputs, self.instances, self.kernels
+
+    def renamed(self, *, rows: Sequence[Any]) -> Explanation:
+        """The same explanation with other names of its rows."""
+        return replace(self, rows=rows)
 
     def to_frame(self) -> Any:
         """A long DataFrame of all summands: their sum over a row and output is the decision.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tamis.arrays import Array
+from tamis.codec import stored
 from tamis.kernels.base import Categorical, Kernel
 from tamis.kernels.chebyshev import Basis, Levels, chebyshev
 from tamis.kernels.stack import ChebyshevStack, DenseStack, KernelStack, StreamingStack
@@ -20,6 +21,7 @@ from tamis.kernels.stack import ChebyshevStack, DenseStack, KernelStack, Streami
 MEMORY = 1 << 30  # bytes that a dense stack may take under form="auto"
 
 
+@stored
 @dataclass(frozen=True)
 class Channel:
     """One kernel on one group of columns (positions in the encoded table)."""
@@ -34,6 +36,7 @@ class Channel:
         return self.kernel(X[:, columns], Y[:, columns])
 
 
+@stored
 @dataclass(frozen=True)
 class KernelBank:
     """A tuple of channels with distinct names."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tamis.arrays import Array, namespace
+from tamis.codec import stored
 
 
 class Kernel(Protocol):
@@ -74,6 +75,7 @@ def _with_gaps(S: Array, T: Array) -> tuple[Array, Array]:
     )
 
 
+@stored
 @dataclass(frozen=True)
 class Gaussian:
     """``exp(-|s - t|^2 / (2 bandwidth^2))``.
@@ -91,6 +93,7 @@ class Gaussian:
         return _zero_absent(namespace(D).exp(D), S, T)
 
 
+@stored
 @dataclass(frozen=True)
 class Laplacian:
     """``exp(-|s - t|_2 / bandwidth)``."""
@@ -103,6 +106,7 @@ class Laplacian:
         return _zero_absent(K, S, T)
 
 
+@stored
 @dataclass(frozen=True)
 class Polynomial:
     """``(s't + offset)^degree``; the linear kernel is ``Polynomial(1, 0.0)``."""
@@ -114,6 +118,7 @@ class Polynomial:
         return _zero_absent((_fill(S) @ _fill(T).T + self.offset) ** self.degree, S, T)
 
 
+@stored
 @dataclass(frozen=True)
 class Sigmoid:
     """``tanh(scale s't - offset)``; not positive definite in general."""
@@ -126,6 +131,7 @@ class Sigmoid:
         return _zero_absent(xp.tanh(self.scale * (_fill(S) @ _fill(T).T) - self.offset), S, T)
 
 
+@stored
 @dataclass(frozen=True)
 class Categorical:
     """Share of the columns on which two rows have the same code; a missing cell agrees with nothing."""

@@ -18,6 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
+from tamis.codec import stored
 from tamis.kernels.base import Gaussian, Kernel, Polynomial
 
 SIZES = (12, 64)  # fewest and most polynomials of one panel
@@ -48,6 +49,7 @@ class Basis(Protocol):
         ...
 
 
+@stored
 @dataclass(frozen=True)
 class Chebyshev:
     """T_0 .. T_(degrees - 1) on each of `panels` equal parts of [low, high]; values beyond are clipped."""
@@ -116,6 +118,7 @@ class Chebyshev:
         return needed is not None and needed <= self.degrees
 
 
+@stored
 @dataclass(frozen=True)
 class Levels:
     """Indicators of a few values. A number counts as the nearest value; a category code must be equal."""

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tamis.codec import stored
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Categorical, Gaussian, Kernel
 from tamis.kernels.grouping import rank_columns
@@ -80,6 +81,7 @@ class Recipe(ABC):
         return Joined((self, other))
 
 
+@stored
 @dataclass(frozen=True)
 class Joined(Recipe):
     """The channels of several recipes, side by side; equal ones once."""
@@ -91,6 +93,7 @@ class Joined(Recipe):
         return KernelBank(tuple(dict.fromkeys(channels)))
 
 
+@stored
 @dataclass(frozen=True)
 class PerFeature(Recipe):
     """One channel per column: a Gaussian (or `kernel`) for numbers, an indicator for categories."""
@@ -102,6 +105,7 @@ class PerFeature(Recipe):
         return KernelBank(tuple(_single_channel(m, sample, widths, self.kernel) for m in range(len(widths))))
 
 
+@stored
 @dataclass(frozen=True)
 class Product(Recipe):
     """One Gaussian on a group of columns: a product of one-dimensional kernels, which sees interactions.

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from tamis.codec import stored
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.chebyshev import Basis, Chebyshev
 from tamis.parallel import thread_map
@@ -37,6 +38,7 @@ class Functions(Protocol):
         ...
 
 
+@stored
 @dataclass(frozen=True)
 class ColumnFunctions:
     """The constant, and the functions of one basis per column.

@@ -211,7 +211,7 @@ def iterates(task: Task, start: State | None = None) -> Iterator[Iterate[State]]
     state = density_start(task) if start is None else start
     for step in count():
         value = objective(task, state)
-        yield Iterate(state, value, violation(task, state, value))
+        yield Iterate(state, value, violation(task, state, value), weights=_weights(task, state))
         thorough = task.thorough and step < THOROUGH_ROUNDS
         state = kernel_step(task, instance_step(task, state, thorough=thorough))
 
@@ -221,7 +221,7 @@ def admm_iterates(task: Task, start: State | None = None) -> Iterator[Iterate[St
     state = density_start(task) if start is None else start
     value, gain = objective(task, state), 1.0
     while True:
-        yield Iterate(state, value, gain)
+        yield Iterate(state, value, gain, weights=_weights(task, state))
         previous = value
         for half in (_admm_instances, _admm_kernels):
             trial = half(task, state)
@@ -261,7 +261,7 @@ def paper_iterates(task: Task, start: State | None = None) -> Iterator[Iterate[S
     y, w = design.targets[:, 0], design.sample_weight
     while True:
         value = _paper_objective(task, state, b)
-        yield Iterate(state, value, change, None if np.any(mu) else Status.COLLAPSED)
+        yield Iterate(state, value, change, None if np.any(mu) else Status.COLLAPSED, _weights(task, state))
         with np.errstate(over="ignore", invalid="ignore"):  # it may overflow; the driver sees the objective
             A = design.stack.combine(mu).dense()
             lam = sparse_least_squares((A.T * w) @ A, A.T @ (w * (y + b)), task.max_instances, rho=1.0).sparse  # (17)
@@ -318,6 +318,12 @@ def solve(
     runs = [run(SOLVERS[solver](task, s), tol=tol, max_iter=max_iter, callback=callback) for s in starts]
     best = runs[first_best(np.array([-solution.objective for solution in runs]))]
     return replace(best, state=normalised(best.state))
+
+
+def _weights(task: Task, state: State) -> np.ndarray:
+    """Weights of all kernels at one scale and sign."""
+    state = normalised(state)
+    return spread(state.kernels, state.weights, task.design.n_kernels)
 
 
 def normalised(state: State) -> State:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Generic, TypeVar
 
 import numpy as np
 
+from tamis.codec import stored
+
 S = TypeVar("S")
 
 
+@stored
 class Status(Enum):
     """How a run ended; the value is a sentence for the person who reads it."""
 
@@ -27,26 +30,37 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Iterate(Generic[S]):
-    """One point of an algorithm. `status`, when given, ends the run."""
+    """One point of an algorithm. `status`, when given, ends the run; `weights` of kernels are for the record."""
 
     state: S
     objective: float
     violation: float
     status: Status | None = None
+    weights: np.ndarray | None = None
 
 
+@stored
 @dataclass(frozen=True)
 class History:
-    """What happened, one entry per iterate (the starting point included)."""
+    """What happened, one entry per iterate (the starting point included).
+
+    `weights` are those of the kernels (iterates, kernels), where the algorithm tells them.
+    """
 
     objective: np.ndarray
     violation: np.ndarray
     seconds: np.ndarray
+    weights: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.objective)
 
+    def of_kernels(self, kernels: np.ndarray) -> History:
+        """The history of some kernels."""
+        return self if self.weights is None else replace(self, weights=self.weights[:, kernels])
 
+
+@stored
 @dataclass(frozen=True)
 class Solution(Generic[S]):
     """The state a run returns, with its objective, history and status."""
@@ -80,10 +94,13 @@ def run(
     """
     records: list[tuple[float, float, float]] = []
     start = time.perf_counter()
+    weights: list[np.ndarray] = []
     best: Iterate[S] | None = None
     status = Status.EXHAUSTED
     for step, iterate in enumerate(iterates):
         records.append((iterate.objective, iterate.violation, time.perf_counter() - start))
+        if iterate.weights is not None:
+            weights.append(iterate.weights)
         stop = callback is not None and callback(step, iterate)
         if not math.isfinite(iterate.objective):
             status = Status.NON_FINITE
@@ -105,4 +122,6 @@ def run(
             break
     if best is None:
         raise ValueError("run() needs at least one iterate: the generator was empty")
-    return Solution(best.state, best.objective, History(*np.array(records).T), status)
+    objective, violation, seconds = np.array(records).T
+    history = History(objective, violation, seconds, np.array(weights) if weights else None)
+    return Solution(best.state, best.objective, history, status)

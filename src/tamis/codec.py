@@ -1,0 +1,242 @@
+"""Objects as one file of JSON and arrays: versioned, checksummed, written whole or not at all, no pickle.
+
+A file is a zip archive of ``manifest.json`` (kind, version, checksums), ``content.json`` and one
+``.npy`` entry per array. Classes that may stand in a file are marked with `stored` and known by their
+name; reading makes objects of these classes and of nothing else.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+VERSION = 1
+STORED: dict[str, type] = {}
+MOMENT = (1980, 1, 1, 0, 0, 0)  # equal content gives equal files
+
+C = TypeVar("C", bound=type)
+
+
+def stored(cls: C) -> C:
+    """Class decorator: objects of this class may be written to files, under the name of the class.
+
+    For dataclasses, enums, named tuples and classes with ``to_stored()`` and ``from_stored(dict)``.
+    """
+    known = STORED.setdefault(cls.__name__, cls)
+    if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise TypeError(f"two classes named {cls.__name__!r} cannot both be stored: rename one")
+    STORED[cls.__name__] = cls
+    return cls
+
+
+# ---------------------------------------------------------------------- values
+
+
+class Encoding:
+    """Values as JSON, their arrays aside.
+
+    Parameters
+    ----------
+    strict : refuse what cannot be read back; otherwise it is described in words
+    """
+
+    def __init__(self, *, strict: bool = True):
+        self.strict = strict
+        self.arrays: list[np.ndarray] = []
+
+    def encode(self, value: Any) -> Any:
+        """A JSON value; arrays are referred to by their number."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if isinstance(value, float):
+            return value if np.isfinite(value) else {"$": "float", "value": repr(value)}
+        if isinstance(value, np.ndarray):
+            return self._array(value)
+        if isinstance(value, dict) and all(type(key) is str and key != "$" for key in value):
+            return {key: self.encode(v) for key, v in value.items()}
+        if isinstance(value, dict):
+            return {"$": "dict", "items": [[self.encode(k), self.encode(v)] for k, v in value.items()]}
+        if type(value) is list:
+            return [self.encode(v) for v in value]
+        if type(value) is tuple:
+            return {"$": "tuple", "items": [self.encode(v) for v in value]}
+        return self._object(value)
+
+    def _array(self, value: np.ndarray) -> Any:
+        if value.dtype == object:
+            return {
+                "$": "objects",
+                "shape": list(value.shape),
+                "items": [self.encode(v) for v in value.ravel().tolist()],
+            }
+        if value.dtype.kind not in "biufUS":
+            raise ValueError(f"an array of the type {value.dtype} cannot be written to a file")
+        self.arrays.append(value)
+        return {"$": "array", "index": len(self.arrays) - 1}
+
+    def _object(self, value: Any) -> Any:
+        cls = type(value)
+        if STORED.get(cls.__name__) is cls:
+            return {
+                "$": "object",
+                "type": cls.__name__,
+                "parts": {k: self.encode(v) for k, v in _fields(value).items()},
+            }
+        if self.strict:
+            raise ValueError(
+                f"{value!r} is of the type {cls.__name__}, which a file cannot hold: use text or numbers, or mark your "
+                "own dataclass with tamis.io.stored"
+            )
+        return {"$": "words", "value": repr(value)}
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    if hasattr(value, "to_stored"):
+        return value.to_stored()
+    if isinstance(value, Enum):
+        return {"name": value.name}
+    if isinstance(value, tuple):
+        return value._asdict()  # type: ignore[attr-defined]
+    if not is_dataclass(value):
+        raise ValueError(f"{type(value).__name__} is neither a dataclass nor has to_stored()")
+    return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+
+
+def decode(value: Any, arrays: list[np.ndarray]) -> Any:
+    """What `Encoding.encode` was given."""
+    if isinstance(value, list):
+        return [decode(v, arrays) for v in value]
+    if not isinstance(value, dict):
+        return value
+    if "$" not in value:
+        return {key: decode(v, arrays) for key, v in value.items()}
+    return _DECODERS[value["$"]](value, arrays)
+
+
+def _decode_objects(value: dict, arrays: list[np.ndarray]) -> np.ndarray:
+    out = np.empty(len(value["items"]), dtype=object)
+    out[:] = [decode(v, arrays) for v in value["items"]]
+    return out.reshape(value["shape"])
+
+
+def _decode_object(value: dict, arrays: list[np.ndarray]) -> Any:
+    cls = STORED[value["type"]]
+    parts = {key: decode(v, arrays) for key, v in value["parts"].items()}
+    if hasattr(cls, "from_stored"):
+        return cls.from_stored(parts)
+    return cls[parts["name"]] if issubclass(cls, Enum) else cls(**parts)
+
+
+_DECODERS: dict[str, Callable[[dict, list[np.ndarray]], Any]] = {
+    "float": lambda value, arrays: float(value["value"]),
+    "array": lambda value, arrays: arrays[value["index"]],
+    "objects": _decode_objects,
+    "dict": lambda value, arrays: {decode(k, arrays): decode(v, arrays) for k, v in value["items"]},
+    "tuple": lambda value, arrays: tuple(decode(v, arrays) for v in value["items"]),
+    "object": _decode_object,
+}
+
+
+def digest(value: Any) -> str:
+    """A checksum of anything; of what cannot be stored, of how it prints."""
+    return _checksum(*_parts(value, strict=False))
+
+
+def plain_labels(labels: np.ndarray) -> np.ndarray:
+    """Labels of rows with text in place of dates and other types that a file has no room for."""
+    if labels.dtype != object:
+        return labels
+    out = np.empty(len(labels), dtype=object)
+    out[:] = [v if v is None or isinstance(v, str | bool | int | float | np.number) else str(v) for v in labels]
+    return out
+
+
+def _parts(value: Any, *, strict: bool = True) -> tuple[bytes, list[bytes]]:
+    encoding = Encoding(strict=strict)
+    content = json.dumps(encoding.encode(value), ensure_ascii=False, allow_nan=False)
+    return content.encode("utf-8", "surrogatepass"), [_npy(array) for array in encoding.arrays]
+
+
+def _npy(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.lib.format.write_array(file, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
+    return file.getvalue()
+
+
+def _checksum(content: bytes, arrays: list[bytes]) -> str:
+    return sha256(b"".join(sha256(part).digest() for part in (content, *arrays))).hexdigest()
+
+
+# ---------------------------------------------------------------------- files
+
+
+@contextmanager
+def replacing(path: str | os.PathLike) -> Iterator[Path]:
+    """A temporary name beside `path` to write to; renamed to `path` at the end, removed on any failure."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield temporary
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write(path: str | os.PathLike, kind: str, value: Any) -> None:
+    """Write one object to a file of the given kind."""
+    content, arrays = _parts(value)
+    manifest = {"kind": kind, "version": VERSION, "arrays": len(arrays), "sha256": _checksum(content, arrays)}
+    entries = {"manifest.json": json.dumps(manifest).encode(), "content.json": content}
+    entries |= {f"arrays/{k}.npy": array for k, array in enumerate(arrays)}
+    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, data in entries.items():
+            file.writestr(zipfile.ZipInfo(name, MOMENT), data, zipfile.ZIP_DEFLATED)
+
+
+def read(path: str | os.PathLike, kind: str) -> Any:
+    """Read what `write` has written; a ValueError says what is wrong with any other file."""
+    name = str(path)
+    try:
+        with Path(path).open("rb") as raw, zipfile.ZipFile(raw) as file:
+            manifest = json.loads(file.read("manifest.json"))
+            _check_manifest(manifest, name, kind)
+            content = file.read("content.json")
+            arrays = [file.read(f"arrays/{k}.npy") for k in range(manifest["arrays"])]
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, UnicodeDecodeError, NotImplementedError) as error:
+        raise ValueError(f"{name!r} is not a tamis {kind} file, or it is truncated or damaged") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{name!r} is damaged: its manifest cannot be read") from error
+    if _checksum(content, arrays) != manifest["sha256"]:
+        raise ValueError(f"{name!r} is damaged: its content does not match its checksum")
+    try:
+        loaded = [np.lib.format.read_array(io.BytesIO(array), allow_pickle=False) for array in arrays]
+        return decode(json.loads(content.decode("utf-8", "surrogatepass")), loaded)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ValueError(f"{name!r} holds something that this version of tamis does not know: {error}") from error
+
+
+def _check_manifest(manifest: Any, name: str, kind: str) -> None:
+    if not isinstance(manifest, dict) or "kind" not in manifest or not isinstance(manifest.get("version"), int):
+        raise ValueError(f"{name!r} is not a tamis {kind} file")
+    if manifest["version"] > VERSION:
+        raise ValueError(
+            f"{name!r} was written by a newer tamis (format {manifest['version']}, this one reads up to {VERSION}): "
+            "pip install --upgrade tamis"
+        )
+    if manifest["kind"] != kind:
+        raise ValueError(f"{name!r} is a tamis {manifest['kind']} file, not a {kind} file")

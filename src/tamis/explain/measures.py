@@ -1,0 +1,147 @@
+"""Measures of classifiers and of what they keep, with intervals.
+
+``truth`` is boolean (True: the positive class), ``score`` grows with the positive class.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tamis.explain import intervals
+from tamis.explain.importance import signed_percentages, variation
+from tamis.explain.intervals import UNKNOWN, Interval
+from tamis.explain.stability import Stability, association, jaccard, kuncheva, stability
+
+__all__ = [
+    "Interval",
+    "Stability",
+    "accuracy",
+    "association",
+    "auc",
+    "feature_importance",
+    "feature_reduction",
+    "instance_importance",
+    "instance_reduction",
+    "jaccard",
+    "ks",
+    "ks_curve",
+    "kuncheva",
+    "roc_curve",
+    "signed_percentages",
+    "stability",
+    "variation",
+]
+
+
+def accuracy(
+    truth: np.ndarray,
+    predicted: np.ndarray,
+    groups: np.ndarray | None = None,
+    level: float = 0.95,
+    random_state: int = 0,
+) -> Interval:
+    """Share of right answers; rows of one group are not independent and are resampled together."""
+    hit = np.asarray(truth) == np.asarray(predicted)
+    if groups is None:
+        return intervals.wilson(float(hit.sum()), len(hit), level)
+    return intervals.bootstrap(np.mean, hit, groups=groups, level=level, random_state=random_state)
+
+
+def ks_curve(truth: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distribution functions of the scores of both classes.
+
+    Returns
+    -------
+    thresholds, negative, positive : the distinct scores, and the shares of the negative and of the
+        positive rows with a score of at most that
+    """
+    truth, score = _checked(truth, score)
+    thresholds, place = np.unique(score, return_inverse=True)
+    positive, negative = (np.bincount(place[mask], minlength=len(thresholds)) for mask in (truth, ~truth))
+    with np.errstate(invalid="ignore"):
+        return thresholds, np.cumsum(negative) / negative.sum(), np.cumsum(positive) / positive.sum()
+
+
+def ks(
+    truth: np.ndarray, score: np.ndarray, groups: np.ndarray | None = None, level: float = 0.95, random_state: int = 0
+) -> Interval:
+    """Kolmogorov-Smirnov: the largest distance between the two distribution functions.
+
+    The interval takes the threshold as given; with `groups` it resamples them.
+    """
+    truth, score = _checked(truth, score)
+    if groups is not None:
+        return intervals.bootstrap(_ks, truth, score, groups=groups, level=level, random_state=random_state)
+    _, negative, positive = ks_curve(truth, score)
+    if truth.all() or not truth.any():
+        return UNKNOWN
+    k = int(np.argmax(np.abs(negative - positive)))
+    up, down = int(truth.sum()), int((~truth).sum())
+    first, second = (negative[k] * down, down), (positive[k] * up, up)
+    if positive[k] > negative[k]:
+        first, second = second, first
+    low, high = intervals.difference(first, second, level)[1:]
+    return Interval(float(abs(negative[k] - positive[k])), max(0.0, low), min(1.0, high))
+
+
+def _ks(truth: np.ndarray, score: np.ndarray) -> float:
+    _, negative, positive = ks_curve(truth, score)
+    return float(np.max(np.abs(negative - positive)))
+
+
+def auc(
+    truth: np.ndarray, score: np.ndarray, groups: np.ndarray | None = None, level: float = 0.95, random_state: int = 0
+) -> Interval:
+    """Area under the ROC curve, ties counted one half."""
+    truth, score = _checked(truth, score)
+    if groups is not None:
+        return intervals.bootstrap(_auc, truth, score, groups=groups, level=level, random_state=random_state)
+    up = int(truth.sum())
+    return intervals.area(_auc(truth, score), up, len(truth) - up, level) if 0 < up < len(truth) else UNKNOWN
+
+
+def _auc(truth: np.ndarray, score: np.ndarray) -> float:
+    """Mean rank of the positive rows."""
+    _, place, count = np.unique(score, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(count) - 0.5 * (count - 1))[place]
+    up, down = truth.sum(), (~truth).sum()
+    return float((rank[truth].sum() - up * (up + 1) / 2) / (up * down)) if up and down else float("nan")
+
+
+def roc_curve(truth: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """False and true positive rates from (0, 0) to (1, 1), one point per distinct score."""
+    _, negative, positive = ks_curve(truth, score)
+    return np.r_[1.0 - np.r_[0.0, negative]][::-1], np.r_[1.0 - np.r_[0.0, positive]][::-1]
+
+
+def instance_reduction(kept: int, n: int) -> float:
+    """The paper's IRR, the per cent of training rows that the model does not need [Zhang2022, Sect. 4.2]."""
+    return 100.0 * (1.0 - kept / n)
+
+
+def feature_reduction(kept: int, d: int) -> float:
+    """The paper's FRR, the per cent of features that the model does not need [Zhang2022, Sect. 4.2]."""
+    return 100.0 * (1.0 - kept / d)
+
+
+def instance_importance(dual_coef: np.ndarray) -> np.ndarray:
+    """The paper's II: signed percentages of the sample coefficients [Zhang2022, Sect. 4.2]."""
+    return signed_percentages(dual_coef)
+
+
+def feature_importance(kernel_weights: np.ndarray) -> np.ndarray:
+    """The paper's FI: signed percentages of the kernel weights [Zhang2022, Sect. 4.2]."""
+    return signed_percentages(kernel_weights)
+
+
+def _checked(truth: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    truth, score = np.asarray(truth), np.asarray(score, dtype=float)
+    if truth.shape != score.shape or truth.ndim != 1:
+        raise ValueError(f"truth has shape {truth.shape} and score {score.shape}: both must be of shape (n,)")
+    if truth.dtype != bool:
+        if not np.isin(truth, (0, 1)).all():
+            raise ValueError("truth must be boolean: True for rows of the positive class")
+        truth = truth.astype(bool)
+    if not np.isfinite(score).all():
+        raise ValueError("score holds NaN or infinity: every row needs a finite score")
+    return truth, score

@@ -1,0 +1,247 @@
+"""Results: what the main job found, as data that can be saved, loaded and shown. No drawing, no fitting."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tamis.codec import read, stored, write
+from tamis.estimators.base import KernelClassifier
+from tamis.explain.explanation import Explanation
+from tamis.explain.intervals import Interval
+from tamis.explain.stability import Stability
+
+
+@stored
+@dataclass(frozen=True)
+class Task:
+    """What was asked.
+
+    Attributes
+    ----------
+    target, id_column, group_column, split_column : names of columns, None where there is none
+    seed : of every random choice
+    """
+
+    target: str
+    id_column: str | None
+    group_column: str | None
+    split_column: str | None
+    seed: int
+
+
+@stored
+@dataclass(frozen=True)
+class Curve:
+    """How the scores of one class stand to those of the other rows, at most a few hundred points.
+
+    Attributes
+    ----------
+    label : the class that counts as positive
+    auc, ks : with intervals
+    false_positive, true_positive : the ROC curve from (0, 0) to (1, 1)
+    threshold, negative, positive : scores, and shares of the negative and positive rows with at most that score
+    ks_at : the score at which the two shares are furthest apart
+    """
+
+    label: Any
+    auc: Interval
+    ks: Interval
+    false_positive: np.ndarray
+    true_positive: np.ndarray
+    threshold: np.ndarray
+    negative: np.ndarray
+    positive: np.ndarray
+    ks_at: float
+
+
+@stored
+@dataclass(frozen=True)
+class Evaluation:
+    """The model on rows that it has not seen.
+
+    Attributes
+    ----------
+    source : where the rows come from, in words
+    n_rows : how many
+    confusion : (classes, classes) counts, true classes along the rows, in the order of ``model.classes_``
+    accuracy, auc, ks : with 95 per cent intervals; with several classes means of one class against the rest
+    majority : the accuracy of always predicting the class that is most frequent in training
+    curves : one for two classes, else one per class
+    """
+
+    source: str
+    n_rows: int
+    confusion: np.ndarray
+    accuracy: Interval
+    auc: Interval
+    ks: Interval
+    majority: float
+    curves: tuple[Curve, ...]
+
+
+@stored
+@dataclass(frozen=True)
+class Part:
+    """A feature that the model keeps, or a group of features that acts through one kernel.
+
+    Attributes
+    ----------
+    name, features : its name, and the features in it (one, unless it is a group)
+    kind : "number", "category" or "group"
+    importance : (outputs,) signed percentages of the kernel weights, or None where there are no such weights
+    variation : (outputs,) share in the variation of the decision, in per cent
+    direction : "rises", "falls" or "bends" with the feature; "levels" for categories, "together" for groups
+    grid, shape : values of the feature, and what they add to the decision (len(grid), outputs); empty for groups
+    edges, counts : bins (or levels) and training rows in them (classes, bins); empty for groups
+    missing : training rows without a value
+    by_fold : (folds,) share of variation when other training rows are left out, zero where it was not chosen
+    """
+
+    name: str
+    features: tuple[str, ...]
+    kind: str
+    importance: np.ndarray | None
+    variation: np.ndarray
+    direction: str
+    grid: np.ndarray
+    shape: np.ndarray
+    edges: np.ndarray
+    counts: np.ndarray
+    missing: int
+    by_fold: np.ndarray
+
+
+@stored
+@dataclass(frozen=True)
+class Case:
+    """A training case that the model keeps.
+
+    Attributes
+    ----------
+    label : its id, or its row in the file (the first is 1)
+    truth : its class
+    values : its values of the kept features
+    importance : (outputs,) signed percentages of the case coefficients, or None where there are none
+    variation : (outputs,) share in the variation of the decision, in per cent
+    pull : (outputs,) what the case adds to the decision about a row equal to itself
+    """
+
+    label: Any
+    truth: Any
+    values: dict[str, Any]
+    importance: np.ndarray | None
+    variation: np.ndarray
+    pull: np.ndarray
+
+
+@stored
+@dataclass(frozen=True)
+class ShownRows:
+    """Some rows to look at, with what the model says of them.
+
+    Attributes
+    ----------
+    labels : (n,) ids, or rows in the file
+    values : {feature: (n,) array} of the kept features
+    truth : (n,) classes, or None where they are not known
+    predicted, decision, probability : (n,), (n, outputs) and (n, classes), the last None without calibration
+    """
+
+    labels: np.ndarray
+    values: dict[str, np.ndarray]
+    truth: np.ndarray | None
+    predicted: np.ndarray
+    decision: np.ndarray
+    probability: np.ndarray | None
+
+
+@stored
+@dataclass(frozen=True)
+class Notes:
+    """What was done to the data.
+
+    Attributes
+    ----------
+    source : name of the file
+    n_rows, n_columns : as read; `n_features` of the columns were offered to the model
+    no_target : rows dropped because they have no class
+    dropped : {column: why it was not offered}
+    categories : columns that are categories
+    missing : {column: rows without a value}
+    balance : {class: (training rows, test rows)}
+    split : how the test rows were chosen, in words
+    groups : number of groups, None without
+    repeated : test rows that are equal to a training row in all features
+    warnings : sentences that a reader should see
+    """
+
+    source: str
+    n_rows: int
+    n_columns: int
+    n_features: int
+    no_target: int
+    dropped: dict[str, str]
+    categories: tuple[str, ...]
+    missing: dict[str, int]
+    balance: dict[Any, tuple[int, int]]
+    split: str
+    groups: int | None
+    repeated: int
+    warnings: tuple[str, ...]
+
+
+@stored
+@dataclass(frozen=True)
+class Results:
+    """The model and everything worth saying about it.
+
+    Attributes
+    ----------
+    model : the fitted classifier; with two classes the positive one is ``model.classes_[1]``
+    task : what was asked
+    evaluation : on held-out rows
+    parts, cases : the kept features and cases, the most influential first
+    rows : some held-out rows
+    stability : of the choice of features across folds, or None
+    notes : on the data
+    seconds : {stage: time}
+    versions : {package: version}
+    """
+
+    model: KernelClassifier
+    task: Task
+    evaluation: Evaluation | None
+    parts: tuple[Part, ...]
+    cases: tuple[Case, ...]
+    rows: ShownRows
+    stability: Stability | None
+    notes: Notes
+    seconds: dict[str, float]
+    versions: dict[str, str]
+
+    @property
+    def path(self) -> Mapping[str, np.ndarray] | None:
+        """Scores over the budgets that were tried, where the method tried several."""
+        return getattr(self.model, "path_", None)
+
+    @property
+    def explanation(self) -> Explanation:
+        """Every summand of the decisions about `rows`."""
+        return self.model.explain(self.rows.values).renamed(rows=list(self.rows.labels))
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write everything to one file."""
+        write(path, "model", self)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Results:
+        """Read a file that `save` has written."""
+        loaded = read(path, "model")
+        if not isinstance(loaded, cls):
+            raise ValueError(f"{str(path)!r} holds a model without results: load it with tamis.io.load")
+        return loaded
