@@ -29,7 +29,7 @@ from tamis.estimators.checks import check_choice, check_integer, encode_classes,
 from tamis.estimators.model import Model, decide
 from tamis.estimators.rows import Rows, check_groups, check_weights, class_factors, folds, merge_rows
 from tamis.estimators.selection import Tests, each_fold
-from tamis.estimators.table import Nominal, Table, checked_input, is_frame, read_columns, read_table, row_labels
+from tamis.estimators.table import Nominal, Table, checked_input, read_columns, read_table, row_labels
 from tamis.explain import Explanation, signed_percentages, variation
 from tamis.optim.driver import Iterate, Status
 
@@ -86,8 +86,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array or DataFrame of shape (n_samples, n_features); NaN or None are missing cells. Where rows are
-            predicted or explained, a dict {name: values} of the kept features is enough.
+        X : array, DataFrame or dict of columns of shape (n_samples, n_features); NaN or None are missing
+            cells. Where rows are predicted or explained, a dict of the kept features is enough.
         y : class labels of shape (n_samples,)
         sample_weight : weights of shape (n_samples,), at least 0; only their ratios matter
         groups : labels of shape (n_samples,); rows of one group never stand on both sides of a fold
@@ -120,10 +120,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         return Rows(table, codes, classes, weight, mass, check_groups(groups, len(codes)), np.arange(len(codes)))
 
     def _read(self, X: Any, *, reset: bool) -> Table:
-        if isinstance(X, Mapping) and not is_frame(X):
-            if reset:
-                raise ValueError("X is a dict: give a DataFrame or an array to fit; predictions take a dict of columns")
-            return read_columns(X, list(self.model_.encoder.names), self.model_.encoder.nominal, self._allow_missing)
+        if isinstance(X, Mapping) and not hasattr(X, "shape"):  # scipy has sparse arrays that are dicts
+            return self._read_columns(X, reset=reset)
         checked, names = checked_input(X)
         validate_data(self, checked, reset=reset, skip_check_array=True)
         names = list(getattr(self, "feature_names_in_", names))
@@ -131,6 +129,26 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             self._categorical = resolve_columns(self.categorical_features, names)
             self._allow_missing = self.missing is not None
         return read_table(checked, names, self._categorical, self._allow_missing)
+
+    def _read_columns(self, X: Mapping[str, Any], *, reset: bool) -> Table:
+        """Read a dict of columns; after the fit it needs the kept ones only."""
+        if not reset:
+            encoder = self.model_.encoder
+            kept = [c for c in self._categorical or () if c in self.features_]
+            places = None if self._categorical is None else [self.features_.tolist().index(c) for c in kept]
+            return read_columns(X, encoder.names, places, self._allow_missing)
+        names = list(X)
+        self._expect(names, named=True)
+        self._categorical = resolve_columns(self.categorical_features, names)
+        self._allow_missing = self.missing is not None
+        return read_columns(X, names, self._categorical, self._allow_missing)
+
+    def _expect(self, names: list[str], *, named: bool) -> None:
+        """Learn the number of columns, and their names if they are `named`."""
+        self.__dict__.pop("feature_names_in_", None)
+        validate_data(self, np.zeros((1, len(names))), reset=True, skip_check_array=True)
+        if named:
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     # ------------------------------------------------------------------ what was learned
 

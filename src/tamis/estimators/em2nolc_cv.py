@@ -232,12 +232,12 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
         instances, features = self._budget_grids(most, n_features)
         grid = replace(grid, budgets=_diagonal(instances, features))
         judges = None if scoring == "squared_error" else tests  # a quick first stage needs no other score
-        coarse = cross_validate(grid, splits, judges, scoring, self.n_jobs)
+        coarse = cross_validate(grid, splits, judges, scoring, self.n_jobs, "tuning: settings")
         largest = instances[-1], features[-1]
         tried = {c: r for c, r in coarse.items() if self.rule != "largest" or c.budgets == largest}
         setting = choose(tried, scoring, attrgetter("size")).setting
         grid = grid.narrow(setting, list(product(instances, features)))
-        fine = cross_validate(grid, splits, tests, scoring, self.n_jobs)
+        fine = cross_validate(grid, splits, tests, scoring, self.n_jobs, "tuning: budgets")
         if self.rule == "largest":
             cell = Cell(setting, *largest)
         else:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from tamis.estimators.base import KernelClassifier, draw_seed
@@ -96,11 +95,7 @@ class FromStatistics(KernelClassifier):
 
     def _adopt(self, plan: Plan) -> None:
         """Expect the columns of the plan."""
-        names = list(plan.encoder.names)
-        self.__dict__.pop("feature_names_in_", None)
-        validate_data(self, np.zeros((1, len(names))), reset=True, skip_check_array=True)
-        if plan.named:
-            self.feature_names_in_ = np.array(names, dtype=object)
+        self._expect(list(plan.encoder.names), named=plan.named)
         self._categorical = None if plan.categorical is None else list(plan.categorical)
         self._allow_missing = plan.allow_missing
 

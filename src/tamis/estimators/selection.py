@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.model import decide
 from tamis.estimators.rows import Rows
+from tamis.progress import tracked
 
 Split = tuple[Rows, Rows]
 SCORES = ("log_loss", "accuracy", "roc_auc", "squared_error")
@@ -91,9 +92,13 @@ class Result:
     error: float
 
 
-def each_fold(function: Callable, splits: Sequence[tuple[Any, Any]], n_jobs: int | None) -> list:
+def each_fold(
+    function: Callable, splits: Sequence[tuple[Any, Any]], n_jobs: int | None, what: str = "calibrating"
+) -> list:
     """``function(train, test)`` for every fold, in processes if asked, one BLAS thread each."""
-    return Parallel(n_jobs=n_jobs)(delayed(_one_thread)(function, *split) for split in splits)
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
+    parts = parallel(delayed(_one_thread)(function, *split) for split in splits)
+    return list(tracked(parts, what, len(splits)))
 
 
 def _one_thread(function: Callable, train: Any, test: Any) -> Any:
@@ -107,9 +112,10 @@ def cross_validate(
     tests: Tests | None,
     scoring: str,
     n_jobs: int | None,
+    what: str = "tuning",
 ) -> dict[Any, Result]:
     """Score every cell on all folds; `tests` are the rows that decisions are about."""
-    parts = each_fold(function, splits, n_jobs)
+    parts = each_fold(function, splits, n_jobs, what)
     return {cell: score([part[cell] for part in parts], tests, scoring) for cell in parts[0]}
 
 

@@ -71,43 +71,54 @@ def is_frame(X: Any) -> bool:
 
 def read_table(X: Any, names: Sequence[str], categorical: Sequence[int] | None, allow_missing: bool) -> Table:
     """Read validated input; `categorical` lists the columns that are categories (None: by their type)."""
-    n, d = X.shape
+    d = X.shape[1]
     if not d:
         raise ValueError(f"X has 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
     if not is_frame(X) and X.dtype != object:
-        numbers, labels = X if X.dtype == np.float32 else np.asarray(X, dtype=float), {}
-    else:
-        columns = [_column(X, j, names[j], categorical is not None and j in categorical) for j in range(d)]
-        labels = {j: _as_labels(v) for j, v in enumerate(columns) if v.dtype == object}
-        cells = [np.full(n, np.nan) if j in labels else v for j, v in enumerate(columns)]
-        numbers = np.column_stack(cells).astype(float)
+        numbers = X if X.dtype == np.float32 else np.asarray(X, dtype=float)
+        return _declared(Table(numbers, {}, list(names)), categorical, allow_missing)
+    columns = [_column(X, j, names[j], categorical is not None and j in categorical) for j in range(d)]
+    return _make_table(columns, names, categorical, allow_missing)
+
+
+def _make_table(
+    columns: Sequence[np.ndarray], names: Sequence[str], categorical: Sequence[int] | None, allow_missing: bool
+) -> Table:
+    labels = {j: _as_labels(v) for j, v in enumerate(columns) if v.dtype == object}
+    cells = [np.full(len(v), np.nan) if j in labels else v for j, v in enumerate(columns)]
+    return _declared(Table(np.column_stack(cells).astype(float), labels, list(names)), categorical, allow_missing)
+
+
+def _declared(table: Table, categorical: Sequence[int] | None, allow_missing: bool) -> Table:
+    """The checked table with the columns in `categorical`, and no others, as categories."""
+    numbers, labels, names = table.numbers, table.labels, table.names
     if categorical is not None:
         for j in set(categorical) - set(labels):
             labels[j] = _number_labels(numbers[:, j])
             numbers = _blank(numbers, j)
         for j in sorted(set(labels) - set(categorical)):
             numbers[:, j] = _flags(labels.pop(j), names[j], "and categorical_features does not name it")
-    table = Table(numbers, labels, list(names))
+    table = Table(numbers, labels, names)
     _check_cells(table, allow_missing)
     return table
 
 
-def read_columns(X: Mapping[str, Any], names: Sequence[str], nominal: np.ndarray, allow_missing: bool) -> Table:
-    """Read a dict of columns that has at least the columns `names`; others are not looked at."""
+def read_columns(
+    X: Mapping[str, Any], names: Sequence[str], categorical: Sequence[int] | None, allow_missing: bool
+) -> Table:
+    """Read those columns of a dict that are called `names`, as `read_table` would."""
     absent = [name for name in names if name not in X]
     if absent:
         raise ValueError(f"X has no column {absent[0]!r}, which the model needs: it has {[str(k) for k in X]}")
     arrays = [_as_array(X[name]) for name in names]
-    sizes = {len(values) for values in arrays}
+    sizes = sorted({len(values) for values in arrays})
     if len(sizes) > 1:
-        raise ValueError(f"X has columns of different lengths: {sorted(sizes)}")
-    columns = [_column_values(v, "", name, bool(c)) for v, name, c in zip(arrays, names, nominal, strict=True)]
-    labels = {j: _as_labels(v) for j, v in enumerate(columns) if v.dtype == object}
-    n = sizes.pop() if sizes else 0
-    cells = [np.full(n, np.nan) if j in labels else v for j, v in enumerate(columns)]
-    table = Table(np.column_stack(cells) if cells else np.empty((n, 0)), labels, list(names))
-    _check_cells(table, allow_missing)
-    return table
+        raise ValueError(f"X has columns of different lengths, {sizes}: one value per row is needed")
+    if not sizes or not sizes[0]:
+        raise ValueError("X has 0 sample(s) or 0 feature(s): at least one row and one column are needed")
+    named = [] if categorical is None else list(categorical)
+    columns = [_column_values(v, "", name, j in named) for j, (v, name) in enumerate(zip(arrays, names, strict=True))]
+    return _make_table(columns, names, categorical, allow_missing)
 
 
 def _as_array(values: Any) -> np.ndarray:
