@@ -27,7 +27,8 @@ ALLOWED = {
     "arrays": {"array_api_compat", "torch"},
     "parallel": {"threadpoolctl"},
     "estimators": {"sklearn", "threadpoolctl"},
-    "explain": {"pandas", "polars"},
+    "explain": {"pandas", "polars", "shap"},
+    "plots": {"matplotlib"},
 }
 EVERYWHERE = {"numpy", "scipy"}
 

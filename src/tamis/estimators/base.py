@@ -16,9 +16,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, estimator_html_repr
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
@@ -26,6 +27,7 @@ from threadpoolctl import threadpool_limits
 from tamis.codec import plain_labels
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_choice, check_integer, encode_classes, resolve_columns
+from tamis.estimators.kept import estimator_html
 from tamis.estimators.model import Model, decide
 from tamis.estimators.rows import Rows, check_groups, check_weights, class_factors, folds, merge_rows
 from tamis.estimators.selection import Tests, each_fold
@@ -289,10 +291,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             grid = np.array(list(column.levels) if grid is None else list(grid), dtype=object)
         else:
             grid = np.linspace(column.low, column.high, 200) if grid is None else np.asarray(grid, dtype=float)
-        Z = np.full((len(grid), len(encoder.columns)), np.nan)
-        Z[:, place] = column.encode(grid)
-        own = [k for k, c in enumerate(expansion.bank.channels) if c.columns == (place,)]
-        values = expansion.contributions(Z)[:, :, :, own].sum(axis=(2, 3))
+        values = self.model_.shape(place, grid)
         return grid, values[:, 0] if values.shape[1] == 1 else values
 
     def _kept_place(self, feature: int | str) -> int:
@@ -359,6 +358,25 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             logger.info("round %d  objective %.6g  violation %.2g", step, iterate.objective, iterate.violation)
 
         return report
+
+    # ------------------------------------------------------------------ notebooks
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        if get_config()["display"] != "diagram":
+            raise AttributeError("_repr_html_ is only there with sklearn.set_config(display='diagram')")
+        return self._html
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle = {"text/plain": repr(self)}
+        return bundle | ({"text/html": self._html()} if get_config()["display"] == "diagram" else {})
+
+    def _html(self) -> str:
+        """scikit-learn's diagram; once fitted, what was learned comes first."""
+        diagram = estimator_html_repr(self)
+        if not self.__sklearn_is_fitted__():
+            return diagram
+        return f"{estimator_html(self)}<details><summary>Parameters</summary>{diagram}</details>"
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

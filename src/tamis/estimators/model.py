@@ -59,6 +59,13 @@ class Model:
         """The same model with `shift` added to its decisions."""
         return replace(self, expansion=replace(self.expansion, intercept=self.expansion.intercept + shift))
 
+    def shape(self, place: int, grid: np.ndarray) -> np.ndarray:
+        """What the kernels on one kept column alone add to the decision at its values `grid`: (len(grid), outputs)."""
+        Z = np.full((len(grid), len(self.encoder.columns)), np.nan)
+        Z[:, place] = self.encoder.columns[place].encode(grid)
+        own = [k for k, channel in enumerate(self.expansion.bank.channels) if set(channel.columns) == {place}]
+        return self.expansion.contributions(Z)[:, :, :, own].sum(axis=(2, 3))
+
     def negated(self) -> Model:
         """The model of the opposite decision."""
         coef, intercept = -self.expansion.coef, -self.expansion.intercept

@@ -218,6 +218,13 @@ class Number:
         z = (z - self.centre) / self.scale
         return z if np.isnan(self.fill) else np.where(np.isnan(z), self.fill, z)
 
+    def decode(self, z: np.ndarray) -> np.ndarray:
+        """Values in the column's own units; what `encode` clipped or filled comes back clipped or filled."""
+        values = z * self.scale + self.centre
+        if self.knots is not None and self.ranks is not None:
+            values = np.where(np.isnan(values), np.nan, np.interp(values, self.ranks, self.knots))
+        return values
+
 
 @stored
 @dataclass(frozen=True)
@@ -231,6 +238,12 @@ class Nominal:
         code: dict[Any, float] = {level: float(k) for k, level in enumerate(self.levels)}
         code[None] = self.fill
         return np.fromiter(map(code.get, values, repeat(UNSEEN)), dtype=float, count=len(values))
+
+    def decode(self, z: np.ndarray) -> np.ndarray:
+        """Levels, as objects; None where there is none."""
+        out = np.empty(len(z), dtype=object)
+        out[:] = [self.levels[int(code)] if code >= 0 else None for code in z]
+        return out
 
 
 @stored

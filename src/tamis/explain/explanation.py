@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
+
+from tamis.explain.html import explanation_html
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,31 @@ class Explanation:
         member = np.array([[group == part for part in parts] for group in self.features], dtype=float)
         return self.by_kernel @ member.reshape(len(self.kernels), len(parts))
 
+    @property
+    def part_names(self) -> list[str]:
+        """The names of the parts; a group is called after all its features."""
+        return [" * ".join(part) for part in self.parts]
+
+    def part_values(self, data: Any) -> np.ndarray:
+        """The values of the parts in the explained rows (rows, parts), for showing beside the contributions.
+
+        Parameters
+        ----------
+        data : DataFrame or dict {name: values} that has the features of the parts, or an array of shape
+            (rows, parts). A group of features has no single value: NaN.
+        """
+        shape = len(self.rows), len(self.parts)
+        if isinstance(data, Mapping) or hasattr(data, "columns"):
+            columns = [data[part[0]] if len(part) == 1 else [np.nan] * shape[0] for part in self.parts]
+            data = np.empty(shape, dtype=object)
+            for k, column in enumerate(columns):
+                data[:, k] = np.asarray(column, dtype=object)
+        cells = np.asarray(data)
+        if cells.shape != shape:
+            raise ValueError(f"data has shape {cells.shape} and the explanation has {shape} rows and parts")
+        numeric = all(isinstance(cell, int | float | np.number) for cell in cells.ravel())
+        return cells.astype(float) if numeric else cells
+
     def to_dict(self) -> dict[str, list]:
         """One entry per summand, as columns: row, output, instance, kernel, contribution; base values included."""
         shape = self.contributions.shape
@@ -114,3 +141,34 @@ class Explanation:
         except ImportError:
             raise ImportError("to_frame needs pandas or polars: pip install 'tamis[io]'") from None
         return polars.DataFrame(columns)
+
+    def to_shap(self, data: Any = None) -> Any:
+        """A `shap.Explanation` of the contributions by part, for the plots of that package.
+
+        They are the exact parts of the decision, not Shapley values estimated by sampling: base value and
+        contributions add up to the decision.
+
+        Parameters
+        ----------
+        data : values of the explained rows, as in `part_values`; None: the plots show none
+
+        Returns
+        -------
+        shap.Explanation with values of shape (rows, parts), or (rows, parts, outputs) for several outputs
+        """
+        try:
+            import shap
+        except ImportError:
+            raise ImportError("to_shap needs shap: pip install shap") from None
+        values, base = self.by_part.transpose(0, 2, 1), np.tile(self.base_value, (len(self.rows), 1))
+        single = len(self.outputs) == 1
+        return shap.Explanation(
+            values=values[..., 0] if single else values,
+            base_values=base[:, 0] if single else base,
+            data=None if data is None else self.part_values(data),
+            feature_names=self.part_names,
+            output_names=None if single else [str(output) for output in self.outputs],
+        )
+
+    def _repr_html_(self) -> str:
+        return explanation_html(self)

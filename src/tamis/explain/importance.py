@@ -2,7 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a model keeps of one kind, features or cases, and how much each counts.
+
+    Attributes
+    ----------
+    names : of the kept ones, the p columns of the arrays
+    importance : (outputs, p) signed percentages, or None where the method has no such factors
+    variation : (outputs, p) shares in the variation of the decision, in per cent
+    """
+
+    names: Sequence[Any]
+    importance: np.ndarray | None
+    variation: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def order(self) -> np.ndarray:
+        """The positions of the kept ones, the largest share of variation over all outputs first."""
+        return np.argsort(-self.variation.sum(axis=0), kind="stable")
 
 
 def signed_percentages(values: np.ndarray) -> np.ndarray:

@@ -1,0 +1,143 @@
+"""Fitted models and explanations as small pieces of HTML for notebooks: pure functions of plain data.
+
+Everything is inline, there is no script, and colours of text and ground are those of the page, so that
+light and dark notebooks both work. A sign is told by the side of its bar and by its number, and only then
+by its colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tamis.explain.importance import Kept
+
+if TYPE_CHECKING:
+    from tamis.explain.explanation import Explanation
+
+PLUS, MINUS, PLAIN = "#3b8ec8", "#db7a1c", "#8a8a8a"  # seen on white and on black, told apart by the colour-blind
+MOST_NAMES = 20  # kept features or cases that are listed
+MOST_PARTS = 8  # parts with a column of their own
+MOST_LINES = 60  # lines of a table of contributions
+BOX = "font-family:sans-serif;font-size:13px;line-height:1.4;overflow-x:auto;color:inherit"
+TABLE = "border-collapse:collapse;margin:4px 0 8px 0;color:inherit;background:none"
+CELL = "padding:1px 8px;border:none;border-top:1px solid rgba(128,128,128,.35);background:none;text-align:"
+
+
+def model_html(
+    title: str, sentence: str, features: Kept, cases: Kept, outputs: Sequence[Any], facts: Mapping[str, Any]
+) -> str:
+    """A fitted model: what it is, what it keeps, how the fit ended.
+
+    Parameters
+    ----------
+    title : the name of its class
+    sentence : what it is, in words
+    features, cases : what it keeps
+    outputs : names of the outputs, as many as the importances have rows
+    facts : further {name: value} in a line at the end
+    """
+    tables = _kept_table("kept features", features, outputs) + _kept_table("kept cases", cases, outputs)
+    line = "; ".join(f"{_text(name)}: {_text(value)}" for name, value in facts.items())
+    return _box(f"<b>{_text(title)}</b><div>{_text(sentence)}</div>{tables}<div>{line}</div>")
+
+
+def explanation_html(explanation: Explanation, limit: int = 10) -> str:
+    """The contributions by part to the decisions about the first rows, and that they add up.
+
+    Parameters
+    ----------
+    explanation : Explanation
+    limit : most rows shown; the smallest parts are added up in one column where there are many
+    """
+    e = explanation
+    n, several = len(e.rows), len(e.outputs) > 1
+    limit = min(limit, n, max(1, MOST_LINES // max(1, len(e.outputs))))
+    names, parts = _largest_parts(e)
+    top = float(np.max(np.abs(parts[:limit]), initial=0.0))
+    head = ["row", *(["output"] if several else []), "base value", *names, "= decision"]
+    lines = []
+    for i in range(limit):
+        for q, output in enumerate(e.outputs):
+            cells = [_cell(_text(e.rows[i]), "left")] + ([_cell(_text(output), "left")] if several else [])
+            cells.append(_cell(f"{e.base_value[q]:.3g}"))
+            cells += [_cell(_signed_bar(value, top)) for value in parts[i, q]]
+            lines.append([*cells, _cell(f"<b>{e.decision[i, q]:+.3g}</b>")])
+    gap = float(np.max(np.abs(e.base_value + e.by_part.sum(axis=2) - e.decision), initial=0.0))
+    first = f"Explanation of {n} row{'' if n == 1 else 's'}"
+    first += f", the first {limit} shown" if limit < n else ""
+    if not several and e.outputs:
+        first += f"; above zero speaks for {e.outputs[0]}"
+    last = f"Base value and contributions add up to the decision (largest difference {gap:.1g})."
+    return _box(f"<b>{_text(first)}</b>{_table(head, lines)}<div>{_text(last)}</div>")
+
+
+def _largest_parts(e: Explanation) -> tuple[list[str], np.ndarray]:
+    """Names and contributions (rows, outputs, columns): the largest parts, and the sum of all others."""
+    parts, names = e.by_part, e.part_names
+    if len(names) <= MOST_PARTS + 1:
+        return names, parts
+    order = np.argsort(-np.abs(parts).sum(axis=(0, 1)), kind="stable")
+    kept, others = order[:MOST_PARTS], order[MOST_PARTS:]
+    rest = parts[:, :, others].sum(axis=2, keepdims=True)
+    return [names[k] for k in kept] + [f"{len(others)} others"], np.concatenate([parts[:, :, kept], rest], axis=2)
+
+
+def _kept_table(title: str, kept: Kept, outputs: Sequence[Any]) -> str:
+    if not len(kept):
+        return f"<div>{_text(title)}: none</div>"
+    suffix = [f" ({output})" for output in outputs] if len(outputs) > 1 else [""]
+    head = [title]
+    for text in suffix:
+        head += ([] if kept.importance is None else [f"importance %{text}"]) + [f"share of variation %{text}"]
+    lines = []
+    for k in kept.order[:MOST_NAMES]:
+        cells = [_cell(_text(kept.names[k]), "left")]
+        for q in range(len(outputs)):
+            if kept.importance is not None:
+                cells.append(_cell(_signed_bar(kept.importance[q, k], 100.0, digits=1)))
+            cells.append(_cell(_share_bar(kept.variation[q, k])))
+        lines.append(cells)
+    more = len(kept) - len(lines)
+    return _table(head, lines) + (f"<div>and {more} more</div>" if more > 0 else "")
+
+
+def _signed_bar(value: float, top: float, digits: int = 3) -> str:
+    """A signed number beside a bar that leaves the middle to the right (plus) or to the left (minus)."""
+    width = 50.0 * abs(float(value)) / top if top > 0 else 0.0
+    start, colour = (50.0, PLUS) if value >= 0 else (50.0 - width, MINUS)
+    middle = "linear-gradient(currentColor,currentColor) 50% 0/1px 100% no-repeat"
+    number = f"{value:+.{digits}f}" if digits == 1 else f"{value:+.{digits}g}"
+    return _bar(number, start, width, colour, middle)
+
+
+def _share_bar(value: float) -> str:
+    """A percentage beside a bar from the left."""
+    return _bar(f"{value:.1f}", 0.0, float(value), PLAIN, "none")
+
+
+def _bar(number: str, start: float, width: float, colour: str, ground: str) -> str:
+    inner = f"display:block;height:9px;margin-left:{start:.1f}%;width:{width:.1f}%;background:{colour}"
+    outer = f"display:inline-block;width:64px;margin-left:6px;vertical-align:middle;background:{ground}"
+    return f'{number}<span style="{outer}"><span style="{inner}"></span></span>'
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    first = "".join(f'<th style="{CELL}left;font-weight:600">{_text(name)}</th>' for name in head)
+    body = "".join(f'<tr style="background:none">{"".join(cells)}</tr>' for cells in lines)
+    return f'<table style="{TABLE}"><tr style="background:none">{first}</tr>{body}</table>'
+
+
+def _cell(content: str, align: str = "right") -> str:
+    return f'<td style="{CELL}{align};white-space:nowrap">{content}</td>'
+
+
+def _box(content: str) -> str:
+    return f'<div style="{BOX}">{content}</div>'
+
+
+def _text(value: Any) -> str:
+    return escape(str(value))

@@ -1,0 +1,26 @@
+"""Pictures of models and explanations, in scikit-learn's convention of displays.
+
+A display holds the numbers it draws; ``from_estimator`` and the like compute them and draw, ``plot``
+draws again. matplotlib is imported when something is drawn.
+"""
+
+from tamis.plots.boundary import DecisionBoundaryDisplay
+from tamis.plots.budgets import BudgetPathDisplay
+from tamis.plots.contributions import ContributionDisplay
+from tamis.plots.history import ConvergenceDisplay, KernelWeightDisplay
+from tamis.plots.importance import ImportanceDisplay
+from tamis.plots.scores import KSCurveDisplay
+from tamis.plots.shapes import ShapeFunctionDisplay
+from tamis.plots.stability import StabilityDisplay
+
+__all__ = [
+    "BudgetPathDisplay",
+    "ContributionDisplay",
+    "ConvergenceDisplay",
+    "DecisionBoundaryDisplay",
+    "ImportanceDisplay",
+    "KSCurveDisplay",
+    "KernelWeightDisplay",
+    "ShapeFunctionDisplay",
+    "StabilityDisplay",
+]

@@ -1,0 +1,108 @@
+"""What the displays share: panels, colours that the colour-blind tell apart, names that fit, bars with signs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # of Okabe and Ito
+DASHES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+PLUS, MINUS, PLAIN = COLOURS[0], COLOURS[1], "#7F7F7F"
+HATCH = "////"  # of what is negative, besides its colour
+SCALE = "cividis"  # the same to the colour-blind, and in grey
+
+
+def pyplot(display: str) -> Any:
+    """matplotlib.pyplot, or one sentence that says how to get it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError(f"{display} needs matplotlib: pip install 'tamis[plot]'") from None
+    return plt
+
+
+class Display:
+    """Base of the displays.
+
+    Attributes
+    ----------
+    figure_ : the figure, once something is drawn
+    ax_ : its axes; an array of them where the display has several panels
+    """
+
+    figure_: Any
+    ax_: Any
+
+    @classmethod
+    def _check_matplotlib(cls) -> None:
+        """Fail before any work is done that could not be drawn."""
+        pyplot(cls.__name__)
+
+    def _panels(self, ax: Any, shape: tuple[int, int], size: tuple[float, float], **options: Any) -> np.ndarray:
+        """Axes (rows, columns): those given, or those of a new figure of this size in inches."""
+        plt = pyplot(type(self).__name__)
+        if ax is None:
+            figure, axes = plt.subplots(*shape, figsize=size, layout="constrained", squeeze=False, **options)
+        else:
+            axes = np.atleast_1d(np.asarray(ax, dtype=object))
+            if axes.size != shape[0] * shape[1]:
+                raise ValueError(
+                    f"ax holds {axes.size} axes and this display has {shape[0] * shape[1]} panels: give an array of "
+                    "that many axes, or None for a new figure"
+                )
+            axes = axes.reshape(shape)
+            figure = axes.flat[0].figure
+        self.figure_ = figure
+        self.ax_ = axes.flat[0] if axes.size == 1 else axes.ravel()
+        return axes
+
+
+def label(name: Any, width: int = 28) -> str:
+    """A name as text of at most `width` letters that no part of matplotlib takes for anything but text."""
+    text = " ".join(str(name).split())
+    if len(text) > width:
+        end = width // 3
+        text = f"{text[: width - end - 3]}...{text[-end:]}"
+    text = text.replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text  # legends leave out what starts so
+
+
+def line_style(k: int) -> dict[str, Any]:
+    """Colour, dashes and marker of the k-th of many lines; no two of the first 28 are equal."""
+    n = len(COLOURS)
+    return {"color": COLOURS[k % n], "linestyle": DASHES[k // n % len(DASHES)], "marker": MARKERS[k % n]}
+
+
+def legend_beside(ax: Any, handles: Sequence[Any], names: Sequence[Any], title: str | None = None) -> Any:
+    """A legend to the right of the axes, where it covers nothing."""
+    place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
+    return ax.legend(handles, [label(n) for n in names], title=title, frameon=False, fontsize="small", **place)
+
+
+def signed_bars(ax: Any, values: np.ndarray, *, at: np.ndarray, left: Any = 0.0, height: float = 0.7) -> Any:
+    """Horizontal bars of signed values from `left` at the heights `at`; negative ones are hatched too."""
+    bars = ax.barh(at, values, left=left, height=height, color=[PLUS if v >= 0 else MINUS for v in values])
+    for bar, value in zip(bars, values, strict=True):
+        if value < 0:
+            bar.set_hatch(HATCH)
+            bar.set_edgecolor("white")
+            bar.set_linewidth(0.0)
+    return bars
+
+
+def name_rows(ax: Any, names: Sequence[Any], at: np.ndarray | None = None, width: int = 28) -> None:
+    """Names of horizontal rows, the first at the top."""
+    ax.set_yticks(np.arange(len(names)) if at is None else at, [label(n, width) for n in names], fontsize="small")
+    ax.set_ylim(len(names) - 0.5, -0.5)
+
+
+def cell_texts(ax: Any, values: np.ndarray, form: str, dark: np.ndarray) -> list[Any]:
+    """Numbers in the cells of a heat map, white where the cell is `dark`."""
+    return [
+        ax.text(j, i, format(values[i, j], form), ha="center", va="center", fontsize="x-small",
+                color="white" if dark[i, j] else "black")
+        for i, j in np.ndindex(*values.shape)
+    ]  # fmt: skip

@@ -1,0 +1,260 @@
+"""From a fitted model and columns of rows to the parts of `Results`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tamis.estimators.base import KernelClassifier
+from tamis.estimators.table import Nominal
+from tamis.explain import measures
+from tamis.explain.importance import variation
+from tamis.explain.intervals import UNKNOWN, Interval, bootstrap
+from tamis.results.data import Case, Curve, Evaluation, Part, ShownRows
+
+Columns = Mapping[str, np.ndarray]
+
+BINS = 30
+GRID = 121
+POINTS = 300  # of a curve
+SHOWN = 300  # rows
+SAMPLE = 2000  # training rows that measure the variation of contributions
+
+
+def take(columns: Columns, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Some rows of all columns."""
+    return {name: values[rows] for name, values in columns.items()}
+
+
+# ---------------------------------------------------------------------- what is kept
+
+
+def parts_of(
+    model: KernelClassifier, columns: Columns | None = None, y: np.ndarray | None = None, by_fold: Sequence[dict] = ()
+) -> tuple[Part, ...]:
+    """The kept features (or groups of them), the most influential first.
+
+    Parameters
+    ----------
+    columns, y : training rows, for distributions and shares of variation; without them the shares are
+        those the model has stored
+    by_fold : for each fold {features: share of variation}
+    """
+    expansion, names = model.model_.expansion, model.model_.encoder.names
+    groups = [tuple(names[c] for c in channel.columns) for channel in expansion.bank.channels]
+    keys = list(dict.fromkeys(groups))
+    member = np.array([[group == key for key in keys] for group in groups], dtype=float).reshape(len(groups), len(keys))
+    weights = getattr(model, "kernel_importance_", None)
+    importance = None if weights is None else np.atleast_2d(weights) @ member
+    if importance is not None and len(importance) < len(expansion.coef):
+        importance = np.repeat(importance, len(expansion.coef), axis=0)  # one set of weights for all classes
+    share = np.atleast_2d(model.kernel_variation_) @ member
+    if columns is not None:
+        share = shares(model, columns)
+    parts = []
+    for k, key in enumerate(keys):
+        own = {"importance": None if importance is None else importance[:, k], "variation": share[:, k]}
+        folds = np.array([fold.get(key, 0.0) for fold in by_fold])
+        parts.append(_part(model, key, own, columns, y, folds))
+    return tuple(sorted(parts, key=lambda part: -float(part.variation.mean())))
+
+
+def shares(model: KernelClassifier, columns: Columns) -> np.ndarray:
+    """Share (outputs, parts) of each part in the variation of the decision over some of the rows."""
+    n = len(next(iter(columns.values())))
+    explanation = model.explain(take(columns, np.arange(0, n, -(-n // SAMPLE))))
+    return variation(explanation.by_part, np.ones(len(explanation.rows)))
+
+
+def _part(
+    model: KernelClassifier,
+    key: tuple[str, ...],
+    own: dict[str, Any],
+    columns: Columns | None,
+    y: np.ndarray | None,
+    by_fold: np.ndarray,
+) -> Part:
+    empty = np.empty(0)
+    if len(set(key)) > 1:
+        return Part(" x ".join(key), key, "group", **own, direction="together", grid=empty, shape=empty, edges=empty,
+                    counts=empty, missing=0, by_fold=by_fold)  # fmt: skip
+    place = model.model_.encoder.names.index(key[0])
+    column = model.model_.encoder.columns[place]
+    if isinstance(column, Nominal):
+        kind, grid = "category", np.empty(len(column.levels), dtype=object)
+        grid[:] = list(column.levels)
+        edges, levels = grid, grid
+    else:
+        kind, grid = "number", np.unique(np.linspace(column.low, column.high, GRID))
+        edges, levels = empty, None
+    shape, counts, missing = model.model_.shape(place, grid), empty, 0
+    if columns is not None and y is not None:
+        edges, counts, missing = _distribution(columns[key[0]], y, model.classes_, levels)
+    direction = "levels" if kind == "category" else _direction(shape)
+    return Part(key[0], key, kind, **own, direction=direction, grid=grid, shape=shape, edges=edges, counts=counts,
+                missing=missing, by_fold=by_fold)  # fmt: skip
+
+
+def _direction(shape: np.ndarray) -> str:
+    """Whether all outputs follow one direction, small wiggles apart."""
+    step = np.diff(shape, axis=0)
+    slack = 0.02 * np.ptp(shape, axis=0)
+    rise, fall = np.sum(np.maximum(step, 0), axis=0), np.sum(np.maximum(-step, 0), axis=0)
+    if np.all(fall <= slack):
+        return "rises"
+    return "falls" if np.all(rise <= slack) else "bends"
+
+
+def _distribution(
+    values: np.ndarray, y: np.ndarray, classes: np.ndarray, levels: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Bins (or levels), training rows of each class in them, and rows without a value."""
+    if levels is not None:
+        known = levels.tolist()
+        cells = [v.item() if isinstance(v, np.generic) else v for v in values.tolist()]
+        counts = [[sum(c == level for c, k in zip(cells, y == label) if k) for level in known] for label in classes]
+        gaps = sum(c is None or c != c for c in cells)
+        return levels, np.array(counts, dtype=int).reshape(len(classes), len(known)), gaps
+    numbers = np.asarray(values, dtype=float)
+    there = ~np.isnan(numbers)
+    edges = np.histogram_bin_edges(numbers[there], bins=BINS) if there.any() else np.array([0.0, 1.0])
+    binned = [np.histogram(numbers[there & (y == label)], bins=edges)[0] for label in classes]
+    return edges, np.array(binned), int((~there).sum())
+
+
+def cases_of(
+    model: KernelClassifier, columns: Columns | None, y: np.ndarray | None, labels: np.ndarray | None
+) -> tuple[Case, ...]:
+    """The kept cases, the most influential first; without training rows what the model knows of them."""
+    expansion, encoder = model.model_.expansion, model.model_.encoder
+    own = expansion.contributions(expansion.instances)  # (cases, outputs, cases, kernels)
+    pull = np.einsum("kqkl->kq", own)
+    weights = getattr(model, "instance_importance_", None)
+    importance = None if weights is None else np.atleast_2d(weights)
+    share = np.atleast_2d(model.instance_variation_)
+    cases = []
+    for k, row in enumerate(model.instances_.tolist()):
+        if columns is None or y is None:
+            values = {n: _raw(c, z) for n, c, z in zip(encoder.names, encoder.columns, expansion.instances[k])}
+            label, truth = model.instance_labels_[k], None
+        else:
+            values = {name: _plain(columns[name][row]) for name in encoder.names}
+            label, truth = labels[row] if labels is not None else row + 1, _plain(y[row])
+        ii = None if importance is None else importance[:, k]
+        cases.append(Case(_plain(label), truth, values, ii, share[:, k], pull[k]))
+    return tuple(sorted(cases, key=lambda case: -float(case.variation.mean())))
+
+
+def _raw(column: Any, z: float) -> Any:
+    """A value from its encoding, as near as the encoding allows."""
+    if np.isnan(z):
+        return None
+    if isinstance(column, Nominal):
+        return column.levels[int(z)] if z >= 0 else None
+    x = z * column.scale + column.centre
+    return float(np.interp(x, column.ranks, column.knots)) if column.knots is not None else float(x)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it, None where it is missing."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if value is None or value != value else value
+
+
+# ---------------------------------------------------------------------- what it is worth
+
+
+def evaluate(
+    model: KernelClassifier,
+    columns: Columns,
+    y: np.ndarray,
+    *,
+    groups: np.ndarray | None,
+    majority: Any,
+    source: str,
+    seed: int,
+) -> Evaluation:
+    """Measure the model on rows with known classes; rows of a group are resampled together."""
+    classes = model.classes_.tolist()
+    decision = np.asarray(model.decision_function(columns)).reshape(len(y), -1)
+    predicted = model.predict(columns)
+    index = {label: k for k, label in enumerate(classes)}
+    confusion = np.zeros((len(classes), len(classes)), dtype=int)
+    for truth, said in zip(y.tolist(), predicted.tolist(), strict=True):
+        confusion[index[truth], index[said]] += 1
+    labels = classes[1:] if len(classes) == 2 else classes
+    curves = tuple(_curve(y == label, decision[:, k], label, groups, seed) for k, label in enumerate(labels))
+    if len(curves) == 1:
+        auc, ks = curves[0].auc, curves[0].ks
+    else:
+        auc, ks = (_mean_over_classes(m, y, decision, labels, groups, seed) for m in (measures.auc, measures.ks))
+    hits = measures.accuracy(y, predicted, groups, random_state=seed)
+    return Evaluation(source, len(y), confusion, hits, auc, ks, float(np.mean(y == majority)), curves)
+
+
+def _mean_over_classes(
+    measure: Any, y: np.ndarray, decision: np.ndarray, labels: list, groups: np.ndarray | None, seed: int
+) -> Interval:
+    """The mean of a measure over the classes, each against the rest; rows are resampled."""
+    codes = np.array([labels.index(label) for label in y.tolist()])
+
+    def statistic(some: np.ndarray, scores: np.ndarray) -> float:
+        truths = [some == k for k in range(len(labels))]
+        if any(truth.all() or not truth.any() for truth in truths):
+            return float("nan")
+        return float(np.mean([measure(truth, score).value for truth, score in zip(truths, scores.T, strict=True)]))
+
+    return bootstrap(statistic, codes, decision, groups=groups, random_state=seed)
+
+
+def _curve(truth: np.ndarray, score: np.ndarray, label: Any, groups: np.ndarray | None, seed: int) -> Curve:
+    if truth.all() or not truth.any():
+        empty = np.empty(0)
+        return Curve(label, UNKNOWN, UNKNOWN, empty, empty, empty, empty, empty, float("nan"))
+    threshold, negative, positive = measures.ks_curve(truth, score)
+    best = int(np.argmax(np.abs(negative - positive)))
+    some = np.unique(np.r_[np.linspace(0, len(threshold) - 1, POINTS).astype(int), best])
+    fpr, tpr = measures.roc_curve(truth, score)
+    few = np.unique(np.linspace(0, len(fpr) - 1, POINTS).astype(int))
+    return Curve(
+        label,
+        measures.auc(truth, score, groups, random_state=seed),
+        measures.ks(truth, score, groups, random_state=seed),
+        fpr[few],
+        tpr[few],
+        threshold[some],
+        negative[some],
+        positive[some],
+        float(threshold[best]),
+    )
+
+
+def show_rows(
+    model: KernelClassifier, columns: Columns, y: np.ndarray | None, labels: np.ndarray, seed: int = 0
+) -> ShownRows:
+    """Up to a few hundred rows: some that are wrong, some near the boundary, some at random."""
+    n = len(labels)
+    rows = np.arange(n)
+    if n > SHOWN:
+        decision = np.asarray(model.decision_function(columns)).reshape(n, -1)
+        top = np.sort(decision, axis=1)
+        margin = np.abs(decision[:, 0]) if decision.shape[1] == 1 else top[:, -1] - top[:, -2]
+        order = np.random.default_rng(seed).permutation(n)
+        wrong = order[model.predict(take(columns, order)) != y[order]] if y is not None else order[:0]
+        near = np.argsort(margin, kind="stable")
+        first = dict.fromkeys([*wrong[: SHOWN // 3].tolist(), *near[: SHOWN // 3].tolist(), *order.tolist()])
+        rows = np.sort(list(first)[:SHOWN])
+    kept = {name: columns[name][rows] for name in model.model_.encoder.names}
+    if not kept:  # a model that kept nothing says the same of every row
+        kept = {name: values[rows] for name, values in list(columns.items())[:1]}
+    probability = model.predict_proba(kept) if hasattr(model, "predict_proba") else None
+    return ShownRows(
+        labels[rows],
+        kept,
+        None if y is None else y[rows],
+        model.predict(kept),
+        np.asarray(model.decision_function(kept)).reshape(len(rows), -1),
+        probability,
+    )

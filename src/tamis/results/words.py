@@ -1,0 +1,145 @@
+"""Results in words and plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tamis.explain.intervals import Interval
+from tamis.explain.measures import feature_reduction, instance_reduction
+from tamis.results.data import Results
+
+
+def listed(names: Sequence[Any], most: int = 3) -> str:
+    """Names joined as in a sentence, at most a few."""
+    names = [str(name) for name in names]
+    if len(names) > most:
+        names = [*names[:most], f"{len(names) - most} more"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "nothing"
+
+
+def percent(interval: Interval) -> str:
+    """An estimate in [0, 1] with its interval, in per cent."""
+    if interval.value != interval.value:
+        return "unknown"
+    value, low, high = (f"{100 * number:.1f}" for number in interval)
+    return f"{value}%" if interval.low != interval.low else f"{value}% (95% interval {low} to {high})"
+
+
+def sentence(results: Results) -> str:
+    """What the model does, in one sentence."""
+    model, evaluation = results.model, results.evaluation
+    classes = [str(label) for label in model.classes_.tolist()]
+    what = f"{classes[1]!r} from {classes[0]!r}" if len(classes) == 2 else f"{len(classes)} classes apart"
+    if not results.cases or not results.parts:
+        return f"Nothing in the data tells {what}: the model keeps no case and gives every row the same score."
+    cases, features = len(results.cases), len(model.features_)
+    top = [f"{part.name} ({part.variation.mean():.0f}%)" for part in results.parts[:3]]
+    text = (
+        f"To tell {what} it compares a row with {cases} training {'case' if cases == 1 else 'cases'} on {features} of "
+        f"{results.notes.n_features} features; {'what moves' if len(top) == 1 else 'what move'} the score most "
+        f"{'is' if len(top) == 1 else 'are'} {listed(top)}"
+    )
+    if evaluation is None:
+        return text + "."
+    return (
+        f"{text}; of {evaluation.n_rows} held-out rows it gets {percent(evaluation.accuracy)} right, where always "
+        f"answering with the largest class gets {100 * evaluation.majority:.1f}%."
+    )
+
+
+def chosen(results: Results) -> dict[str, Any]:
+    """Budgets and parameters that the method chose, by name."""
+    names = ("max_instances_", "max_features_", "bandwidth_", "alpha_", "kernels_choice_", "coupling_", "refit_")
+    model = results.model
+    found = {name.rstrip("_"): plain(getattr(model, name)) for name in names if hasattr(model, name)}
+    return {k: v for k, v in found.items() if v is not None and (k != "kernels_choice" or v != "kernels")}
+
+
+def summary(results: Results) -> dict[str, Any]:
+    """Everything but the model itself, as JSON values."""
+    model, notes, evaluation = results.model, results.notes, results.evaluation
+    classes = model.classes_.tolist()
+    train = sum(count[0] for count in notes.balance.values())
+    return {
+        "sentence": sentence(results),
+        "target": results.task.target,
+        "classes": classes,
+        "positive": classes[1] if len(classes) == 2 else None,
+        "method": type(model).__name__,
+        "chosen": chosen(results),
+        "status": model.status_.name.lower(),
+        "n_instances": len(model.instances_),
+        "n_features": len(model.features_),
+        "instance_reduction": instance_reduction(len(model.instances_), train) if train else None,
+        "feature_reduction": feature_reduction(len(model.features_), notes.n_features),
+        "test": None if evaluation is None else _evaluation(results),
+        "features": [
+            {
+                "name": part.name,
+                "importance": plain(part.importance),
+                "variation": plain(part.variation),
+                "direction": part.direction,
+            }
+            for part in results.parts
+        ],
+        "cases": [
+            {
+                "label": case.label,
+                "class": case.truth,
+                "importance": plain(case.importance),
+                "variation": plain(case.variation),
+                "pull": plain(case.pull),
+                "values": case.values,
+            }
+            for case in results.cases
+        ],
+        "stability": _stability(results),
+        "data": {
+            "source": notes.source,
+            "rows": notes.n_rows,
+            "rows_without_target": notes.no_target,
+            "balance": [{"class": k, "train": v[0], "test": v[1]} for k, v in notes.balance.items()],
+            "split": notes.split,
+            "groups": notes.groups,
+            "dropped_columns": notes.dropped,
+            "categories": list(notes.categories),
+            "missing_cells": notes.missing,
+            "test_rows_seen_in_training": notes.repeated,
+        },
+        "warnings": list(notes.warnings),
+        "seed": results.task.seed,
+        "seconds": {stage: round(seconds, 3) for stage, seconds in results.seconds.items()},
+        "versions": results.versions,
+    }
+
+
+def _evaluation(results: Results) -> dict[str, Any]:
+    evaluation = results.evaluation
+    if evaluation is None:
+        raise ValueError("there is no evaluation to describe")
+    out: dict[str, Any] = {"source": evaluation.source, "rows": evaluation.n_rows}
+    for name in ("accuracy", "auc", "ks"):
+        out[name] = plain(getattr(evaluation, name)._asdict())
+    return {**out, "majority": evaluation.majority, "confusion": evaluation.confusion.tolist()}
+
+
+def _stability(results: Results) -> dict[str, Any] | None:
+    found = results.stability
+    if found is None:
+        return None
+    means = {name: plain(getattr(found, name)._asdict()) for name in ("jaccard", "kuncheva", "correlated")}
+    counts = {name: int(c) for name, c in zip(found.features, found.chosen.sum(axis=0), strict=True)}
+    return {**means, "folds": len(found.chosen), "chosen_in": counts}
+
+
+def plain(value: Any) -> Any:
+    """Numpy values as JSON values, NaN as None, one-element arrays as their element."""
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value[0]) if value.shape == (1,) else [plain(v) for v in value.tolist()]
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and not np.isfinite(value) else value

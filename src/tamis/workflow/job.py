@@ -1,0 +1,289 @@
+"""Job and run: prepare a table, split it, tune and fit on one part, test on the other, explain."""
+
+from __future__ import annotations
+
+import inspect
+import platform
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from sklearn.utils.parallel import Parallel, delayed
+
+from tamis.estimators.base import KernelClassifier
+from tamis.estimators.registry import all_estimators
+from tamis.explain.stability import Stability, stability
+from tamis.progress import tracked
+from tamis.results.data import Notes, Results, ShownRows, Task
+from tamis.results.describe import cases_of, evaluate, parts_of, shares, show_rows, take
+from tamis.workflow.prepare import Data, as_columns, check_column, missing_cells, positive_class, prepare
+from tamis.workflow.split import folds_of, split_rows
+
+METHOD = "EM2NOLCClassifierCV"
+FOLDS = 5  # of the training rows, to see whether the choice of features is stable
+ROWS = 2000  # training rows that measure how features are correlated
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to do with a table.
+
+    Parameters
+    ----------
+    target : the column to predict
+    method : name of a registered classifier
+    max_instances, max_features : budgets; None leaves them to the method's default
+    positive : the class that scores speak for, with two classes; None picks one
+    test_size : share of the rows to test on
+    split : column that says 'train' or 'test'; None splits at random
+    group : column of groups whose rows must not be torn apart
+    id : column that names the rows
+    categorical : columns that are categories although they hold numbers
+    drop : columns to leave out
+    class_weight : None, "balanced" or {class: weight}
+    options : further parameters of the method
+    seed, n_jobs : of everything random, and of everything parallel
+    """
+
+    target: str
+    method: str = METHOD
+    max_instances: int | None = None
+    max_features: int | None = None
+    positive: Any = None
+    test_size: float = 0.25
+    split: str | None = None
+    group: str | None = None
+    id: str | None = None
+    categorical: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    class_weight: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.test_size < 1:
+            raise ValueError(f"test_size={self.test_size!r} must be a share between 0 and 1, such as 0.25")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed={self.seed!r} must be an integer between 0 and 2**32 - 1")
+        self.classifier()
+
+    def classifier(self) -> KernelClassifier:
+        """The unfitted classifier that the job asks for."""
+        known = all_estimators()
+        if self.method not in known:
+            raise ValueError(f"method={self.method!r} is unknown: use one of {', '.join(known)}")
+        accepted = inspect.signature(known[self.method]).parameters
+        wanted = {"max_instances": self.max_instances, "max_features": self.max_features}
+        wanted |= {"class_weight": self.class_weight, "n_jobs": self.n_jobs}
+        params = {name: value for name, value in wanted.items() if value is not None}
+        params |= {"random_state": self.seed, **self.options}
+        odd = [name for name in params if name not in accepted]
+        if odd:
+            raise ValueError(f"{self.method} has no parameter {odd[0]!r}: it has {', '.join(accepted)}")
+        return known[self.method](**params)
+
+
+def run(table: Any, job: Job, source: str = "table") -> Results:
+    """Do the main job.
+
+    Parameters
+    ----------
+    table : DataFrame (pandas, polars) or dict of columns
+    source : name of the table, for the notes
+    """
+    seconds: dict[str, float] = {}
+    with _timed(seconds, "prepare"):
+        data = prepare(
+            table,
+            job.target,
+            id_column=job.id,
+            group_column=job.group,
+            split_column=job.split,
+            categorical=job.categorical,
+            drop=job.drop,
+        )
+        positive = positive_class(data.y, job.positive)
+        job = _with_class_weights(job, data.y)
+        train, test, words = split_rows(data, job.test_size, job.seed)
+    X, y, groups = take(data.columns, train), data.y[train], None if data.groups is None else data.groups[train]
+    with _timed(seconds, "fit"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = job.classifier().fit(X, y, groups=groups)
+    model = model if positive is None else model.oriented(positive)
+    with _timed(seconds, "stability"):
+        stable, by_fold = _stability(model, X, y, groups, job)
+    with _timed(seconds, "test"):
+        held, truth = take(data.columns, test), data.y[test]
+        evaluation = evaluate(
+            model,
+            held,
+            truth,
+            groups=None if data.groups is None else data.groups[test],
+            majority=_majority(y),
+            source=f"{len(test)} held-out rows of {source}",
+            seed=job.seed,
+        )
+    labels = data.labels[train]
+    model.instance_labels_ = labels[model.instances_]
+    said = [str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning)]
+    notes = _notes(data, train, test, words, source, tuple(dict.fromkeys([*data.warnings, *said])))
+    return Results(
+        model,
+        Task(job.target, job.id, job.group, job.split, job.seed),
+        evaluation,
+        parts_of(model, X, y, by_fold),
+        cases_of(model, X, y, labels),
+        show_rows(model, held, truth, data.labels[test], job.seed),
+        stable,
+        notes,
+        seconds,
+        versions(),
+    )
+
+
+def test_on(results: Results, table: Any, source: str) -> Results:
+    """The same results with the evaluation and the rows of another table; the target may be absent there."""
+    columns, task = as_columns(table), results.task
+    for name in results.model.model_.encoder.names:
+        check_column(columns, name)
+    n = len(next(iter(columns.values())))
+    rows, truth = np.arange(n), None
+    if task.target in columns:
+        known = ~missing_cells(columns[task.target])
+        rows = np.flatnonzero(known)
+        truth = _as_labels(columns[task.target][rows], results.model.classes_, task.target)
+    own = take({k: v for k, v in columns.items() if k != task.target}, rows)
+    ids = columns.get(task.id_column) if task.id_column else None
+    labels = rows + 1 if ids is None else ids[rows].astype(object)
+    evaluation = None
+    if truth is not None and len(truth):
+        groups = columns[task.group_column][rows] if task.group_column in columns else None
+        balance = results.notes.balance
+        majority = max(balance, key=lambda label: balance[label][0]) if balance else truth[0]
+        source = f"{len(truth)} rows of {source}"
+        evaluation = evaluate(
+            results.model, own, truth, groups=groups, majority=majority, source=source, seed=task.seed
+        )
+    return replace(results, evaluation=evaluation, rows=show_rows(results.model, own, truth, labels, task.seed))
+
+
+def describe(model: KernelClassifier, source: str) -> Results:
+    """Results of a model that was saved on its own: no training rows, no test."""
+    names = [str(name) for name in getattr(model, "feature_names_in_", range(model.n_features_in_))]
+    notes = Notes(source, 0, 0, len(names), 0, {}, (), {}, {}, "not known: the model was saved without its test", None,
+                  0, ())  # fmt: skip
+    rows = _no_rows(model)
+    task = Task("target", None, None, None, 0)
+    return Results(
+        model, task, None, parts_of(model), cases_of(model, None, None, None), rows, None, notes, {}, versions()
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the numbers depend on."""
+    names = ("tamis", "numpy", "scipy", "scikit-learn")
+    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+def _no_rows(model: KernelClassifier) -> ShownRows:
+    kept = {name: np.empty(0) for name in model.model_.encoder.names}
+    decision, probability = np.empty((0, len(model.intercept_))), np.empty((0, len(model.classes_)))
+    return ShownRows(np.empty(0, dtype=object), kept, None, model.classes_[:0], decision, probability)
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[stage] = time.perf_counter() - start
+
+
+def _majority(y: np.ndarray) -> Any:
+    classes, counts = np.unique(y, return_counts=True)
+    return classes[np.argmax(counts)]
+
+
+def _with_class_weights(job: Job, y: np.ndarray) -> Job:
+    """Class weights by the labels themselves, however they were typed."""
+    if not isinstance(job.class_weight, Mapping):
+        return job
+    labels = {str(label): label for label in np.unique(y).tolist()}
+    odd = [name for name in job.class_weight if str(name) not in labels]
+    if odd:
+        raise ValueError(f"class_weight names {odd[0]!r}, which is not a class: they are {', '.join(labels)}")
+    return replace(job, class_weight={labels[str(name)]: float(w) for name, w in job.class_weight.items()})
+
+
+def _as_labels(values: np.ndarray, classes: np.ndarray, target: str) -> np.ndarray:
+    """Classes of new rows, however they were typed."""
+    known = {_word(label): label for label in classes.tolist()}
+    words = [_word(v) for v in values.tolist()]
+    odd = [w for w in words if w not in known]
+    if odd:
+        raise ValueError(f"target {target!r} holds {odd[0]!r}, which is not a class of the model: {', '.join(known)}")
+    return np.array([known[w] for w in words], dtype=classes.dtype)
+
+
+def _word(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _stability(
+    model: KernelClassifier, X: dict[str, np.ndarray], y: np.ndarray, groups: np.ndarray | None, job: Job
+) -> tuple[Stability | None, list[dict]]:
+    """Refit with the choices made, leaving out one fold at a time; who chooses what, and how much it moves."""
+    splits = folds_of(y, groups, FOLDS, job.seed)
+    if len(splits) < 2:
+        return None, []
+    fixed = model.fixed()
+    params = {"calibration": None, "n_jobs": None}
+    fixed.set_params(**{k: v for k, v in params.items() if k in fixed.get_params(deep=False)})
+    parallel = Parallel(n_jobs=job.n_jobs, return_as="generator")
+    fits = parallel(delayed(_chosen_in)(fixed, take(X, part), y[part]) for part, _ in splits)
+    found = list(tracked(fits, "stability of the selection", len(splits)))
+    names = list(X)
+    step = -(-len(y) // ROWS)
+    return (
+        stability([features for features, _ in found], lambda j: X[names[j]][::step], names),
+        [share for _, share in found],
+    )
+
+
+def _chosen_in(fixed: KernelClassifier, X: dict[str, np.ndarray], y: np.ndarray) -> tuple[np.ndarray, dict]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit to all training rows has said it
+        model = fixed.fit(X, y)
+    if not len(model.features_):
+        return model.features_, {}
+    share = shares(model, X).mean(axis=0)
+    explanation = model.explain(take(X, np.arange(1)))
+    return model.features_, dict(zip(explanation.parts, share.tolist(), strict=True))
+
+
+def _notes(data: Data, train: np.ndarray, test: np.ndarray, words: str, source: str, said: tuple[str, ...]) -> Notes:
+    labels = np.unique(data.y).tolist()
+    sides = data.y[train], data.y[test]
+    cells = [tuple(values.astype(str) if values.dtype != object else values) for values in data.columns.values()]
+    keys = list(zip(*cells, strict=True))
+    seen = {keys[i] for i in train.tolist()}
+    return Notes(
+        source,
+        data.n_rows,
+        data.n_columns,
+        len(data.columns),
+        data.no_target,
+        data.dropped,
+        data.categories,
+        data.missing,
+        {label: (int(np.sum(sides[0] == label)), int(np.sum(sides[1] == label))) for label in labels},
+        words,
+        None if data.groups is None else len(np.unique(data.groups)),
+        sum(keys[i] in seen for i in test.tolist()),
+        said,
+    )

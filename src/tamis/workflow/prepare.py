@@ -1,0 +1,361 @@
+"""From columns as they were read to features, classes, ids and groups; everything left out is noted."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+LEAST = 3  # rows (or groups) of each class: one to test on, two to hold out from each other
+COUNTER = 20  # rows from which consecutive integers are a row counter and not a measurement
+POSITIVE = {"1", "yes", "y", "true", "t", "positive", "pos", "+", "case", "malignant", "bad", "present", "abnormal"}
+NEGATIVE = {"0", "-1", "no", "n", "false", "f", "negative", "neg", "-", "control", "benign", "good", "absent", "normal"}
+
+
+class UnknownColumn(ValueError):
+    """A column was asked for that the table does not have."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a model can be fitted to, and what became of the rest.
+
+    Attributes
+    ----------
+    columns : {feature: (n,) values}; floats, or objects for categories
+    y : (n,) class labels
+    labels : (n,) ids, or rows in the file (the first is 1)
+    groups, split : (n,) values of those columns, or None
+    n_rows, n_columns : of the table as read
+    no_target : rows left out because they have no class
+    dropped : {column: why}
+    missing : {feature: rows without a value}
+    warnings : what a reader should know
+    """
+
+    columns: dict[str, np.ndarray]
+    y: np.ndarray
+    labels: np.ndarray
+    groups: np.ndarray | None
+    split: np.ndarray | None
+    n_rows: int
+    n_columns: int
+    no_target: int
+    dropped: dict[str, str]
+    missing: dict[str, int]
+    warnings: tuple[str, ...]
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        return tuple(name for name, values in self.columns.items() if values.dtype == object)
+
+
+def prepare(
+    table: Any,
+    target: str,
+    *,
+    id_column: str | None = None,
+    group_column: str | None = None,
+    split_column: str | None = None,
+    categorical: Sequence[str] = (),
+    drop: Sequence[str] = (),
+) -> Data:
+    """Sort the columns of a table by their roles, and check them."""
+    columns = as_columns(table)
+    for name in (target, id_column, group_column, split_column, *categorical, *drop):
+        if name is not None:
+            check_column(columns, name)
+    roles = [name for name in (target, id_column, group_column, split_column) if name is not None]
+    _check_roles(roles, target, drop, categorical)
+    n_rows, n_columns = len(columns[target]), len(columns)
+    known = ~missing_cells(columns[target])
+    if not known.any():
+        raise ValueError(f"target {target!r} has no value in any row: name another column as the target")
+    rows = np.flatnonzero(known)
+    y = _classes(columns[target][rows], target)
+    offered = {k: v[rows] for k, v in columns.items() if k not in roles and k not in drop}
+    dropped = dict.fromkeys(drop, "dropped as asked")
+    features, left_out, warnings = _features(offered, categorical, rows)
+    if not features:
+        raise ValueError(f"no column is left to learn from besides {roles}: {left_out or 'the table has no other'}")
+    warnings += _leaks(features, y, target)
+    groups, split = (
+        None if name is None else _complete(columns[name], rows, name, role)
+        for name, role in ((group_column, "group"), (split_column, "split"))
+    )
+    labels = rows + 1 if id_column is None else _ids(columns[id_column], rows)
+    _check_counts(y, groups, target)
+    gaps = {name: int(missing_cells(values).sum()) for name, values in features.items()}
+    return Data(
+        features,
+        y,
+        labels,
+        groups,
+        split,
+        n_rows,
+        n_columns,
+        n_rows - len(rows),
+        {**dropped, **left_out},
+        {name: count for name, count in gaps.items() if count},
+        tuple(warnings),
+    )
+
+
+def as_columns(table: Any) -> dict[str, np.ndarray]:
+    """Columns of a dict or of a DataFrame (pandas, polars)."""
+    if isinstance(table, Mapping) and not hasattr(table, "shape"):
+        columns = {str(name): np.asarray(values) for name, values in table.items()}
+    elif hasattr(table, "columns") and hasattr(table, "shape"):
+        names = [str(name) for name in table.columns]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two columns are named {twice[0]!r}: rename one")
+        columns = {str(name): _values(table[name]) for name in table.columns}
+    else:
+        raise ValueError(f"the table is a {type(table).__name__}: give a DataFrame or a dict of columns")
+    sizes = sorted({len(values) for values in columns.values()})
+    if len(sizes) != 1 or not sizes[0]:
+        raise ValueError(
+            f"the table has columns of the lengths {sizes}: it needs rows, and equally many in each column"
+        )
+    return columns
+
+
+def _values(series: Any) -> np.ndarray:
+    """A column as floats, as dates, or as objects with None for missing cells."""
+    kind = str(series.dtype).lower()
+    values = series.to_numpy()
+    if values.dtype.kind in "fiu" and "categor" not in kind:
+        return values.astype(float)
+    if values.dtype.kind in "mM":
+        return values
+    cells = [None if v is None or v != v or type(v).__name__ in ("NAType", "NaTType") else v for v in values.tolist()]
+    known = [v for v in cells if v is not None]
+    if known and "categor" not in kind and all(isinstance(v, int | float) and not isinstance(v, bool) for v in known):
+        return np.array([np.nan if v is None else float(v) for v in cells])
+    out = np.empty(len(cells), dtype=object)
+    out[:] = cells
+    return out
+
+
+def check_column(columns: Mapping[str, Any], name: str) -> None:
+    """Refuse a name that the table does not have, and suggest the nearest one."""
+    if name in columns:
+        return
+    names = list(columns)
+    folded = {n.strip().lower(): n for n in names}
+    near = [folded[name.strip().lower()]] if name.strip().lower() in folded else difflib.get_close_matches(name, names)
+    hint = (
+        f"did you mean {near[0]!r}?"
+        if near
+        else f"it has {', '.join(map(repr, names[:12]))}" + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    )
+    raise UnknownColumn(f"the table has no column {name!r}: {hint}")
+
+
+def missing_cells(values: np.ndarray) -> np.ndarray:
+    """Mask of the cells without a value."""
+    if values.dtype == object:
+        return np.array([v is None or v != v for v in values], dtype=bool)
+    return (
+        np.isnat(values)
+        if values.dtype.kind in "mM"
+        else np.isnan(values)
+        if values.dtype.kind == "f"
+        else (np.zeros(len(values), dtype=bool))
+    )
+
+
+def _check_roles(roles: Sequence[str], target: str, drop: Sequence[str], categorical: Sequence[str]) -> None:
+    twice = [name for name in roles if list(roles).count(name) > 1]
+    if twice:
+        raise ValueError(f"column {twice[0]!r} has two roles: target, id, group and split must be different columns")
+    gone = [name for name in (*roles, *categorical) if name in drop]
+    if gone:
+        raise ValueError(f"column {gone[0]!r} is to be dropped and used at once: remove one of the two")
+    if target in categorical:
+        raise ValueError(f"column {target!r} is the target: it need not be declared a category")
+
+
+def _classes(values: np.ndarray, target: str) -> np.ndarray:
+    """Class labels: whole numbers, booleans or text."""
+    if values.dtype.kind in "mM":
+        raise ValueError(f"target {target!r} holds dates: a classifier needs classes")
+    if values.dtype.kind == "f":
+        if not np.isfinite(values).all():
+            raise ValueError(f"target {target!r} holds an infinite value: it must name classes")
+        distinct = np.unique(values)
+        if len(distinct) > 10 and (np.any(distinct != np.round(distinct)) or len(distinct) > max(20, len(values) / 10)):
+            raise ValueError(
+                f"target {target!r} has {len(distinct)} different numbers: a classifier needs classes; cut the numbers "
+                "into ranges first"
+            )
+        return values.astype(int) if np.all(distinct == np.round(distinct)) else values
+    cells = values.tolist()
+    kinds = {type(v) for v in cells}
+    if kinds <= {bool, np.bool_}:
+        return np.array(cells, dtype=bool)
+    y = np.array([str(v) for v in cells])
+    if len(np.unique(y)) > max(20, len(y) / 3):
+        raise ValueError(f"target {target!r} has {len(np.unique(y))} different values in {len(y)} rows: is it an id?")
+    return y
+
+
+def _check_counts(y: np.ndarray, groups: np.ndarray | None, target: str) -> None:
+    classes = np.unique(y)
+    if len(classes) < 2:
+        raise ValueError(f"target {target!r} has one class only ({classes[0]!s}): a classifier needs at least two")
+    for label in classes:
+        count = int(np.sum(y == label)) if groups is None else len(np.unique(groups[y == label]))
+        if count < LEAST:
+            what = "row" if groups is None else "group"
+            raise ValueError(
+                f"class {str(label)!r} of {target!r} has {count} {what}{'' if count == 1 else 's'}: at least {LEAST} are "
+                "needed, to learn from some and to test on others; collect more, or leave the class out"
+            )
+
+
+def _features(
+    offered: dict[str, np.ndarray], categorical: Sequence[str], rows: np.ndarray
+) -> tuple[dict[str, np.ndarray], dict[str, str], list[str]]:
+    """The columns to learn from; those left out, with the reason; warnings."""
+    kept: dict[str, np.ndarray] = {}
+    left_out: dict[str, str] = {}
+    warnings: list[str] = []
+    empty = [name for name, values in offered.items() if missing_cells(values).all()]
+    if empty:
+        flags = " ".join(f"--drop {name!r}" for name in empty)
+        raise ValueError(f"column {empty[0]!r} has no value in any row: drop it ({flags})")
+    for name, values in offered.items():
+        if values.dtype.kind in "mM":
+            raise ValueError(
+                f"column {name!r} holds dates or times: convert it to numbers, such as days since a fixed date, or drop "
+                f"it (--drop {name!r})"
+            )
+        values = _category(values) if name in categorical or values.dtype.kind in "ObUS" else values.astype(float)
+        reason, warning = _look(name, values, rows)
+        if reason:
+            left_out[name] = reason
+        else:
+            kept[name] = values
+        warnings += [warning] if warning else []
+    return kept, left_out, warnings
+
+
+def _look(name: str, values: np.ndarray, rows: np.ndarray) -> tuple[str, str]:
+    """Why a column should be left out, and what to warn of; both may be empty."""
+    there = values[~missing_cells(values)]
+    distinct = len(set(there.tolist()))
+    if distinct == 1:
+        return "it has one value only", ""
+    if values.dtype == object:
+        if distinct == len(there) and distinct > LEAST:
+            return (
+                "it has another value in every row and looks like an id",
+                f"column {name!r} has another value in every row, looks like an id and was dropped (name it as id "
+                "column to see it beside the cases)",
+            )
+        if distinct > 20 and distinct > len(there) / 2:
+            return "", f"column {name!r} has {distinct} categories in {len(there)} rows: little can be learned from it"
+        return "", ""
+    if np.isinf(there).any():
+        row = int(rows[np.flatnonzero(np.isinf(values))[0]]) + 1
+        raise ValueError(f"column {name!r} holds an infinite value in row {row}: replace it, or leave the cell empty")
+    if len(there) == len(values) >= COUNTER and np.array_equal(np.diff(there), np.ones(len(there) - 1)):
+        return (
+            "it counts the rows",
+            f"column {name!r} counts the rows and was dropped (name it as id column to see it beside the cases)",
+        )
+    return "", ""
+
+
+def _category(values: np.ndarray) -> np.ndarray:
+    """Cells of one kind: text, or booleans as text; whole numbers without a decimal point."""
+    out = np.empty(len(values), dtype=object)
+    out[:] = [_level(v) for v in values.tolist()]
+    return out
+
+
+def _level(value: Any) -> str | None:
+    if value is None or value != value:
+        return None
+    return f"{value:g}" if isinstance(value, float) and abs(value) < 1e15 else str(value)
+
+
+def _complete(values: np.ndarray, rows: np.ndarray, name: str, role: str) -> np.ndarray:
+    """Values of a column that must not have gaps."""
+    gaps = np.flatnonzero(missing_cells(values[rows]))
+    if len(gaps):
+        raise ValueError(f"{role} column {name!r} has no value in row {rows[gaps[0]] + 1}: every row needs one")
+    return values[rows].astype(str) if values.dtype == object else values[rows]
+
+
+def _ids(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Ids as text or whole numbers; a row without one is called by its place in the file."""
+    out = np.empty(len(rows), dtype=object)
+    gaps = missing_cells(values)
+    whole = values.dtype.kind == "f" and np.all(values[~gaps] == np.round(values[~gaps]))
+    out[:] = [
+        f"row {row + 1}" if gaps[row] else int(values[row]) if whole else _id(values[row]) for row in rows.tolist()
+    ]
+    return out
+
+
+def _id(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, str | int | float) else str(value)
+
+
+def _leaks(features: dict[str, np.ndarray], y: np.ndarray, target: str) -> list[str]:
+    """Features that are the target in disguise."""
+    out = []
+    classes, codes = np.unique(y, return_inverse=True)
+    for name, values in features.items():
+        there = ~missing_cells(values)
+        if there.sum() < max(LEAST, 0.5 * len(y)) or len(np.unique(codes[there])) < 2:
+            continue
+        pairs = set(zip(values[there].tolist(), codes[there].tolist(), strict=True))
+        if len(pairs) == len(classes) and len({v for v, _ in pairs}) == len({c for _, c in pairs}) == len(classes):
+            out.append(
+                f"column {name!r} is a copy of the target {target!r} under other names: the model will be too good to be "
+                "true; drop it unless it is known before the target is"
+            )
+        elif values.dtype != object and _separates(values[there], codes[there], len(classes)) and there.sum() >= 20:
+            out.append(
+                f"column {name!r} alone tells the classes of {target!r} apart without an error: make sure that it is "
+                "known before the target is"
+            )
+    return out
+
+
+def _separates(values: np.ndarray, codes: np.ndarray, n_classes: int) -> bool:
+    """Whether the classes are intervals of the column."""
+    order = np.argsort(values, kind="stable")
+    v, c = values[order], codes[order]
+    changes = np.flatnonzero(c[1:] != c[:-1])
+    return len(changes) == n_classes - 1 and bool(np.all(v[changes] < v[changes + 1]))
+
+
+def positive_class(y: np.ndarray, asked: Any = None) -> Any:
+    """The class that scores speak for: as asked, else by its name, else the rarer one; None for several classes."""
+    classes, counts = np.unique(y, return_counts=True)
+    labels = classes.tolist()
+    if asked is not None:
+        found = [label for label in labels if label == asked or str(label) == str(asked)]
+        if not found:
+            raise ValueError(f"positive={asked!r} is not a class: the classes are {', '.join(map(str, labels))}")
+        if len(labels) != 2:
+            raise ValueError(f"positive={asked!r} is for two classes, and there are {len(labels)}: leave it out")
+        return found[0]
+    if len(labels) != 2:
+        return None
+    words = [str(label).strip().lower() for label in labels]
+    for k in (1, 0):
+        if words[k] in POSITIVE and words[1 - k] not in POSITIVE:
+            return labels[k]
+        if words[1 - k] in NEGATIVE and words[k] not in NEGATIVE:
+            return labels[k]
+    return labels[1] if counts[1] <= counts[0] else labels[0]

@@ -1,0 +1,73 @@
+"""Rows to learn from and rows to test on."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, train_test_split
+
+from tamis.workflow.prepare import Data
+
+NAMES = {"train": 0, "training": 0, "0": 0, "0.0": 0, "test": 1, "testing": 1, "holdout": 1, "1": 1, "1.0": 1}
+
+
+def split_rows(data: Data, test_size: float, seed: int) -> tuple[np.ndarray, np.ndarray, str]:
+    """Positions of the training rows and of the test rows, and in words how they were chosen."""
+    if data.split is not None:
+        train, test, words = _by_column(data)
+    elif data.groups is not None:
+        train, test = _by_groups(data, test_size, seed)
+        words = f"whole groups at random, about {100 * test_size:.0f}% of the rows, seed {seed}"
+    else:
+        rows = np.arange(len(data.y))
+        least = len(np.unique(data.y))
+        size = max(least, round(test_size * len(rows)))
+        train, test = train_test_split(rows, test_size=size, stratify=data.y, random_state=seed)
+        train, test = np.sort(train), np.sort(test)
+        words = f"{len(test)} of {len(rows)} rows at random, within classes, seed {seed}"
+    _check_sides(data, train, test)
+    return train, test, words
+
+
+def _by_column(data: Data) -> tuple[np.ndarray, np.ndarray, str]:
+    values = [str(v).strip().lower() for v in data.split.tolist()]  # type: ignore[union-attr]
+    odd = sorted({v for v in values if v not in NAMES})
+    if odd:
+        raise ValueError(f"the split column holds {odd[0]!r}: its values must be 'train' and 'test' (or 0 and 1)")
+    side = np.array([NAMES[v] for v in values])
+    if data.groups is not None:
+        both = set(data.groups[side == 0].tolist()) & set(data.groups[side == 1].tolist())
+        if both:
+            name = min(both, key=str)
+            raise ValueError(f"group {name!r} has rows on both sides of the split: the test would not be fair")
+    return np.flatnonzero(side == 0), np.flatnonzero(side == 1), "as the split column says"
+
+
+def _by_groups(data: Data, test_size: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    folds = max(2, min(round(1 / test_size), len(np.unique(data.groups))))
+    classes = set(np.unique(data.y).tolist())
+    rows = np.zeros((len(data.y), 1))
+    for train, test in StratifiedGroupKFold(folds, shuffle=True, random_state=seed).split(rows, data.y, data.groups):
+        if all(set(data.y[side].tolist()) == classes for side in (train, test)):
+            return train, test
+    raise ValueError("no split into whole groups has every class on both sides: use fewer classes or a split column")
+
+
+def _check_sides(data: Data, train: np.ndarray, test: np.ndarray) -> None:
+    if not len(test) or not len(train):
+        raise ValueError("the split leaves no row to learn from or none to test on")
+    for label in np.unique(data.y):
+        count = int(np.sum(data.y[train] == label))
+        if count < 2:
+            raise ValueError(f"class {str(label)!r} has {count} training rows: at least two are needed")
+
+
+def folds_of(y: np.ndarray, groups: np.ndarray | None, n_folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Stratified folds of training rows, groups kept together; fewer where a class is small, none where it is one row."""
+    units = [len(np.unique(groups[y == c])) if groups is not None else int(np.sum(y == c)) for c in np.unique(y)]
+    n_folds = min(n_folds, *units)
+    if n_folds < 2:
+        return []
+    maker = StratifiedKFold if groups is None else StratifiedGroupKFold
+    splits = maker(n_folds, shuffle=True, random_state=seed).split(np.zeros((len(y), 1)), y, groups)
+    classes = len(np.unique(y))
+    return [(train, test) for train, test in splits if len(np.unique(y[train])) == classes]
