@@ -23,12 +23,16 @@ def listening(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
-def tracked(items: Iterable[T], what: str, total: int) -> Iterator[T]:
-    """The items, reported one by one."""
+def report(what: str, done: int, total: int) -> None:
+    """Tell whoever listens how far something has come."""
     listener = _listener.get()
     if listener is not None:
-        listener(what, 0, total)
+        listener(what, done, total)
+
+
+def tracked(items: Iterable[T], what: str, total: int) -> Iterator[T]:
+    """The items, reported one by one."""
+    report(what, 0, total)
     for done, item in enumerate(items, 1):
-        if listener is not None:
-            listener(what, done, total)
+        report(what, done, total)
         yield item

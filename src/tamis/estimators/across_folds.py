@@ -13,9 +13,7 @@ from tamis.estimators.base import KernelClassifier
 from tamis.explain.stability import Stability, stability
 
 
-def stability_across_folds(
-    estimator: KernelClassifier, X: Any, y: Any, cv: Any = 5, groups: Any = None
-) -> Stability:
+def stability_across_folds(estimator: KernelClassifier, X: Any, y: Any, cv: Any = 5, groups: Any = None) -> Stability:
     """Fit the same kind of model to the training rows of each fold, and compare the chosen features.
 
     Parameters

@@ -67,9 +67,7 @@ def case_values(estimator: KernelClassifier) -> dict[str, np.ndarray]:
     """The kept features of the kept cases, in their own units, as the model sees them (clipped and filled)."""
     check_is_fitted(estimator)
     encoder, cases = estimator.model_.encoder, estimator.model_.expansion.instances
-    return {
-        name: column.decode(z) for name, column, z in zip(encoder.names, encoder.columns, cases.T, strict=True)
-    }
+    return {name: column.decode(z) for name, column, z in zip(encoder.names, encoder.columns, cases.T, strict=True)}
 
 
 def case_pulls(estimator: KernelClassifier) -> np.ndarray:

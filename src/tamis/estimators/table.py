@@ -110,6 +110,8 @@ def read_columns(
     absent = [name for name in names if name not in X]
     if absent:
         raise ValueError(f"X has no column {absent[0]!r}, which the model needs: it has {[str(k) for k in X]}")
+    if not names and X:  # a model that kept nothing
+        return Table(np.empty((len(next(iter(X.values()))), 0)), {}, [])
     arrays = [_as_array(X[name]) for name in names]
     sizes = sorted({len(values) for values in arrays})
     if len(sizes) > 1:

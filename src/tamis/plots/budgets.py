@@ -73,5 +73,5 @@ class BudgetPathDisplay(Display):
             x, y = features.index(self.chosen[1]), cases.index(self.chosen[0])
             corners = np.array([[-0.5, 0.5, 0.5, -0.5, -0.5], [-0.5, -0.5, 0.5, 0.5, -0.5]])
             (self.chosen_mark_,) = axis.plot(x + corners[0], y + corners[1], color=MINUS, linewidth=3, clip_on=False)
-            axis.set_title(f"chosen: {self.chosen[0]} cases, {self.chosen[1]} features (framed)", fontsize="small")
+            axis.set_title("framed: the chosen budgets", fontsize="small")
         return self

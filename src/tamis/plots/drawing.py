@@ -60,13 +60,16 @@ class Display:
         return axes
 
 
-def label(name: Any, width: int = 28) -> str:
-    """A name as text of at most `width` letters that no part of matplotlib takes for anything but text."""
+def shortened(name: Any, width: int) -> str:
+    """A name on one line of at most `width` letters, the middle left out."""
     text = " ".join(str(name).split())
-    if len(text) > width:
-        end = width // 3
-        text = f"{text[: width - end - 3]}...{text[-end:]}"
-    text = text.replace("$", r"\$")
+    end = width // 3
+    return text if len(text) <= width else f"{text[: width - end - 3]}...{text[-end:]}"
+
+
+def label(name: Any, width: int = 28) -> str:
+    """A shortened name that no part of matplotlib takes for anything but text."""
+    text = shortened(name, width).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text  # legends leave out what starts so
 
 
@@ -74,6 +77,11 @@ def line_style(k: int) -> dict[str, Any]:
     """Colour, dashes and marker of the k-th of many lines; no two of the first 28 are equal."""
     n = len(COLOURS)
     return {"color": COLOURS[k % n], "linestyle": DASHES[k // n % len(DASHES)], "marker": MARKERS[k % n]}
+
+
+def class_style(q: int) -> dict[str, Any]:
+    """Colour and dashes of the line of the q-th class."""
+    return {"color": COLOURS[q % len(COLOURS)], "linestyle": DASHES[q % len(DASHES)]}
 
 
 def legend_beside(ax: Any, handles: Sequence[Any], names: Sequence[Any], title: str | None = None) -> Any:
@@ -93,10 +101,10 @@ def signed_bars(ax: Any, values: np.ndarray, *, at: np.ndarray, left: Any = 0.0,
     return bars
 
 
-def name_rows(ax: Any, names: Sequence[Any], at: np.ndarray | None = None, width: int = 28) -> None:
+def name_rows(ax: Any, names: Sequence[Any], width: int = 44) -> None:
     """Names of horizontal rows, the first at the top."""
-    ax.set_yticks(np.arange(len(names)) if at is None else at, [label(n, width) for n in names], fontsize="small")
-    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set_yticks(np.arange(len(names)), [label(n, width) for n in names], fontsize="small")
+    ax.set_ylim(max(1, len(names)) - 0.5, -0.5)
 
 
 def cell_texts(ax: Any, values: np.ndarray, form: str, dark: np.ndarray) -> list[Any]:

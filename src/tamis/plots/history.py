@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from tamis.estimators import kept
 from tamis.estimators.base import KernelClassifier
 from tamis.optim.driver import History
-from tamis.plots.drawing import PLAIN, Display, label, legend_beside, line_style
+from tamis.plots.drawing import MARKERS, PLAIN, Display, class_style, label, legend_beside, line_style
 
 
 def histories(estimator: KernelClassifier) -> tuple[list[History], list[Any]]:
@@ -52,7 +53,7 @@ class ConvergenceDisplay(Display):
         above, below = self._panels(ax, (2, 1), (6.0, 4.6), sharex=True).ravel()
         self.objective_lines_, self.violation_lines_ = [], []
         for k, history in enumerate(self.histories):
-            rounds, style = np.arange(len(history)), line_style(k)
+            rounds, style = np.arange(len(history)), {**class_style(k), "marker": MARKERS[k % len(MARKERS)]}
             self.objective_lines_ += above.plot(rounds, history.objective, markersize=4, **style)
             self.violation_lines_ += below.plot(rounds, history.violation, markersize=4, **style)
         violation = np.concatenate([h.violation for h in self.histories])
@@ -115,7 +116,7 @@ class KernelWeightDisplay(Display):
             lines = [axis.plot(weights[:, k], markersize=4, **line_style(int(k)))[0] for k in used]
             axis.axhline(0.0, color="black", linewidth=0.8)
             axis.set_ylabel("kernel weight" if n == 1 else f"kernel weight\nclass {label(name, 18)}")
-            legend_beside(axis, lines, [self.kernel_names[k] for k in used], "kernel, by final weight")
+            legend_beside(axis, lines, [self.kernel_names[int(k)] for k in used], "kernel, by final weight")
             self.lines_.append(lines)
         axes[-1].set_xlabel("round (0 is the start)")
         axes[-1].xaxis.get_major_locator().set_params(integer=True)

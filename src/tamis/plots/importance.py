@@ -60,7 +60,7 @@ class ImportanceDisplay(Display):
         shown = {name: k for name, k in kinds.items() if of in ("both", name)}
         counts = [max(1, min(len(k), max_display)) for k in shown.values()]
         signed = any(k.importance is not None for k in shown.values())
-        height = 0.26 * max(1.0, 0.5 * len(self.outputs))
+        height = 0.26 * max(1.0, 0.6 * len(self.outputs))
         size = (8.5 if signed else 5.5, 1.0 * len(shown) + height * sum(counts) + 0.4)
         axes = self._panels(ax, (len(shown), 1 + signed), size, gridspec_kw={"height_ratios": counts})
         self.importance_bars_: list[Any] = []
@@ -73,10 +73,10 @@ class ImportanceDisplay(Display):
             if found.importance is not None:
                 row[1].tick_params(labelleft=False)
                 self.importance_bars_ += self._bars(row[0], found.importance[:, order], signed=True)
-                row[0].set_xlabel("importance (signed %, moduli add up to 100)")
+                row[0].set_xlabel("importance (signed %)")
                 row[0].axvline(0.0, color="black", linewidth=0.8)
             self.variation_bars_ += self._bars(row[-1], found.variation[:, order], signed=False)
-            row[-1].set_xlabel("share in the variation of the decision (%)")
+            row[-1].set_xlabel("share of variation (%)")
         if len(self.outputs) > 1:
             bars = self.variation_bars_[: len(self.outputs)]
             legend_beside(axes[0, -1], bars, self.outputs, "class")
@@ -96,8 +96,10 @@ class ImportanceDisplay(Display):
                 bars = ax.barh(at, row, height=height, color=PLAIN if n == 1 else COLOURS[q % len(COLOURS)])
                 for bar, value in zip(bars, row, strict=True):
                     bar.set(hatch=HATCH if value < 0 else None, edgecolor="white", linewidth=0.0)
-            texts = [("" if n > 1 and v == 0 else f"{v:+.0f}" if signed else f"{v:.0f}") for v in row]
-            ax.bar_label(bars, texts, padding=2, fontsize="small" if n < 3 else "xx-small")
+            digits = [0 if abs(v) >= 1 else 1 for v in row]
+            texts = [f"{v:+.{d}f}" if signed else f"{v:.{d}f}" for v, d in zip(row, digits, strict=True)]
+            texts = ["" if n > 1 and abs(v) < 0.05 else text for v, text in zip(row, texts, strict=True)]
+            ax.bar_label(bars, texts, padding=2, fontsize="small" if n < 3 else "x-small")
             out.append(bars)
         ax.margins(x=0.15)
         return out

@@ -27,7 +27,9 @@ class KSCurveDisplay(Display):
     negative_line_, positive_line_, gap_line_ : lines; the last one marks the distance
     """
 
-    def __init__(self, *, thresholds: np.ndarray, negative: np.ndarray, positive: np.ndarray, ks: Interval, pos_label: Any):
+    def __init__(
+        self, *, thresholds: np.ndarray, negative: np.ndarray, positive: np.ndarray, ks: Interval, pos_label: Any
+    ):
         self.thresholds = thresholds
         self.negative = negative
         self.positive = positive

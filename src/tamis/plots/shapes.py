@@ -10,7 +10,7 @@ import numpy as np
 
 from tamis.estimators import kept
 from tamis.estimators.base import KernelClassifier
-from tamis.plots.drawing import COLOURS, HATCH, PLAIN, Display, label, legend_beside, line_style
+from tamis.plots.drawing import COLOURS, HATCH, PLAIN, Display, class_style, label, legend_beside
 
 RUG = 200  # rows up to which each gets a tick; beyond, a histogram
 COLUMNS = 3  # panels side by side
@@ -91,20 +91,24 @@ class ShapeFunctionDisplay(Display):
     def plot(self, ax: Any = None) -> ShapeFunctionDisplay:
         """Draw; `ax` may be as many axes as features."""
         n = len(self.shapes)
-        columns = min(n, COLUMNS)
+        columns = 2 if n == 4 else min(n, COLUMNS)
         rows = -(-n // columns)
         shape = (rows, columns) if ax is None else (1, n)
-        axes = self._panels(ax, shape, (0.8 + 3.2 * columns, 0.3 + 2.7 * rows), sharey="row").ravel()
+        axes = self._panels(ax, shape, (0.8 + 3.2 * columns, 0.3 + 2.7 * rows), sharey=True).ravel()
         for extra in axes[n:]:
             extra.remove()
         self.ax_ = axes[0] if n == 1 else axes[:n]
         self.lines_: dict[str, list[Any]] = {}
+        ends = np.array([[min(0.0, each.values.min()), max(0.0, each.values.max())] for each in self.shapes])
+        low, high = ends.min(), ends.max()
+        room = (high - low) or 1.0
         for k, (axis, each) in enumerate(zip(axes, self.shapes, strict=False)):
             axis.axhline(0.0, color="black", linewidth=0.8)
             self.lines_[each.name] = self._bars(axis, each) if each.nominal else self._lines(axis, each)
+            axis.set_ylim(low - (SHARE + 0.04) * room, high + 0.04 * room)  # one scale, and room for the data
             axis.set_xlabel(label(each.name, 40))
             if k % columns == 0:
-                towards = f"\nabove zero speaks for {label(self.outputs[0], 16)}" if len(self.outputs) == 1 else ""
+                towards = f"\n(+ for {label(self.outputs[0], 18)})" if len(self.outputs) == 1 else ""
                 axis.set_ylabel("added to the decision" + towards, fontsize="small")
         if len(self.outputs) > 1:
             lines = self.lines_[self.shapes[0].name]
@@ -112,11 +116,8 @@ class ShapeFunctionDisplay(Display):
         return self
 
     def _lines(self, ax: Any, shape: Shape) -> list[Any]:
-        styles = [{**line_style(q), "marker": "", "linestyle": "-" if q == 0 else line_style(7 * q)["linestyle"]}
-                  for q in range(len(self.outputs))]  # fmt: skip
-        lines = [ax.plot(shape.grid, column, **style)[0] for column, style in zip(shape.values.T, styles, strict=True)]
-        low, high = ax.get_ylim()
-        ax.set_ylim(low - SHARE * (high - low), high)  # room for the data
+        ax.locator_params(axis="x", nbins=5)
+        lines = [ax.plot(shape.grid, column, **class_style(q))[0] for q, column in enumerate(shape.values.T)]
         if shape.data is not None:
             known = shape.data[np.isfinite(shape.data)].clip(shape.grid[0], shape.grid[-1])
             _mark_rows(ax, known)

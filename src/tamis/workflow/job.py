@@ -79,7 +79,7 @@ class Job:
         if self.method not in known:
             raise ValueError(f"method={self.method!r} is unknown: use one of {', '.join(known)}")
         accepted = inspect.signature(known[self.method]).parameters
-        wanted = {"max_instances": self.max_instances, "max_features": self.max_features}
+        wanted: dict[str, Any] = {"max_instances": self.max_instances, "max_features": self.max_features}
         wanted |= {"class_weight": self.class_weight, "n_jobs": self.n_jobs}
         params = {name: value for name, value in wanted.items() if value is not None}
         params |= {"random_state": self.seed, **self.options}
@@ -147,7 +147,7 @@ def run(table: Any, job: Job, source: str = "table") -> Results:
     )
 
 
-def test_on(results: Results, table: Any, source: str) -> Results:
+def evaluate_on(results: Results, table: Any, source: str) -> Results:
     """The same results with the evaluation and the rows of another table; the target may be absent there."""
     columns, task = as_columns(table), results.task
     for name in results.model.model_.encoder.names:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tamis.estimators.table import is_missing
+from tamis.io.cells import number
+from tamis.io.tables import levels
+
 LEAST = 3  # rows (or groups) of each class: one to test on, two to hold out from each other
 COUNTER = 20  # rows from which consecutive integers are a row counter and not a measurement
+DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})([T ].*)?")
 POSITIVE = {"1", "yes", "y", "true", "t", "positive", "pos", "+", "case", "malignant", "bad", "present", "abnormal"}
 NEGATIVE = {"0", "-1", "no", "n", "false", "f", "negative", "neg", "-", "control", "benign", "good", "absent", "normal"}
 
@@ -107,7 +113,7 @@ def prepare(
 def as_columns(table: Any) -> dict[str, np.ndarray]:
     """Columns of a dict or of a DataFrame (pandas, polars)."""
     if isinstance(table, Mapping) and not hasattr(table, "shape"):
-        columns = {str(name): np.asarray(values) for name, values in table.items()}
+        columns = {str(name): _values(np.asarray(values)) for name, values in table.items()}
     elif hasattr(table, "columns") and hasattr(table, "shape"):
         names = [str(name) for name in table.columns]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -126,15 +132,15 @@ def as_columns(table: Any) -> dict[str, np.ndarray]:
 
 def _values(series: Any) -> np.ndarray:
     """A column as floats, as dates, or as objects with None for missing cells."""
-    kind = str(series.dtype).lower()
-    values = series.to_numpy()
-    if values.dtype.kind in "fiu" and "categor" not in kind:
-        return values.astype(float)
+    nominal = "categor" in str(series.dtype).lower() or str(series.dtype).lower().startswith("enum")
+    values = series.to_numpy() if hasattr(series, "to_numpy") else series
     if values.dtype.kind in "mM":
         return values
-    cells = [None if v is None or v != v or type(v).__name__ in ("NAType", "NaTType") else v for v in values.tolist()]
+    if values.dtype.kind in "fiu" and not nominal:
+        return values.astype(float)
+    cells = [None if is_missing(v) else v for v in values.tolist()]
     known = [v for v in cells if v is not None]
-    if known and "categor" not in kind and all(isinstance(v, int | float) and not isinstance(v, bool) for v in known):
+    if known and not nominal and all(isinstance(v, int | float) and not isinstance(v, bool) for v in known):
         return np.array([np.nan if v is None else float(v) for v in cells])
     out = np.empty(len(cells), dtype=object)
     out[:] = cells
@@ -213,8 +219,8 @@ def _check_counts(y: np.ndarray, groups: np.ndarray | None, target: str) -> None
         if count < LEAST:
             what = "row" if groups is None else "group"
             raise ValueError(
-                f"class {str(label)!r} of {target!r} has {count} {what}{'' if count == 1 else 's'}: at least {LEAST} are "
-                "needed, to learn from some and to test on others; collect more, or leave the class out"
+                f"class {str(label)!r} of {target!r} has {count} {what}{'' if count == 1 else 's'}: at least {LEAST} "
+                "are needed, to learn from some and to test on others; collect more, or leave the class out"
             )
 
 
@@ -231,11 +237,10 @@ def _features(
         raise ValueError(f"column {empty[0]!r} has no value in any row: drop it ({flags})")
     for name, values in offered.items():
         if values.dtype.kind in "mM":
-            raise ValueError(
-                f"column {name!r} holds dates or times: convert it to numbers, such as days since a fixed date, or drop "
-                f"it (--drop {name!r})"
-            )
-        values = _category(values) if name in categorical or values.dtype.kind in "ObUS" else values.astype(float)
+            raise ValueError(_dates(name))
+        if values.dtype.kind in "ObUS" and name not in categorical:
+            _check_kind(name, values, rows)
+        values = levels(values) if name in categorical or values.dtype.kind in "ObUS" else values.astype(float)
         reason, warning = _look(name, values, rows)
         if reason:
             left_out[name] = reason
@@ -272,17 +277,26 @@ def _look(name: str, values: np.ndarray, rows: np.ndarray) -> tuple[str, str]:
     return "", ""
 
 
-def _category(values: np.ndarray) -> np.ndarray:
-    """Cells of one kind: text, or booleans as text; whole numbers without a decimal point."""
-    out = np.empty(len(values), dtype=object)
-    out[:] = [_level(v) for v in values.tolist()]
-    return out
+def _check_kind(name: str, values: np.ndarray, rows: np.ndarray) -> None:
+    """Refuse text that is dates, or numbers with some text among them."""
+    cells = [(k, v) for k, v in enumerate(values.tolist()) if v is not None]
+    if cells and all(isinstance(v, str) and DATE.fullmatch(v) for _, v in cells):
+        raise ValueError(_dates(name))
+    odd = [(k, v) for k, v in cells if isinstance(v, str) and number(v) is None]
+    if odd and len(odd) < len(cells):
+        k, v = odd[0]
+        raise ValueError(
+            f"column {name!r} mixes numbers and text: row {rows[k] + 1} holds {v!r} ({len(odd)} of {len(cells)} cells "
+            f"are text); mend it, declare it a category (--categorical {name!r}) or say that this means missing "
+            f"(--missing {v!r})"
+        )
 
 
-def _level(value: Any) -> str | None:
-    if value is None or value != value:
-        return None
-    return f"{value:g}" if isinstance(value, float) and abs(value) < 1e15 else str(value)
+def _dates(name: str) -> str:
+    return (
+        f"column {name!r} holds dates or times: convert it to numbers, such as days since a fixed date, or drop it "
+        f"(--drop {name!r})"
+    )
 
 
 def _complete(values: np.ndarray, rows: np.ndarray, name: str, role: str) -> np.ndarray:
@@ -320,8 +334,8 @@ def _leaks(features: dict[str, np.ndarray], y: np.ndarray, target: str) -> list[
         pairs = set(zip(values[there].tolist(), codes[there].tolist(), strict=True))
         if len(pairs) == len(classes) and len({v for v, _ in pairs}) == len({c for _, c in pairs}) == len(classes):
             out.append(
-                f"column {name!r} is a copy of the target {target!r} under other names: the model will be too good to be "
-                "true; drop it unless it is known before the target is"
+                f"column {name!r} is a copy of the target {target!r} under other names: the model will be too good to "
+                "be true; drop it unless it is known before the target is"
             )
         elif values.dtype != object and _separates(values[there], codes[there], len(classes)) and there.sum() >= 20:
             out.append(

@@ -43,7 +43,7 @@ def _by_column(data: Data) -> tuple[np.ndarray, np.ndarray, str]:
 
 
 def _by_groups(data: Data, test_size: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    folds = max(2, min(round(1 / test_size), len(np.unique(data.groups))))
+    folds = max(2, min(round(1 / test_size), len(np.unique(np.asarray(data.groups)))))
     classes = set(np.unique(data.y).tolist())
     rows = np.zeros((len(data.y), 1))
     for train, test in StratifiedGroupKFold(folds, shuffle=True, random_state=seed).split(rows, data.y, data.groups):
@@ -62,7 +62,7 @@ def _check_sides(data: Data, train: np.ndarray, test: np.ndarray) -> None:
 
 
 def folds_of(y: np.ndarray, groups: np.ndarray | None, n_folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Stratified folds of training rows, groups kept together; fewer where a class is small, none where it is one row."""
+    """Stratified folds of training rows, groups kept together; fewer where a class is small."""
     units = [len(np.unique(groups[y == c])) if groups is not None else int(np.sum(y == c)) for c in np.unique(y)]
     n_folds = min(n_folds, *units)
     if n_folds < 2:

@@ -1,0 +1,51 @@
+"""Cells of text files: what is missing, what is a number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "?", "."})
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+
+
+def number(text: str) -> float | None:
+    """The number that a text means, or None."""
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return float(text.replace(",", ".")) if DECIMAL_COMMA.fullmatch(text) else None
+
+
+def level(value: Any) -> str | None:
+    """The text of a category: whole numbers without a decimal point, booleans in small letters."""
+    if value is None or value != value:
+        return None
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value)).lower()
+    return f"{value:g}" if isinstance(value, float) and abs(value) < 1e15 else str(value)
+
+
+def numbers(texts: np.ndarray) -> np.ndarray | None:
+    """Text cells as floats, NaN for None; or None if some cell is not a number."""
+    known: dict[str | None, float] = {None: np.nan}
+    for text in set(texts.tolist()) - {None}:
+        value = number(text)
+        if value is None:
+            return None
+        known[text] = value
+    return np.fromiter((known[text] for text in texts.tolist()), dtype=float, count=len(texts))
+
+
+def cleaned(texts: list[str | None], marks: Collection[str]) -> np.ndarray:
+    """Stripped text, None where a cell is one of the marks of missing values."""
+    known: dict[str | None, str | None] = {None: None}
+    for text in set(texts) - {None}:
+        bare = str(text).strip()
+        known[text] = None if bare in marks else bare
+    out = np.empty(len(texts), dtype=object)
+    out[:] = [known[text] for text in texts]
+    return out

@@ -1,0 +1,368 @@
+"""Raw tables: batches of columns from text files, Parquet, ARFF and NPZ, compressed or not.
+
+Every reader is a generator of pyarrow record batches. Text files give text; nothing is interpreted here.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import lzma
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from tamis.progress import report, tracked
+
+BLOCK = 1 << 22  # bytes of text at a time
+ROWS = 1 << 15  # rows at a time of other formats
+DELIMITERS = ",;\t|"
+
+
+def arrow() -> Any:
+    """The pyarrow package, or a sentence that says how to get it."""
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.csv
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError("reading tables needs pyarrow: pip install 'tamis[io]'") from None
+    return pyarrow
+
+
+@dataclass
+class Raw:
+    """A table as it comes from a file.
+
+    Attributes
+    ----------
+    names : of the columns, as they stand in the batches
+    batches : the rows
+    declared : {name: "number" or "text"} where the file says so
+    aside : columns that are beside the table (further arrays of an NPZ file)
+    """
+
+    names: list[str]
+    batches: Iterator[Any]
+    declared: dict[str, str] = field(default_factory=dict)
+    aside: tuple[str, ...] = ()
+
+
+def open_raw(path: Path, encoding: str = "utf-8") -> Raw:
+    """Open a table by the ending of its name."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {str(path)!r}")
+    if path.is_dir():
+        raise ValueError(f"{str(path)!r} is a folder: name a file in it")
+    arrow()
+    suffixes = [s.lower() for s in path.suffixes]
+    packed = suffixes[-1] if suffixes and suffixes[-1] in OPENERS else None
+    kind = suffixes[-2 if packed else -1] if len(suffixes) > bool(packed) else ".csv" if packed else ""
+    if kind not in READERS:
+        raise ValueError(
+            f"{path.name!r} is of no known kind: use .csv, .tsv, .txt, .parquet, .arff or .npz, or one of these with "
+            f"{', '.join(OPENERS)}"
+        )
+    raw = READERS[kind](Opener(path, OPENERS.get(packed or "", _as_it_is), encoding))
+    _check_names(raw.names, path)
+    return raw
+
+
+@dataclass(frozen=True)
+class Opener:
+    """Opens a file, as often as needed, as the bytes it holds once unpacked."""
+
+    path: Path
+    unpack: Callable[[IO[bytes]], Any]
+    encoding: str
+
+    @contextmanager
+    def bytes(self) -> Iterator[tuple[Any, IO[bytes]]]:
+        """The unpacked bytes, and the file on disk beneath them."""
+        with self.path.open("rb") as raw:
+            yield self.unpack(raw), raw
+
+    @contextmanager
+    def text(self) -> Iterator[io.TextIOWrapper]:
+        encoding = "utf-8-sig" if self.encoding.lower() in ("utf-8", "utf8") else self.encoding
+        with self.bytes() as (file, _):
+            yield io.TextIOWrapper(file, encoding=encoding, errors="replace", newline="")
+
+    def all(self) -> io.BytesIO:
+        with self.bytes() as (file, _):
+            return io.BytesIO(file.read())
+
+    def failed(self, why: object) -> ValueError:
+        return ValueError(f"{self.path.name!r} cannot be read: {why}")
+
+
+def _as_it_is(file: IO[bytes]) -> IO[bytes]:
+    return file
+
+
+def _unzipped(file: IO[bytes]) -> IO[bytes]:
+    archive = zipfile.ZipFile(file)
+    names = [name for name in archive.namelist() if not name.endswith("/")]
+    if len(names) != 1:
+        raise OSError(f"it holds {len(names)} files, and an archive must hold one table")
+    return archive.open(names[0])
+
+
+def _zstd(file: IO[bytes]) -> IO[bytes]:
+    pa = arrow()
+    return io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd"))
+
+
+OPENERS: dict[str, Callable[[IO[bytes]], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zst": _zstd,
+    ".zip": _unzipped,
+}
+UNREADABLE = (OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
+
+
+def _check_names(names: list[str], path: Path) -> None:
+    twice = [name for k, name in enumerate(names) if name in names[:k]]
+    if twice:
+        first, second = [k + 1 for k, name in enumerate(names) if name == twice[0]][:2]
+        raise ValueError(f"{path.name!r} has two columns named {twice[0]!r} (columns {first} and {second}): rename one")
+
+
+# ---------------------------------------------------------------------- text
+
+
+def _delimited(opener: Opener, delimiter: str | None = None) -> Raw:
+    try:
+        with opener.text() as file:
+            first = file.readline()
+            while first and not first.strip():
+                first = file.readline()
+        found = delimiter or max(DELIMITERS, key=_outside_quotes(first).count)
+        with opener.text() as file:
+            rows = csv.reader(file, delimiter=found)
+            header = next((row for row in rows if any(cell.strip() for cell in row)), [])
+            skipped = rows.line_num
+    except (*UNREADABLE, csv.Error) as error:
+        raise opener.failed(error) from None
+    if not header:
+        raise opener.failed("it is empty; the first line must name the columns")
+    names = [cell.strip() or f"column {k}" for k, cell in enumerate(header, 1)]
+    if len(names) > 1 and all(_is_number(name) for name in names):
+        raise opener.failed("line 1 has numbers only; the first line must name the columns")
+    return Raw(names, _text_batches(opener, names, found, skipped, '"'))
+
+
+def _outside_quotes(line: str) -> str:
+    return "".join(line.split('"')[::2])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+class Watched(io.RawIOBase):
+    """A stream that counts quotation marks, so that one left open is noticed; comments can be blanked."""
+
+    def __init__(self, file: IO[bytes], quote: bytes, comment: bytes | None):
+        self.file, self.quote, self.comment, self.quotes = file, quote, comment, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.file.read(size)
+        if self.comment is not None:
+            data += self.file.readline() if data and not data.endswith(b"\n") else b""
+            lines = data.split(b"\n")
+            data = b"\n".join(b"" if line.lstrip().startswith(self.comment) else line for line in lines)
+        self.quotes += data.count(self.quote)
+        return data
+
+
+def _text_batches(
+    opener: Opener, names: list[str], delimiter: str, skipped: int, quote: str, comment: bytes | None = None
+) -> Iterator[Any]:
+    pa = arrow()
+    bad: list[Any] = []
+
+    def ragged(row: Any) -> str:
+        bad.append(row)
+        return "error"
+
+    with opener.bytes() as (file, disk):
+        size = opener.path.stat().st_size
+        watched = Watched(file, quote.encode(), comment)
+        try:
+            reader = pa.csv.open_csv(
+                pa.PythonFile(watched, "r"),
+                read_options=pa.csv.ReadOptions(
+                    column_names=names, skip_rows=skipped, use_threads=False, block_size=BLOCK, encoding=opener.encoding
+                ),
+                parse_options=pa.csv.ParseOptions(
+                    delimiter=delimiter,
+                    quote_char=quote,
+                    newlines_in_values=True,
+                    ignore_empty_lines=False,
+                    invalid_row_handler=ragged,
+                ),
+                convert_options=pa.csv.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+                ),
+            )
+            for batch in reader:
+                report("reading", disk.tell(), size)
+                yield _without_empty_lines(batch)
+        except pa.ArrowInvalid as error:
+            if bad:
+                row = bad[0]
+                where = f"line {row.number}" if row.number else f"the line {row.text[:60]!r}"
+                expected, found = row.expected_columns, row.actual_columns
+                raise opener.failed(f"{where} has {found} cells, and the header names {expected} columns") from None
+            raise opener.failed(_arrow_words(str(error), opener.encoding)) from None
+        except (*UNREADABLE, UnicodeDecodeError) as error:
+            raise opener.failed(error) from None
+        if watched.quotes % 2:
+            raise opener.failed(f"{_open_quote(opener, quote)} opens a quotation mark that is never closed")
+
+
+def _without_empty_lines(batch: Any) -> Any:
+    """Arrow reads an empty line as a row of empty cells; with one column only it may be a missing value."""
+    pc = arrow().compute
+    empty = pc.equal(batch.column(0), "")
+    if batch.num_columns == 1 or not pc.any(empty).as_py():
+        return batch
+    for column in batch.columns[1:]:
+        empty = pc.and_(empty, pc.equal(column, ""))
+    return batch.filter(pc.invert(empty))
+
+
+def _arrow_words(message: str, encoding: str) -> str:
+    """Arrow's message about a text, with the line in front."""
+    if "invalid UTF8" in message:
+        where = message.split("Row #")[1].split(":")[0] if "Row #" in message else "?"
+        return f"line {where} is not {encoding} text; save it as UTF-8 or name its encoding"
+    return message
+
+
+def _open_quote(opener: Opener, quote: str) -> str:
+    """The last line after which the number of quotation marks is odd for good."""
+    inside, opened = False, 0
+    with opener.text() as file:
+        for k, line in enumerate(file, 1):
+            if line.count(quote) % 2:
+                inside = not inside
+                opened = k if inside else opened
+    return f"line {opened}"
+
+
+def _arff(opener: Opener) -> Raw:
+    names: list[str] = []
+    declared: dict[str, str] = {}
+    skipped, started, sample = 0, False, ""
+    try:
+        with opener.text() as file:
+            for k, line in enumerate(file, 1):
+                words = line.strip()
+                if words.lower().startswith("@attribute"):
+                    name, kind = _attribute(words, k, opener)
+                    names.append(name)
+                    declared[name] = kind
+                elif words.lower().startswith("@data"):
+                    skipped, started = k, True
+                    sample = file.read(1 << 16)
+                    break
+    except UNREADABLE as error:
+        raise opener.failed(error) from None
+    if not started or not names:
+        raise opener.failed("it has no @attribute or no @data line")
+    if sample.lstrip().startswith("{"):
+        raise opener.failed(f"line {skipped + 1} is in the sparse form of ARFF, which is not supported")
+    quote = "'" if "'" in sample else '"'
+    return Raw(names, _text_batches(opener, names, ",", skipped, quote, b"%"), declared)
+
+
+def _attribute(line: str, number: int, opener: Opener) -> tuple[str, str]:
+    """Name and kind of an attribute line of ARFF."""
+    rest = line[len("@attribute") :].strip()
+    if rest[:1] in ("'", '"'):
+        name, _, kind = rest[1:].partition(rest[0])
+    else:
+        name, _, kind = rest.replace("\t", " ").partition(" ")
+        name, brace, inside = (name, "", "") if "{" not in name else name.partition("{")
+        kind = f"{brace}{inside} {kind}"
+    kind = kind.strip().lower()
+    if not name or not kind:
+        raise opener.failed(f"line {number} is not an attribute: {line[:60]!r}")
+    return name, "number" if kind.split("(")[0].split()[0] in ("numeric", "real", "integer") else "text"
+
+
+# ---------------------------------------------------------------------- binary
+
+
+def _parquet(opener: Opener) -> Raw:
+    pa = arrow()
+    try:
+        source = str(opener.path) if opener.unpack is _as_it_is else pa.BufferReader(opener.all().read())
+        file = pa.parquet.ParquetFile(source)
+    except (pa.ArrowInvalid, *UNREADABLE) as error:
+        raise opener.failed(f"it is not a Parquet file, or it is damaged ({error})") from None
+    steps = -(-file.metadata.num_rows // ROWS)
+    return Raw(list(file.schema_arrow.names), tracked(file.iter_batches(batch_size=ROWS), "reading", steps))
+
+
+def _npz(opener: Opener) -> Raw:
+    try:
+        with np.load(opener.all(), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (ValueError, *UNREADABLE) as error:
+        raise opener.failed(f"it is not an NPZ file of plain arrays, or it is damaged ({error})") from None
+    columns: dict[str, np.ndarray] = {}
+    if "X" in arrays:
+        X = arrays["X"]
+        if X.ndim != 2:
+            raise opener.failed(f"its X has {X.ndim} dimensions; a table has two")
+        given = arrays.get("feature_names", np.empty(0))
+        names = [str(v) for v in given] if given.shape == (X.shape[1],) else [f"x{j}" for j in range(X.shape[1])]
+        columns = {name: X[:, j] for j, name in enumerate(names)}
+        _check_names(names, opener.path)
+    n = len(next(iter(columns.values()))) if columns else max((a.size for a in arrays.values()), default=0)
+    aside = {k: v for k, v in arrays.items() if v.shape == (n,) and k not in ("X", "feature_names", "class_names")}
+    if "class_names" in arrays and "y" in aside and aside["y"].dtype.kind in "iu":
+        aside["y"] = arrays["class_names"][aside["y"]]
+    if not columns and not aside:
+        raise opener.failed("it holds neither a table X nor columns of equal length")
+    everything = {**columns, **aside}
+    hidden = tuple(name for name in aside if name != "y") if columns else ()
+    return Raw(list(everything), _slices(everything, n), aside=hidden)
+
+
+def _slices(columns: dict[str, np.ndarray], n: int) -> Iterator[Any]:
+    pa = arrow()
+    for start in range(0, n, ROWS):
+        yield pa.RecordBatch.from_pydict({k: pa.array(v[start : start + ROWS]) for k, v in columns.items()})
+
+
+READERS: dict[str, Callable[[Opener], Raw]] = {
+    ".csv": _delimited,
+    ".txt": _delimited,
+    ".tsv": lambda opener: _delimited(opener, "\t"),
+    ".tab": lambda opener: _delimited(opener, "\t"),
+    ".parquet": _parquet,
+    ".arff": _arff,
+    ".npz": _npz,
+}

@@ -1,0 +1,79 @@
+"""Scores of new rows, block by block, with the largest contributions beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import numpy as np
+
+from tamis.estimators.base import KernelClassifier
+from tamis.estimators.table import Nominal
+from tamis.explain.explanation import Explanation
+from tamis.io.tables import Columns, blocks, header
+from tamis.workflow.prepare import check_column
+
+LABEL = "tamis_"  # in front of a new column whose name is taken
+
+
+def kinds_of(model: KernelClassifier) -> dict[str, str]:
+    """What each kept feature is in a file: "number" or "text"."""
+    encoder = model.model_.encoder
+    return {name: _kind(column) for name, column in zip(encoder.names, encoder.columns, strict=True)}
+
+
+def _kind(column: Any) -> str:
+    return "text" if isinstance(column, Nominal) and any(isinstance(v, str) for v in column.levels) else "number"
+
+
+def model_blocks(
+    model: KernelClassifier, path: str | os.PathLike, missing: Collection[str] = (), encoding: str = "utf-8"
+) -> Iterator[tuple[Any, Columns]]:
+    """The blocks of a file, with the kept features as the model wants them."""
+    names = header(path, encoding)
+    kinds = kinds_of(model)
+    for name in kinds:
+        check_column(dict.fromkeys(names), name)
+    for batch, columns in blocks(path, kinds, missing=missing, encoding=encoding):
+        n = batch.num_rows
+        if not n:
+            continue
+        yield batch, columns or {"": np.zeros(n)}  # a model that kept no feature still counts rows
+
+
+def scores(model: KernelClassifier, columns: Columns, top: int = 0) -> dict[str, np.ndarray]:
+    """Prediction, score, probability and, if asked, the largest contributions of each row.
+
+    With two classes score and probability are those of the positive class, else of the predicted one.
+    The base value, the `top` contributions and the rest add up to the score.
+    """
+    predicted = model.predict(columns)
+    decision = np.asarray(model.decision_function(columns)).reshape(len(predicted), -1)
+    output = np.zeros(len(predicted), dtype=int)
+    if decision.shape[1] > 1:
+        output = np.argmax(decision, axis=1)
+    rows = np.arange(len(predicted))
+    out = {"prediction": predicted, "score": decision[rows, output]}
+    if hasattr(model, "predict_proba"):
+        probability = model.predict_proba(columns)
+        out["probability"] = probability[:, 1] if decision.shape[1] == 1 else probability[rows, output]
+    return out | _contributions(model.explain(columns), output, top) if top else out
+
+
+def _contributions(explanation: Explanation, output: np.ndarray, top: int) -> dict[str, np.ndarray]:
+    rows = np.arange(len(output))
+    parts = explanation.by_part[rows, output]
+    names = np.array([" x ".join(part) for part in explanation.parts], dtype=object)
+    order = np.argsort(-np.abs(parts), axis=1, kind="stable")[:, :top]
+    out: dict[str, np.ndarray] = {"base_value": explanation.base_value[output]}
+    for k in range(order.shape[1]):
+        out[f"top_{k + 1}"] = names[order[:, k]]
+        out[f"top_{k + 1}_contribution"] = parts[rows, order[:, k]]
+    shown = np.take_along_axis(parts, order, axis=1).sum(axis=1)
+    return {**out, "rest": parts.sum(axis=1) - shown}
+
+
+def new_names(taken: Collection[str], wanted: Collection[str]) -> dict[str, str]:
+    """Names of the new columns, changed where the file has them already."""
+    return {name: f"{LABEL}{name}" if name in taken else name for name in wanted}

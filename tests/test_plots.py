@@ -1,0 +1,435 @@
+from __future__ import annotations
+
+import builtins
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import ks_2samp
+from sklearn.datasets import load_iris
+
+from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, per_feature, product
+from tamis.estimators.across_folds import stability_across_folds
+from tamis.estimators.kept import case_values, kept_features, kept_values
+from tamis.explain.stability import jaccard
+
+import zoo
+
+matplotlib = pytest.importorskip("matplotlib", reason="the displays need matplotlib")
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt  # noqa: E402
+
+from tamis import plots  # noqa: E402
+from tamis.plots.drawing import label  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def no_figure_is_left():
+    plt.close("all")
+    yield
+    for number in plt.get_fignums():
+        plt.figure(number).canvas.draw()  # layout and text must be drawable without a warning
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def two(cancer):
+    X, y = cancer
+    return EM2NOLCClassifier(4, 3, calibration=None).fit(X, y), X, np.asarray(y)
+
+
+@pytest.fixture(scope="module")
+def iris():
+    data = load_iris(as_frame=True)
+    y = data.target_names[data.target]
+    return EM2NOLCClassifier(3, 2, calibration=None).fit(data.data, y), data.data, y
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """Numbers with gaps, categories, and names that mean something to matplotlib."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({
+        "$a_1": rng.normal(size=250),
+        "_b": rng.normal(size=250),
+        "town": rng.choice(["x", "y", "z"], 250),
+    })  # fmt: skip
+    y = np.where(X["$a_1"] + X["_b"] + 2 * (X["town"] == "y") > 0.5, "yes", "no")
+    X.loc[::9, "_b"] = np.nan
+    return EM2NOLCClassifier(5, 3, calibration=None).fit(X, y), X, y
+
+
+@pytest.fixture(scope="module")
+def grouped(cancer):
+    X, y = cancer
+    return EM2NOLCClassifier(4, 4, kernels=product() + per_feature(), calibration=None).fit(X, y), X
+
+
+@pytest.fixture(scope="module")
+def search(cancer):
+    X, y = cancer
+    return EM2NOLCClassifierCV(3, 3, cv=3, bandwidths=(1.0,), alphas=(0.01,)).fit(X, y)
+
+
+def widths(bars):
+    return np.array([bar.get_width() for bar in bars])
+
+
+# ---------------------------------------------------------------------- importances
+
+
+def test_importance_bars_are_the_importances_of_the_model(two):
+    clf = two[0]
+    display = plots.ImportanceDisplay.from_estimator(clf)
+    order = np.argsort(-clf.feature_variation_)
+    np.testing.assert_allclose(widths(display.importance_bars_[0]), clf.feature_importance_[order])
+    np.testing.assert_allclose(widths(display.variation_bars_[0]), clf.feature_variation_[order])
+    order = np.argsort(-clf.instance_variation_)
+    np.testing.assert_allclose(widths(display.importance_bars_[1]), clf.instance_importance_[order])
+    ticks = [text.get_text() for text in display.ax_[2].get_yticklabels()]
+    assert ticks == [str(clf.instance_labels_[k]) for k in order]
+    for bar in [bar for bars in display.importance_bars_ for bar in bars]:
+        assert bool(bar.get_hatch()) == (bar.get_width() < 0)  # a sign is not told by colour alone
+
+
+def test_importance_has_bars_for_every_class(iris):
+    clf = iris[0]
+    display = plots.ImportanceDisplay.from_estimator(clf, of="features")
+    order = np.argsort(-clf.kernel_variation_.sum(axis=0))
+    for q in range(3):
+        np.testing.assert_allclose(widths(display.importance_bars_[q]), clf.kernel_importance_[q, order])
+    assert [t.get_text() for t in display.ax_[1].get_legend().get_texts()] == list(clf.classes_)
+
+
+def test_importance_of_one_weight_vector_for_all_classes_and_of_groups(iris, grouped):
+    _, X, y = iris
+    shared = EM2NOLCClassifier(3, 2, shared_support=True, coupling="full", calibration=None).fit(X, y)
+    assert kept_features(shared).importance.shape == (3, 2)
+    assert len(plots.ImportanceDisplay.from_estimator(shared).importance_bars_) == 6
+    clf = grouped[0]
+    assert any(" * " in name for name in kept_features(clf).names)
+    drawn = plots.ImportanceDisplay.from_estimator(clf, of="features").variation_bars_[0]
+    np.testing.assert_allclose(widths(drawn).sum(), 100)
+
+
+class Unfactored(EM2NOLCClassifier):
+    """A classifier without vectors of case coefficients and kernel weights."""
+
+    def _learn_prepared(self, prepared, *, quick=False):
+        return replace(super()._learn_prepared(prepared, quick=quick), dual_coef=None, kernel_weights=None)
+
+
+def test_importance_without_factors_shows_variation_alone(two):
+    _, X, y = two
+    clf = Unfactored(4, 3, calibration=None).fit(X, y)
+    assert not hasattr(clf, "kernel_weights_")
+    display = plots.ImportanceDisplay.from_estimator(clf)
+    assert display.importance_bars_ == [] and len(display.ax_) == 2
+    np.testing.assert_allclose(widths(display.variation_bars_[0]), np.sort(clf.kernel_variation_)[::-1])
+    assert "importance" not in clf._repr_html_()
+
+
+def test_no_names_overlap_with_twenty_features(cancer):
+    X, y = cancer
+    clf = EM2NOLCClassifier(6, 20, calibration=None).fit(X, y)
+    row_lists = [
+        plots.ImportanceDisplay.from_estimator(clf, of="features").ax_[0],
+        plots.ContributionDisplay.from_estimator(clf, X[:1]).ax_,
+        plots.ContributionDisplay.from_estimator(clf, X, kind="beeswarm").ax_,
+    ]
+    for axis in row_lists:
+        axis.figure.canvas.draw()
+        boxes = sorted((t.get_window_extent() for t in axis.get_yticklabels()), key=lambda box: box.y0)
+        assert len(boxes) == 20
+        assert all(low.y1 <= high.y0 + 0.5 for low, high in zip(boxes, boxes[1:], strict=False))
+        assert all(box.x0 >= 0 for box in boxes), "cut off at the left"
+
+
+# ---------------------------------------------------------------------- shape functions
+
+
+def test_shapes_are_drawn_as_the_model_has_them(iris, mixed):
+    clf, X, _ = iris
+    display = plots.ShapeFunctionDisplay.from_estimator(clf, X)
+    for name, lines in display.lines_.items():
+        grid, values = clf.shape_function(name)
+        for line, column in zip(lines, values.T, strict=True):
+            np.testing.assert_array_equal(line.get_xdata(), grid)
+            np.testing.assert_array_equal(line.get_ydata(), column)
+    clf, X, _ = mixed
+    display = plots.ShapeFunctionDisplay.from_estimator(clf, X, features=["town", "_b"])
+    heights = [bar.get_height() for bar in display.lines_["town"][0]]
+    np.testing.assert_allclose(heights, clf.shape_function("town")[1])
+    counts = X["town"].value_counts()
+    assert [t.get_text() for t in display.ax_[0].get_xticklabels()] == [f"{v} ({counts[v]})" for v in "xyz"]
+
+
+def test_shapes_take_positions_and_the_axes_of_the_caller(two):
+    clf, X, _ = two
+    figure, axes = plt.subplots(1, 2)
+    display = plots.ShapeFunctionDisplay.from_estimator(clf, X, features=clf.features_[:2], ax=axes)
+    assert display.figure_ is figure and list(display.lines_) == [str(X.columns[j]) for j in clf.features_[:2]]
+    with pytest.raises(ValueError, match="ax holds 2 axes and this display has 1 panels"):
+        plots.ShapeFunctionDisplay.from_estimator(clf, features=str(X.columns[clf.features_[0]]), ax=axes)
+
+
+def test_a_group_has_no_shape(cancer):
+    X, y = cancer
+    clf = EM2NOLCClassifier(3, 2, kernels=product(list(X.columns[:2])), calibration=None).fit(X, y)
+    with pytest.raises(ValueError, match="no kept feature has a shape"):
+        plots.ShapeFunctionDisplay.from_estimator(clf)
+
+
+# ---------------------------------------------------------------------- contributions
+
+
+@pytest.mark.parametrize("by", ["part", "instance"])
+@pytest.mark.parametrize("most", [2, 20])
+def test_waterfall_goes_from_the_base_value_to_the_decision(two, by, most):
+    clf, X, _ = two
+    display = plots.ContributionDisplay.from_estimator(clf, X[:3], row=2, by=by, max_display=most)
+    decision = clf.decision_function(X[:3])[2]
+    bars = list(display.bars_)
+    assert len(bars) == min(most, 3 if by == "part" else 4)
+    np.testing.assert_allclose(widths(bars).sum() + clf.intercept_[0], decision)
+    np.testing.assert_allclose(bars[0].get_x() + bars[0].get_width(), decision)
+    np.testing.assert_allclose(bars[-1].get_x(), clf.intercept_[0])
+    for upper, lower in zip(bars, bars[1:], strict=False):
+        np.testing.assert_allclose(upper.get_x(), lower.get_x() + lower.get_width())
+
+
+def test_waterfall_takes_groups_classes_and_values(grouped, iris, mixed):
+    clf, X = grouped
+    display = plots.ContributionDisplay.from_estimator(clf, X[:2])
+    np.testing.assert_allclose(widths(display.bars_).sum() + clf.intercept_[0], clf.decision_function(X[:2])[0])
+    clf, X, _ = iris
+    decision = clf.decision_function(X[:2])
+    for output in (None, "virginica"):
+        q = int(np.argmax(decision[0])) if output is None else 2
+        display = plots.ContributionDisplay.from_explanation(clf.explain(X[:2]), output=output)
+        assert display.output == clf.classes_[q]
+        np.testing.assert_allclose(widths(display.bars_).sum() + clf.intercept_[q], decision[0, q])
+    clf, X, _ = mixed
+    names = [t.get_text() for t in plots.ContributionDisplay.from_estimator(clf, X[1:2]).ax_.get_yticklabels()]
+    assert f"town = {X['town'][1]}" in names and rf"\$a_1 = {X['$a_1'][1]:.4g}" in names
+    with pytest.raises(ValueError, match="is not explained"):
+        plots.ContributionDisplay.from_explanation(clf.explain(X[:2]), output="maybe")
+    with pytest.raises(ValueError, match="row=2"):
+        plots.ContributionDisplay.from_explanation(clf.explain(X[:2]), row=2)
+
+
+def test_beeswarm_shows_every_contribution_once(mixed):
+    clf, X, _ = mixed
+    display = plots.ContributionDisplay.from_estimator(clf, X.fillna(0), kind="beeswarm")
+    parts = clf.explain(X.fillna(0)).by_part[:, 0]
+    order = np.argsort(-np.abs(parts).mean(axis=0))
+    for k, points in zip(order, display.points_, strict=True):
+        x, y = points.get_offsets().data.T
+        np.testing.assert_array_equal(np.sort(x), np.sort(parts[:, k]))
+        assert np.abs(y - np.round(y.mean())).max() <= 0.45
+    with pytest.raises(ValueError, match="kind='pie'"):
+        display.plot(kind="pie")
+
+
+# ---------------------------------------------------------------------- scores and budgets
+
+
+def test_ks_gap_is_that_of_an_independent_test(two, iris):
+    clf, X, y = two
+    for label_, sign in ((1, 1), (0, -1)):
+        display = plots.KSCurveDisplay.from_estimator(clf, X, y, pos_label=label_)
+        score = sign * clf.decision_function(X)
+        expected = ks_2samp(score[y == label_], score[y != label_])
+        np.testing.assert_allclose(np.ptp(display.gap_line_.get_ydata()), expected.statistic)
+        np.testing.assert_allclose(display.ks.value, expected.statistic)
+        np.testing.assert_allclose(display.gap_line_.get_xdata(), expected.statistic_location)
+        share = [np.mean(score[y == label_] <= t) for t in display.thresholds]
+        np.testing.assert_allclose(display.positive_line_.get_ydata()[1:], share)
+    clf, X, y = iris
+    display = plots.KSCurveDisplay.from_estimator(clf, X, y, pos_label="versicolor")
+    score = clf.decision_function(X)[:, 1]
+    expected = ks_2samp(score[y == "versicolor"], score[y != "versicolor"]).statistic
+    np.testing.assert_allclose(display.ks.value, expected)
+    with pytest.raises(ValueError, match="pos_label=None is not a class"):
+        plots.KSCurveDisplay.from_estimator(clf, X, y)
+    with pytest.raises(ValueError, match="name the positive one"):
+        plots.KSCurveDisplay.from_predictions(y, score)
+
+
+def test_budget_path_shows_the_scores_and_frames_the_choice(search, two):
+    for score in (None, "accuracy"):
+        display = plots.BudgetPathDisplay.from_estimator(search, score=score)
+        np.testing.assert_array_equal(display.image_.get_array(), search.path_[score or search.scoring_])
+        x, y = (np.mean(np.unique(v)) for v in display.chosen_mark_.get_data())
+        assert search.path_["max_features"][int(x)] == search.max_features_
+        assert search.path_["max_instances"][int(y)] == search.max_instances_
+    assert search.path_["accuracy"].shape == (3, 3) and np.ptp(search.path_["accuracy"]) > 0
+    with pytest.raises(ValueError, match="score='f1'"):
+        plots.BudgetPathDisplay.from_estimator(search, score="f1")
+    with pytest.raises(ValueError, match="has no path_"):
+        plots.BudgetPathDisplay.from_estimator(two[0])
+
+
+# ---------------------------------------------------------------------- history
+
+
+def test_histories_are_drawn_as_recorded(two, iris):
+    for clf, histories in ((two[0], [two[0].history_]), (iris[0], iris[0].history_)):
+        display = plots.ConvergenceDisplay.from_estimator(clf)
+        for k, history in enumerate(histories):
+            np.testing.assert_array_equal(display.objective_lines_[k].get_ydata(), history.objective)
+            np.testing.assert_array_equal(display.violation_lines_[k].get_ydata(), history.violation)
+        weights = plots.KernelWeightDisplay.from_estimator(clf)
+        for lines, history in zip(weights.lines_, histories, strict=True):
+            used = np.any(history.weights != 0, axis=0)
+            assert len(lines) == used.sum()
+            drawn = np.array([line.get_ydata() for line in lines]).T
+            np.testing.assert_allclose(sorted(drawn[-1]), sorted(history.weights[-1, used]))
+    names = [t.get_text() for t in weights.ax_[0].get_legend().get_texts()]
+    assert set(names) <= set(iris[0].kernel_names_)
+
+
+def test_a_history_without_weights_is_refused(two):
+    _, X, y = two
+    clf = EM2NOLCClassifier(2, 2, calibration=None).fit(X, y)
+    clf.history_ = replace(clf.history_, weights=None)
+    with pytest.raises(ValueError, match="does not record the kernel weights"):
+        plots.KernelWeightDisplay.from_estimator(clf)
+
+
+# ---------------------------------------------------------------------- decision boundary
+
+
+def test_boundary_is_a_slice_of_the_decision(two, mixed):
+    clf, X, _ = two
+    display = plots.DecisionBoundaryDisplay.from_estimator(clf, X)
+    found = display.slice
+    row = {name: [value] for name, value in X.median().items()}
+    row[found.features[0]], row[found.features[1]] = [found.x[30]], [found.y[70]]
+    np.testing.assert_allclose(found.decision[70, 30, 0], clf.decision_function(pd.DataFrame(row))[0])
+    assert set(found.held) == set(X.columns[clf.features_]) - set(found.features)
+    cases = np.concatenate([p.get_offsets().data for p in display.case_points_.values()])
+    expected = X[list(found.features)].to_numpy()[clf.instances_]
+    np.testing.assert_allclose(np.sort(cases, axis=0), np.sort(expected, axis=0))
+    clf, X, _ = mixed
+    held = plots.DecisionBoundaryDisplay.from_estimator(clf, X, reference=4).slice.held
+    assert held == {"town": X["town"][4]}
+    held = plots.DecisionBoundaryDisplay.from_estimator(clf, X, reference={"town": "z"}).slice.held
+    assert held == {"town": "z"}
+    held = plots.DecisionBoundaryDisplay.from_estimator(clf, X).slice.held
+    assert held == {"town": X["town"].mode()[0]}
+    with pytest.raises(ValueError, match="two kept numeric features"):
+        plots.DecisionBoundaryDisplay.from_estimator(clf, X, features=["town", "_b"])
+
+
+def test_regions_of_several_classes_meet_where_the_best_two_are_equal(iris):
+    clf, X, _ = iris
+    display = plots.DecisionBoundaryDisplay.from_estimator(clf, X)
+    found = display.slice
+    segments = [s for contour in display.boundary_ for path in contour.allsegs for s in path]
+    assert segments
+    line = max(segments, key=len)
+    names = dict(zip(found.features, line.T, strict=True))
+    rows = pd.DataFrame({**names, **{k: [v] * len(line) for k, v in found.held.items()}})
+    full = pd.DataFrame({name: rows.get(name, 0.0) for name in X.columns}, index=rows.index)
+    ranked = np.sort(clf.decision_function(full), axis=1)
+    assert np.median(ranked[:, -1] - ranked[:, -2]) < 0.01 * np.ptp(found.decision)
+
+
+def test_values_of_kept_cases_come_back_in_their_own_units(mixed):
+    _, X, y = mixed
+    for scaling in ("standard", "rank", None):
+        clf = EM2NOLCClassifier(5, 3, scaling=scaling, calibration=None).fit(X, y)
+        rows = kept_values(clf, X.iloc[clf.instances_])
+        for name, values in case_values(clf).items():
+            if values.dtype == object:
+                assert values.tolist() == rows[name].tolist()
+            else:
+                np.testing.assert_allclose(values, rows[name], atol=1e-9)
+
+
+# ---------------------------------------------------------------------- stability
+
+
+def test_stability_heat_map_is_the_matrix(cancer, search):
+    X, y = cancer
+    names = ["mean radius", "mean texture", "worst area", "worst texture", "mean symmetry"]
+    few = X[names]
+    clf = EM2NOLCClassifier(2, 2)
+    display = plots.StabilityDisplay.from_estimator(clf, few, y, cv=3)
+    found = display.stability
+    np.testing.assert_array_equal(display.image_.get_array(), found.correlation)
+    expected = np.abs(np.corrcoef(few[list(found.features)].to_numpy().T))
+    np.testing.assert_allclose(found.correlation, expected, atol=1e-9)
+    marks = np.zeros(found.chosen.shape, dtype=bool)
+    marks[tuple(display.chosen_marks_.get_offsets().data.T.astype(int))] = True
+    np.testing.assert_array_equal(marks, found.chosen)
+    again = stability_across_folds(clf, {name: few[name].to_numpy() for name in names}, y, cv=3)
+    np.testing.assert_array_equal(again.chosen, found.chosen)
+    assert stability_across_folds(search, X, y, cv=2).chosen.sum(axis=1).max() <= search.max_features_
+    pairs = [jaccard(np.flatnonzero(a), np.flatnonzero(b)) for i, a in enumerate(marks) for b in marks[:i]]
+    np.testing.assert_allclose(found.jaccard.value, np.mean(pairs))
+
+
+def test_stability_fits_what_a_fit_on_the_fold_would_keep(cancer):
+    X, y = cancer
+    halves = [(np.arange(0, 569, 2), np.arange(1, 569, 2)), (np.arange(1, 569, 2), np.arange(0, 569, 2))]
+    found = stability_across_folds(EM2NOLCClassifier(3, 3), X, y, cv=halves)
+    for chosen, (train, _) in zip(found.chosen, halves, strict=True):
+        clf = EM2NOLCClassifier(3, 3).fit(X.iloc[train], y.iloc[train])
+        assert {f for f, c in zip(found.features, chosen, strict=True) if c} == set(X.columns[clf.features_])
+
+
+# ---------------------------------------------------------------------- all of them
+
+
+def test_displays_draw_into_given_axes_and_again(two):
+    clf, X, y = two
+    figure, ax = plt.subplots()
+    display = plots.KSCurveDisplay.from_estimator(clf, X, y, ax=ax)
+    assert display.ax_ is ax and display.figure_ is figure
+    assert display.plot() is display and display.figure_ is not figure
+
+
+def test_a_model_that_keeps_nothing_can_be_drawn():
+    X = np.zeros((20, 2))
+    X[:, 0] = np.arange(20) % 2
+    y = (np.arange(20) // 2) % 2
+    with pytest.warns(UserWarning, match="kept no instance"):
+        clf = EM2NOLCClassifier(2, 1, calibration=None).fit(X, y)
+    assert len(clf.instances_) == 0
+    plots.ImportanceDisplay.from_estimator(clf)
+    plots.ContributionDisplay.from_estimator(clf, X[:2])
+    plots.ConvergenceDisplay.from_estimator(clf)
+    assert "none" in clf._repr_html_()
+
+
+def test_labels_are_text_and_fit():
+    assert label("$x$") == r"\$x\$" and label("_a") == " _a" and label("two\nlines") == "two lines"
+    assert len(label("a" * 99, 20)) <= 20
+
+
+def test_import_tamis_does_not_import_matplotlib():
+    code = "import sys, tamis, tamis.plots; raise SystemExit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_missing_matplotlib_is_one_sentence(two, monkeypatch):
+    real = builtins.__import__
+
+    def fake(name, *args, **kw):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kw)
+
+    monkeypatch.setattr(builtins, "__import__", fake)
+    for name in plots.__all__:
+        sentence = rf"^{name} needs matplotlib: pip install 'tamis\[plot\]'$"
+        with pytest.raises(ImportError, match=sentence):
+            getattr(plots, name)._check_matplotlib()
+    with pytest.raises(ImportError, match="ImportanceDisplay needs matplotlib"):
+        plots.ImportanceDisplay.from_estimator(two[0])
