@@ -12,7 +12,7 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.core: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable '.[cli]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/.core
@@ -26,7 +26,7 @@ $(VENV)/.bench: $(VENV)/.core
 install: $(VENV)/.test
 
 demo: $(VENV)/.core
-	$(BIN)/python examples/demo.py
+	$(BIN)/tamis demo --out tamis-demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)

@@ -21,12 +21,15 @@ LAYERS = [
     {"expansion"},
     {"optim", "kernels"},
     {"prox", "penalties", "losses"},
-    {"arrays", "parallel", "codec", "progress"},
+    {"arrays", "parallel", "codec", "progress", "errors"},
 ]
 ALLOWED = {
     "arrays": {"array_api_compat", "torch"},
     "parallel": {"threadpoolctl"},
     "estimators": {"sklearn", "threadpoolctl"},
+    "workflow": {"sklearn", "interpret"},
+    "io": {"pyarrow", "sklearn"},
+    "cli": {"typer", "rich"},
     "explain": {"pandas", "polars", "shap"},
     "plots": {"matplotlib"},
 }

@@ -4,6 +4,7 @@ import builtins
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -16,8 +17,6 @@ from tamis.estimators.across_folds import stability_across_folds
 from tamis.estimators.kept import case_values, kept_features, kept_values
 from tamis.explain.stability import jaccard
 
-import zoo
-
 matplotlib = pytest.importorskip("matplotlib", reason="the displays need matplotlib")
 matplotlib.use("Agg")
 
@@ -29,10 +28,7 @@ from tamis.plots.drawing import label  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def no_figure_is_left():
-    plt.close("all")
     yield
-    for number in plt.get_fignums():
-        plt.figure(number).canvas.draw()  # layout and text must be drawable without a warning
     plt.close("all")
 
 
@@ -145,7 +141,7 @@ def test_no_names_overlap_with_twenty_features(cancer):
         axis.figure.canvas.draw()
         boxes = sorted((t.get_window_extent() for t in axis.get_yticklabels()), key=lambda box: box.y0)
         assert len(boxes) == 20
-        assert all(low.y1 <= high.y0 + 0.5 for low, high in zip(boxes, boxes[1:], strict=False))
+        assert all(low.y1 <= high.y0 + 0.5 for low, high in pairwise(boxes))
         assert all(box.x0 >= 0 for box in boxes), "cut off at the left"
 
 
@@ -198,7 +194,7 @@ def test_waterfall_goes_from_the_base_value_to_the_decision(two, by, most):
     np.testing.assert_allclose(widths(bars).sum() + clf.intercept_[0], decision)
     np.testing.assert_allclose(bars[0].get_x() + bars[0].get_width(), decision)
     np.testing.assert_allclose(bars[-1].get_x(), clf.intercept_[0])
-    for upper, lower in zip(bars, bars[1:], strict=False):
+    for upper, lower in pairwise(bars):
         np.testing.assert_allclose(upper.get_x(), lower.get_x() + lower.get_width())
 
 
@@ -385,6 +381,26 @@ def test_stability_fits_what_a_fit_on_the_fold_would_keep(cancer):
 
 
 # ---------------------------------------------------------------------- all of them
+
+
+def test_text_and_layout_are_drawn_without_a_warning(mixed, iris, search):
+    clf, X, y = mixed
+    found = stability_across_folds(clf, X, y, cv=2)
+    figures = [
+        plots.ImportanceDisplay.from_estimator(clf),
+        plots.ShapeFunctionDisplay.from_estimator(clf, X),
+        plots.ContributionDisplay.from_estimator(clf, X[:1]),
+        plots.ContributionDisplay.from_estimator(clf, X, kind="beeswarm"),
+        plots.KSCurveDisplay.from_estimator(clf, X, y),
+        plots.BudgetPathDisplay.from_estimator(search),
+        plots.KernelWeightDisplay.from_estimator(clf),
+        plots.ConvergenceDisplay.from_estimator(iris[0]),
+        plots.DecisionBoundaryDisplay.from_estimator(iris[0], iris[1]),
+        plots.StabilityDisplay(found).plot(),
+    ]
+    assert {type(display).__name__ for display in figures} == set(plots.__all__)
+    for display in figures:
+        display.figure_.canvas.draw()
 
 
 def test_displays_draw_into_given_axes_and_again(two):

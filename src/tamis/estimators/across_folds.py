@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, check_cv
-from sklearn.utils import _safe_indexing
+from sklearn.utils.parallel import Parallel, delayed
 
 from tamis.estimators.base import KernelClassifier
 from tamis.explain.stability import Stability, stability
+from tamis.progress import tracked
+
+ROWS = 2000  # most rows that measure how features are correlated
 
 
 def stability_across_folds(estimator: KernelClassifier, X: Any, y: Any, cv: Any = 5, groups: Any = None) -> Stability:
@@ -26,21 +30,44 @@ def stability_across_folds(estimator: KernelClassifier, X: Any, y: Any, cv: Any 
     """
     labels = np.asarray(y)
     splitter = StratifiedKFold(cv, shuffle=True, random_state=0) if isinstance(cv, int) else check_cv(cv, labels)
-    supports = []
-    for train, _ in splitter.split(np.zeros((len(labels), 1)), labels, groups):
-        supports.append(_fresh(estimator).fit(_rows(X, train), labels[train]).features_)
-    table = _fresh(estimator)._read(X, reset=True)
-    return stability(supports, lambda j: table.labels[j] if j in table.labels else table.numbers[:, j], table.names)
+    splits = list(splitter.split(np.zeros((len(labels), 1)), labels, groups))
+    return stability_of(fit_folds(estimator, X, labels, [train for train, _ in splits]), X)
+
+
+def fit_folds(
+    estimator: KernelClassifier, X: Any, y: np.ndarray, parts: Sequence[np.ndarray], n_jobs: int | None = None
+) -> list[KernelClassifier]:
+    """Models of the same kind, fitted to some `parts` of the rows; what they warn of is left unsaid."""
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
+    fits = parallel(delayed(_fit)(_fresh(estimator), take_rows(X, part), y[part]) for part in parts)
+    return list(tracked(fits, "stability of the selection", len(parts)))
+
+
+def stability_of(models: Sequence[KernelClassifier], X: Any) -> Stability:
+    """Agreement of the features that several models chose from the columns of X."""
+    table = _fresh(models[0])._read(X, reset=True)
+    some = table.take(slice(None, None, -(-len(table) // ROWS)))
+    supports = [model.features_ for model in models]
+    return stability(supports, lambda j: some.labels[j] if j in some.labels else some.numbers[:, j], table.names)
+
+
+def _fit(model: KernelClassifier, X: Any, y: np.ndarray) -> KernelClassifier:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, y)
 
 
 def _fresh(estimator: KernelClassifier) -> KernelClassifier:
     """An unfitted copy without probabilities, which say nothing of the features."""
     model = estimator.fixed()
-    return model.set_params(calibration=None) if "calibration" in model.get_params(deep=False) else model
+    params = {"calibration": None, "n_jobs": None}
+    return model.set_params(**{k: v for k, v in params.items() if k in model.get_params(deep=False)})
 
 
-def _rows(X: Any, rows: np.ndarray) -> Any:
+def take_rows(X: Any, rows: np.ndarray) -> Any:
     """Some rows of a table of any kind."""
     if isinstance(X, Mapping) and not hasattr(X, "shape"):
         return {name: np.asarray(column)[rows] for name, column in X.items()}
-    return _safe_indexing(X, rows)
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]

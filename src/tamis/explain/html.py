@@ -23,7 +23,7 @@ MOST_NAMES = 20  # kept features or cases that are listed
 MOST_PARTS = 8  # parts with a column of their own
 MOST_LINES = 60  # lines of a table of contributions
 BOX = "font-family:sans-serif;font-size:13px;line-height:1.4;overflow-x:auto;color:inherit"
-TABLE = "border-collapse:collapse;margin:4px 0 8px 0;color:inherit;background:none"
+TABLE = "border-collapse:collapse;font-size:inherit;margin:4px 0 8px 0;color:inherit;background:none"
 CELL = "padding:1px 8px;border:none;border-top:1px solid rgba(128,128,128,.35);background:none;text-align:"
 
 
@@ -93,30 +93,31 @@ def _kept_table(title: str, kept: Kept, outputs: Sequence[Any]) -> str:
     head = [title]
     for text in suffix:
         head += ([] if kept.importance is None else [f"importance %{text}"]) + [f"share of variation %{text}"]
-    lines = []
+    top = 0.0 if kept.importance is None else float(np.max(np.abs(kept.importance)))
+    most, lines = float(np.max(kept.variation)), []
     for k in kept.order[:MOST_NAMES]:
         cells = [_cell(_text(kept.names[k]), "left")]
         for q in range(len(outputs)):
             if kept.importance is not None:
-                cells.append(_cell(_signed_bar(kept.importance[q, k], 100.0, digits=1)))
-            cells.append(_cell(_share_bar(kept.variation[q, k])))
+                cells.append(_cell(_signed_bar(kept.importance[q, k], top, "+.1f")))
+            cells.append(_cell(_share_bar(kept.variation[q, k], most)))
         lines.append(cells)
     more = len(kept) - len(lines)
     return _table(head, lines) + (f"<div>and {more} more</div>" if more > 0 else "")
 
 
-def _signed_bar(value: float, top: float, digits: int = 3) -> str:
+def _signed_bar(value: float, top: float, form: str = "+.3g") -> str:
     """A signed number beside a bar that leaves the middle to the right (plus) or to the left (minus)."""
     width = 50.0 * abs(float(value)) / top if top > 0 else 0.0
     start, colour = (50.0, PLUS) if value >= 0 else (50.0 - width, MINUS)
     middle = "linear-gradient(currentColor,currentColor) 50% 0/1px 100% no-repeat"
-    number = f"{value:+.{digits}f}" if digits == 1 else f"{value:+.{digits}g}"
-    return _bar(number, start, width, colour, middle)
+    number = format(value, form)
+    return _bar(number if float(number) else "0", start, width, colour, middle)
 
 
-def _share_bar(value: float) -> str:
+def _share_bar(value: float, top: float) -> str:
     """A percentage beside a bar from the left."""
-    return _bar(f"{value:.1f}", 0.0, float(value), PLAIN, "none")
+    return _bar(f"{value:.1f}", 0.0, 100.0 * float(value) / top if top > 0 else 0.0, PLAIN, "none")
 
 
 def _bar(number: str, start: float, width: float, colour: str, ground: str) -> str:

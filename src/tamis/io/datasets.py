@@ -43,7 +43,7 @@ def load_dataset(name: str) -> tuple[Columns, str]:
         bunch = getattr(datasets, f"load_{name}")()
         columns = {str(feature): bunch.data[:, j] for j, feature in enumerate(bunch.feature_names)}
         labels = np.array([str(label) for label in bunch.target_names], dtype=object)
-        return {**columns, EMBEDDED[name]: labels[bunch.target]}, EMBEDDED[name]
+        return Columns({**columns, EMBEDDED[name]: labels[bunch.target]}), EMBEDDED[name]
     for path in _files():
         if path.stem == name:
             return read(path), "y"

@@ -201,6 +201,8 @@ def _text_batches(
     bad: list[Any] = []
 
     def ragged(row: Any) -> str:
+        if row.text is not None and not row.text.strip():
+            return "skip"  # a line of blanks
         bad.append(row)
         return "error"
 
@@ -321,8 +323,10 @@ def _parquet(opener: Opener) -> Raw:
         file = pa.parquet.ParquetFile(source)
     except (pa.ArrowInvalid, *UNREADABLE) as error:
         raise opener.failed(f"it is not a Parquet file, or it is damaged ({error})") from None
+    declared = {f.name: "text" for f in file.schema_arrow if pa.types.is_dictionary(f.type)}
     steps = -(-file.metadata.num_rows // ROWS)
-    return Raw(list(file.schema_arrow.names), tracked(file.iter_batches(batch_size=ROWS), "reading", steps))
+    batches = tracked(file.iter_batches(batch_size=ROWS), "reading", steps)
+    return Raw(list(file.schema_arrow.names), batches, declared)
 
 
 def _npz(opener: Opener) -> Raw:

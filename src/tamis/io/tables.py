@@ -12,7 +12,11 @@ import numpy as np
 from tamis.io.cells import MISSING, cleaned, level, number, numbers
 from tamis.io.formats import Raw, arrow, open_raw
 
-Columns = dict[str, np.ndarray]
+
+class Columns(dict[str, np.ndarray]):
+    """Columns by name; `categorical` are those that the file declares to be categories."""
+
+    categorical: tuple[str, ...] = ()
 
 
 def read(
@@ -39,8 +43,10 @@ def read(
             parts[name].append(_values(batch.column(raw.names.index(name)), name, missing))
     if not parts or not next(iter(parts.values())):
         raise ValueError(f"{Path(path).name!r} has no rows below its header")
-    columns = {name: _joined(values) for name, values in parts.items()}
-    return {name: _typed(name, values, name in text, raw) for name, values in columns.items()}
+    joined = {name: _joined(values) for name, values in parts.items()}
+    columns = Columns({name: _typed(name, values, name in text, raw) for name, values in joined.items()})
+    columns.categorical = tuple(name for name in names if raw.declared.get(name) == "text")
+    return columns
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
@@ -107,7 +113,7 @@ def blocks(
     raw = open_raw(Path(path), encoding)
     first = 1
     for batch in raw.batches:
-        columns = {}
+        columns = Columns()
         for name, kind in kinds.items():
             if name in raw.names:
                 values = _values(batch.column(raw.names.index(name)), name, missing)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tamis.estimators.base import KernelClassifier
+from tamis.estimators.kept import case_pulls, case_values, kept_cases, kept_features, parts
 from tamis.estimators.table import Nominal
 from tamis.explain import measures
 from tamis.explain.importance import variation
@@ -42,23 +43,14 @@ def parts_of(
         those the model has stored
     by_fold : for each fold {features: share of variation}
     """
-    expansion, names = model.model_.expansion, model.model_.encoder.names
-    groups = [tuple(names[c] for c in channel.columns) for channel in expansion.bank.channels]
-    keys = list(dict.fromkeys(groups))
-    member = np.array([[group == key for key in keys] for group in groups], dtype=float).reshape(len(groups), len(keys))
-    weights = getattr(model, "kernel_importance_", None)
-    importance = None if weights is None else np.atleast_2d(weights) @ member
-    if importance is not None and len(importance) < len(expansion.coef):
-        importance = np.repeat(importance, len(expansion.coef), axis=0)  # one set of weights for all classes
-    share = np.atleast_2d(model.kernel_variation_) @ member
-    if columns is not None:
-        share = shares(model, columns)
-    parts = []
+    kept, keys = kept_features(model), list(dict.fromkeys(parts(model)))
+    share = kept.variation if columns is None else shares(model, columns)
+    found = []
     for k, key in enumerate(keys):
-        own = {"importance": None if importance is None else importance[:, k], "variation": share[:, k]}
+        own = {"importance": None if kept.importance is None else kept.importance[:, k], "variation": share[:, k]}
         folds = np.array([fold.get(key, 0.0) for fold in by_fold])
-        parts.append(_part(model, key, own, columns, y, folds))
-    return tuple(sorted(parts, key=lambda part: -float(part.variation.mean())))
+        found.append(_part(model, key, own, columns, y, folds))
+    return tuple(sorted(found, key=lambda part: -float(part.variation.mean())))
 
 
 def shares(model: KernelClassifier, columns: Columns) -> np.ndarray:
@@ -78,7 +70,7 @@ def _part(
 ) -> Part:
     empty = np.empty(0)
     if len(set(key)) > 1:
-        return Part(" x ".join(key), key, "group", **own, direction="together", grid=empty, shape=empty, edges=empty,
+        return Part(" * ".join(key), key, "group", **own, direction="together", grid=empty, shape=empty, edges=empty,
                     counts=empty, missing=0, by_fold=by_fold)  # fmt: skip
     place = model.model_.encoder.names.index(key[0])
     column = model.model_.encoder.columns[place]
@@ -128,36 +120,21 @@ def cases_of(
     model: KernelClassifier, columns: Columns | None, y: np.ndarray | None, labels: np.ndarray | None
 ) -> tuple[Case, ...]:
     """The kept cases, the most influential first; without training rows what the model knows of them."""
-    expansion, encoder = model.model_.expansion, model.model_.encoder
-    own = expansion.contributions(expansion.instances)  # (cases, outputs, cases, kernels)
-    pull = np.einsum("kqkl->kq", own)
-    weights = getattr(model, "instance_importance_", None)
-    importance = None if weights is None else np.atleast_2d(weights)
-    share = np.atleast_2d(model.instance_variation_)
+    kept, pull = kept_cases(model), case_pulls(model)
+    stored = case_values(model)
     cases = []
     for k, row in enumerate(model.instances_.tolist()):
         if columns is None or y is None:
-            values = {n: _raw(c, z) for n, c, z in zip(encoder.names, encoder.columns, expansion.instances[k])}
-            label, truth = model.instance_labels_[k], None
+            values, label, truth = {name: as_cell(cells[k]) for name, cells in stored.items()}, kept.names[k], None
         else:
-            values = {name: _plain(columns[name][row]) for name in encoder.names}
-            label, truth = labels[row] if labels is not None else row + 1, _plain(y[row])
-        ii = None if importance is None else importance[:, k]
-        cases.append(Case(_plain(label), truth, values, ii, share[:, k], pull[k]))
+            values = {name: as_cell(columns[name][row]) for name in stored}
+            label, truth = labels[row] if labels is not None else row + 1, as_cell(y[row])
+        importance = None if kept.importance is None else kept.importance[:, k]
+        cases.append(Case(as_cell(label), truth, values, importance, kept.variation[:, k], pull[k]))
     return tuple(sorted(cases, key=lambda case: -float(case.variation.mean())))
 
 
-def _raw(column: Any, z: float) -> Any:
-    """A value from its encoding, as near as the encoding allows."""
-    if np.isnan(z):
-        return None
-    if isinstance(column, Nominal):
-        return column.levels[int(z)] if z >= 0 else None
-    x = z * column.scale + column.centre
-    return float(np.interp(x, column.ranks, column.knots)) if column.knots is not None else float(x)
-
-
-def _plain(value: Any) -> Any:
+def as_cell(value: Any) -> Any:
     """A value as JSON has it, None where it is missing."""
     value = value.item() if isinstance(value, np.generic) else value
     return None if value is None or value != value else value

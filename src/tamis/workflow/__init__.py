@@ -1,6 +1,34 @@
 """The main job: from a table to an explained classifier, as a `Results` object."""
 
+from tamis.errors import UnknownColumn
+from tamis.workflow.compare import Comparison, compare
+from tamis.workflow.files import (
+    check_folder,
+    export_dataset,
+    load_results,
+    read_for,
+    write,
+    write_comparison,
+)
 from tamis.workflow.job import Job, describe, evaluate_on, run
-from tamis.workflow.prepare import UnknownColumn
+from tamis.workflow.score import predicted
+from tamis.workflow.told import Told, explain_row
 
-__all__ = ["Job", "UnknownColumn", "describe", "evaluate_on", "run"]
+__all__ = [
+    "Comparison",
+    "Job",
+    "Told",
+    "UnknownColumn",
+    "check_folder",
+    "compare",
+    "describe",
+    "evaluate_on",
+    "explain_row",
+    "export_dataset",
+    "load_results",
+    "predicted",
+    "read_for",
+    "run",
+    "write",
+    "write_comparison",
+]

@@ -13,20 +13,20 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from sklearn.utils.parallel import Parallel, delayed
 
+from tamis.estimators.across_folds import fit_folds, stability_of
 from tamis.estimators.base import KernelClassifier
+from tamis.estimators.kept import parts
 from tamis.estimators.registry import all_estimators
-from tamis.explain.stability import Stability, stability
-from tamis.progress import tracked
+from tamis.explain.stability import Stability
 from tamis.results.data import Notes, Results, ShownRows, Task
 from tamis.results.describe import cases_of, evaluate, parts_of, shares, show_rows, take
 from tamis.workflow.prepare import Data, as_columns, check_column, missing_cells, positive_class, prepare
 from tamis.workflow.split import folds_of, split_rows
 
 METHOD = "EM2NOLCClassifierCV"
+BUDGET = 10
 FOLDS = 5  # of the training rows, to see whether the choice of features is stable
-ROWS = 2000  # training rows that measure how features are correlated
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Job:
     ----------
     target : the column to predict
     method : name of a registered classifier
-    max_instances, max_features : budgets; None leaves them to the method's default
+    max_instances, max_features : budgets, 10 by default where the method has them: what a person can read
     positive : the class that scores speak for, with two classes; None picks one
     test_size : share of the rows to test on
     split : column that says 'train' or 'test'; None splits at random
@@ -79,9 +79,10 @@ class Job:
         if self.method not in known:
             raise ValueError(f"method={self.method!r} is unknown: use one of {', '.join(known)}")
         accepted = inspect.signature(known[self.method]).parameters
-        wanted: dict[str, Any] = {"max_instances": self.max_instances, "max_features": self.max_features}
+        wanted = {"max_instances": self.max_instances, "max_features": self.max_features}
         wanted |= {"class_weight": self.class_weight, "n_jobs": self.n_jobs}
-        params = {name: value for name, value in wanted.items() if value is not None}
+        params: dict[str, Any] = {name: BUDGET for name in ("max_instances", "max_features") if name in accepted}
+        params |= {name: value for name, value in wanted.items() if value is not None}
         params |= {"random_state": self.seed, **self.options}
         odd = [name for name in params if name not in accepted]
         if odd:
@@ -241,29 +242,12 @@ def _stability(
     splits = folds_of(y, groups, FOLDS, job.seed)
     if len(splits) < 2:
         return None, []
-    fixed = model.fixed()
-    params = {"calibration": None, "n_jobs": None}
-    fixed.set_params(**{k: v for k, v in params.items() if k in fixed.get_params(deep=False)})
-    parallel = Parallel(n_jobs=job.n_jobs, return_as="generator")
-    fits = parallel(delayed(_chosen_in)(fixed, take(X, part), y[part]) for part, _ in splits)
-    found = list(tracked(fits, "stability of the selection", len(splits)))
-    names = list(X)
-    step = -(-len(y) // ROWS)
-    return (
-        stability([features for features, _ in found], lambda j: X[names[j]][::step], names),
-        [share for _, share in found],
-    )
-
-
-def _chosen_in(fixed: KernelClassifier, X: dict[str, np.ndarray], y: np.ndarray) -> tuple[np.ndarray, dict]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit to all training rows has said it
-        model = fixed.fit(X, y)
-    if not len(model.features_):
-        return model.features_, {}
-    share = shares(model, X).mean(axis=0)
-    explanation = model.explain(take(X, np.arange(1)))
-    return model.features_, dict(zip(explanation.parts, share.tolist(), strict=True))
+    models = fit_folds(model, X, y, [part for part, _ in splits], job.n_jobs)
+    by_fold = []
+    for one in models:
+        keys = list(dict.fromkeys(parts(one)))
+        by_fold.append(dict(zip(keys, shares(one, X).mean(axis=0).tolist(), strict=True)) if keys else {})
+    return stability_of(models, X), by_fold
 
 
 def _notes(data: Data, train: np.ndarray, test: np.ndarray, words: str, source: str, said: tuple[str, ...]) -> Notes:

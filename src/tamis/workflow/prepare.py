@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tamis.errors import UnknownColumn
 from tamis.estimators.table import is_missing
 from tamis.io.cells import number
 from tamis.io.tables import levels
@@ -19,10 +20,6 @@ COUNTER = 20  # rows from which consecutive integers are a row counter and not a
 DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})([T ].*)?")
 POSITIVE = {"1", "yes", "y", "true", "t", "positive", "pos", "+", "case", "malignant", "bad", "present", "abnormal"}
 NEGATIVE = {"0", "-1", "no", "n", "false", "f", "negative", "neg", "-", "control", "benign", "good", "absent", "normal"}
-
-
-class UnknownColumn(ValueError):
-    """A column was asked for that the table does not have."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +71,7 @@ def prepare(
     for name in (target, id_column, group_column, split_column, *categorical, *drop):
         if name is not None:
             check_column(columns, name)
+    declared = [name for name in getattr(table, "categorical", ()) if name not in drop]
     roles = [name for name in (target, id_column, group_column, split_column) if name is not None]
     _check_roles(roles, target, drop, categorical)
     n_rows, n_columns = len(columns[target]), len(columns)
@@ -84,7 +82,7 @@ def prepare(
     y = _classes(columns[target][rows], target)
     offered = {k: v[rows] for k, v in columns.items() if k not in roles and k not in drop}
     dropped = dict.fromkeys(drop, "dropped as asked")
-    features, left_out, warnings = _features(offered, categorical, rows)
+    features, left_out, warnings = _features(offered, [*categorical, *declared], rows)
     if not features:
         raise ValueError(f"no column is left to learn from besides {roles}: {left_out or 'the table has no other'}")
     warnings += _leaks(features, y, target)

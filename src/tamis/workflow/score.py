@@ -11,6 +11,7 @@ import numpy as np
 from tamis.estimators.base import KernelClassifier
 from tamis.estimators.table import Nominal
 from tamis.explain.explanation import Explanation
+from tamis.io.formats import arrow
 from tamis.io.tables import Columns, blocks, header
 from tamis.workflow.prepare import check_column
 
@@ -39,7 +40,7 @@ def model_blocks(
         n = batch.num_rows
         if not n:
             continue
-        yield batch, columns or {"": np.zeros(n)}  # a model that kept no feature still counts rows
+        yield batch, columns or Columns({"": np.zeros(n)})  # a model that kept no feature still counts rows
 
 
 def scores(model: KernelClassifier, columns: Columns, top: int = 0) -> dict[str, np.ndarray]:
@@ -64,7 +65,7 @@ def scores(model: KernelClassifier, columns: Columns, top: int = 0) -> dict[str,
 def _contributions(explanation: Explanation, output: np.ndarray, top: int) -> dict[str, np.ndarray]:
     rows = np.arange(len(output))
     parts = explanation.by_part[rows, output]
-    names = np.array([" x ".join(part) for part in explanation.parts], dtype=object)
+    names = np.array(explanation.part_names, dtype=object)
     order = np.argsort(-np.abs(parts), axis=1, kind="stable")[:, :top]
     out: dict[str, np.ndarray] = {"base_value": explanation.base_value[output]}
     for k in range(order.shape[1]):
@@ -77,3 +78,20 @@ def _contributions(explanation: Explanation, output: np.ndarray, top: int) -> di
 def new_names(taken: Collection[str], wanted: Collection[str]) -> dict[str, str]:
     """Names of the new columns, changed where the file has them already."""
     return {name: f"{LABEL}{name}" if name in taken else name for name in wanted}
+
+
+def predicted(
+    model: KernelClassifier,
+    path: str | os.PathLike,
+    top: int = 0,
+    missing: Collection[str] = (),
+    encoding: str = "utf-8",
+) -> Iterator[Any]:
+    """The record batches of a file with prediction, score, probability and contributions added."""
+    pa = arrow()
+    for batch, columns in model_blocks(model, path, missing, encoding):
+        added = scores(model, columns, top)
+        names = new_names(batch.schema.names, added)
+        for name, values in added.items():
+            batch = batch.append_column(names[name], pa.array(values.tolist()))
+        yield batch

@@ -1,0 +1,322 @@
+"""The commands of `tamis`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tamis import __version__
+from tamis.cli.session import Session, session
+
+if TYPE_CHECKING:
+    from tamis.workflow import Job
+
+app = typer.Typer(
+    name="tamis",
+    help="Classifiers you can explain: few cases, few features, exact sums of contributions.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Table = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, ARFF or NPZ; also .gz, .bz2, .xz, .zst, .zip")]
+ModelFile = Annotated[Path, typer.Argument(help="a model file written by `tamis fit`")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the files.")]
+Target = Annotated[str, typer.Option("--target", "-t", help="Column to predict.")]
+Missing = Annotated[list[str] | None, typer.Option("--missing", help="A cell that means a missing value; repeat.")]
+Encoding = Annotated[str, typer.Option(help="Encoding of text files.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")]
+Seed = Annotated[int, typer.Option(help="Of everything random.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"tamis {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Classifiers you can explain: few cases, few features, exact sums of contributions."""
+
+
+@app.command()
+def fit(
+    data: Table,
+    target: Target,
+    out: Out = None,
+    method: Annotated[str, typer.Option(help="Name of a registered classifier.")] = "EM2NOLCClassifierCV",
+    max_instances: Annotated[int | None, typer.Option(help="Most training cases to keep.")] = None,
+    max_features: Annotated[int | None, typer.Option(help="Most features to keep.")] = None,
+    positive: Annotated[str | None, typer.Option(help="Class that scores speak for.")] = None,
+    test_size: Annotated[float, typer.Option(help="Share of the rows to test on.")] = 0.25,
+    split: Annotated[str | None, typer.Option(help="Column that says train or test.")] = None,
+    group: Annotated[str | None, typer.Option(help="Column of groups that must stay together.")] = None,
+    id: Annotated[str | None, typer.Option("--id", help="Column that names the rows.")] = None,
+    categorical: Annotated[list[str] | None, typer.Option(help="Column that is a category; repeat.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat.")] = None,
+    class_weight: Annotated[
+        list[str] | None, typer.Option(help="'balanced', or CLASS=WEIGHT; repeat for each class.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE, a parameter of the method, such as rule=one_se.")
+    ] = None,
+    missing: Missing = None,
+    encoding: Encoding = "utf-8",
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tune, fit, test and explain a classifier; write model.tamis, report.html and metrics.json."""
+    with session(as_json) as now:
+        from tamis import io
+        from tamis.workflow import Job
+
+        job = Job(
+            target=target,
+            method=method,
+            max_instances=max_instances,
+            max_features=max_features,
+            positive=positive,
+            test_size=test_size,
+            split=split,
+            group=group,
+            id=id,
+            categorical=tuple(categorical or ()),
+            drop=tuple(drop or ()),
+            class_weight=_class_weight(class_weight),
+            options=_settings(setting),
+            seed=seed,
+            n_jobs=jobs,
+        )
+        beside = [name for name in (id, group, split, *job.categorical) if name]
+        table = io.read(data, text=beside, missing=missing or (), encoding=encoding)
+        _fit(now, table, job, data.name, out or Path(f"{data.name.split('.')[0]}-tamis"))
+
+
+@app.command()
+def demo(out: Out = None, seed: Seed = 0, jobs: Jobs = None, as_json: AsJson = False) -> None:
+    """The whole job on the breast-cancer table that comes with scikit-learn."""
+    with session(as_json) as now:
+        from tamis import io
+        from tamis.workflow import Job
+
+        table, target = io.load_dataset("breast_cancer")
+        _fit(now, table, Job(target, seed=seed, n_jobs=jobs), "breast_cancer", out or Path("tamis-demo"))
+
+
+def _fit(now: Session, table: Any, job: Job, source: str, folder: Path) -> None:
+    from tamis import workflow
+    from tamis.cli import screen
+    from tamis.results.words import summary
+
+    workflow.check_folder(folder)
+    results = workflow.run(table, job, source)
+    files = workflow.write(results, folder)
+    now.written += [str(path) for path in files.values()]
+    for warning in results.notes.warnings:
+        now.warn(warning)
+    now.show(screen.overview(results, now.height))
+    took = sum(results.seconds.values())
+    now.show(f"Wrote {', '.join(path.name for path in files.values())} to {folder} ({took:.1f} s)")
+    if "report" in files:
+        now.show(f"Report: {files['report']}")
+    else:
+        now.warn("there is no report.html, which needs jinja2 and plotly: pip install 'tamis[report]'")
+    now.finish({**summary(results), "files": {name: str(path) for name, path in files.items()}})
+
+
+@app.command()
+def predict(
+    model: ModelFile,
+    data: Table,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help=".csv, .tsv, .parquet or .jsonl.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Add the largest contributions.")] = False,
+    top: Annotated[int, typer.Option(min=1, help="How many contributions.")] = 3,
+    missing: Missing = None,
+    encoding: Encoding = "utf-8",
+    as_json: AsJson = False,
+) -> None:
+    """Add prediction, score and probability to the rows of a table of any size."""
+    with session(as_json) as now:
+        from tamis import io, workflow
+        from tamis.io.writing import streaming, writing
+
+        classifier = io.load(model)
+        if out is not None and out.resolve() in (data.resolve(), model.resolve()):
+            raise ValueError(f"--out {str(out)!r} is one of the files to read: name another")
+        batches = workflow.predicted(classifier, data, top if explain else 0, missing or (), encoding)
+        kind = ".jsonl" if as_json else ".csv"
+        rows = 0
+        with writing(out) if out is not None else streaming(sys.stdout.buffer, kind) as write:
+            for batch in batches:
+                write(batch)
+                rows += batch.num_rows
+        if out is not None:
+            now.written.append(str(out))
+            now.show(f"Wrote {rows} rows to {out}")
+            now.finish({"rows": rows, "out": str(out)})
+
+
+@app.command()
+def explain(
+    model: ModelFile,
+    data: Table,
+    row: Annotated[int | None, typer.Option(help="Row of the table; the first is 1.")] = None,
+    id: Annotated[str | None, typer.Option("--id", help="Row by its id (the id column of the fit).")] = None,
+    output: Annotated[str | None, typer.Option("--class", help="Class whose score is explained.")] = None,
+    missing: Missing = None,
+    encoding: Encoding = "utf-8",
+    as_json: AsJson = False,
+) -> None:
+    """Why one row gets its prediction: every contribution, by feature and by case."""
+    with session(as_json) as now:
+        from tamis import workflow
+        from tamis.cli import screen
+
+        if (row is None) == (id is None):
+            raise typer.BadParameter("name one row, by --row or by --id")
+        told = workflow.explain_row(
+            model, data, row=row, id=id, output=output, missing=missing or (), encoding=encoding
+        )
+        most = max(5, (now.height - 14) // 2)
+        now.show(told.sentence, "")
+        for title, names, parts in (
+            ("By feature", told.shown_parts, told.by_part),
+            ("By case", told.shown_cases, told.by_case),
+        ):
+            now.show(screen.waterfall(title, told.base_value, names, parts, told.score, most))
+        now.finish(told.to_dict())
+
+
+@app.command()
+def report(
+    model: ModelFile,
+    data: Annotated[Path | None, typer.Argument(help="New rows to test on and to look at.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The page to write.")] = None,
+    missing: Missing = None,
+    encoding: Encoding = "utf-8",
+    as_json: AsJson = False,
+) -> None:
+    """Write the report of a model file, tested on other rows if a table is given."""
+    with session(as_json) as now:
+        from tamis import report as pages
+        from tamis import workflow
+        from tamis.cli import screen
+        from tamis.results.words import summary
+
+        results = workflow.load_results(model)
+        if data is not None:
+            table = workflow.read_for(results, data, missing or (), encoding)
+            results = workflow.evaluate_on(results, table, data.name)
+        path = out or model.with_name("report.html" if data is None else f"report-{data.name.split('.')[0]}.html")
+        pages.write(results, path)
+        now.written.append(str(path))
+        now.show(screen.overview(results, now.height), f"Report: {path}")
+        now.finish({**summary(results), "files": {"report": str(path)}})
+
+
+@app.command()
+def compare(
+    data: Table,
+    target: Target,
+    out: Out = None,
+    group: Annotated[str | None, typer.Option(help="Column of groups that must stay together.")] = None,
+    id: Annotated[str | None, typer.Option("--id", help="Column that names the rows.")] = None,
+    categorical: Annotated[list[str] | None, typer.Option(help="Column that is a category; repeat.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat.")] = None,
+    max_instances: Annotated[int | None, typer.Option(help="Most training cases to keep.")] = None,
+    max_features: Annotated[int | None, typer.Option(help="Most features to keep.")] = None,
+    folds: Annotated[int, typer.Option(min=2, help="Of the outer cross-validation.")] = 5,
+    missing: Missing = None,
+    encoding: Encoding = "utf-8",
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    as_json: AsJson = False,
+) -> None:
+    """tamis beside a tuned SVC, boosting, an EBM (if installed) and the majority: one table, one plot."""
+    with session(as_json) as now:
+        from tamis import io, workflow
+        from tamis.cli import screen
+
+        job = workflow.Job(
+            target,
+            group=group,
+            id=id,
+            categorical=tuple(categorical or ()),
+            drop=tuple(drop or ()),
+            max_instances=max_instances,
+            max_features=max_features,
+            seed=seed,
+            n_jobs=jobs,
+        )
+        beside = [name for name in (id, group, *job.categorical) if name]
+        table = io.read(data, text=beside, missing=missing or (), encoding=encoding)
+        comparison = workflow.compare(table, job, folds=folds, source=data.name)
+        folder = out or Path(f"{data.name.split('.')[0]}-tamis")
+        files = workflow.write_comparison(comparison, folder)
+        now.written += [str(path) for path in files.values()]
+        now.show(screen.comparison(comparison), f"Plot: {files['page']}")
+        now.finish({**comparison.to_dict(), "files": {name: str(path) for name, path in files.items()}})
+
+
+@app.command()
+def datasets(
+    name: Annotated[str | None, typer.Argument(help="Dataset to write as a CSV file.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; default: NAME.csv.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the datasets at hand, or write one of them as a CSV file."""
+    with session(as_json) as now:
+        from dataclasses import asdict
+
+        from tamis import workflow
+        from tamis.cli import screen
+        from tamis.io.datasets import available
+
+        if name is None:
+            found = available()
+            now.show(screen.listing(found))
+            now.finish([asdict(dataset) for dataset in found])
+            return
+        path = out or Path(f"{name}.csv")
+        target = workflow.export_dataset(name, path)
+        now.written.append(str(path))
+        now.show(f"Wrote {path}; its target is {target!r}: tamis fit {path} --target {target}")
+        now.finish({"out": str(path), "target": target})
+
+
+def _class_weight(values: list[str] | None) -> Any:
+    if not values or values == ["balanced"]:
+        return "balanced" if values else None
+    pairs = dict(value.rpartition("=")[::2] for value in values)
+    try:
+        weights = {name: float(weight) for name, weight in pairs.items()}
+    except ValueError:
+        weights = {"": 0.0}
+    if "" in weights:
+        raise typer.BadParameter("use --class-weight balanced, or --class-weight CLASS=NUMBER for each class")
+    return weights
+
+
+def _settings(values: list[str] | None) -> dict[str, Any]:
+    out = {}
+    for value in values or []:
+        name, sign, text = value.partition("=")
+        if not sign or not name:
+            raise typer.BadParameter(f"--set {value!r} is not of the form NAME=VALUE")
+        try:
+            out[name] = json.loads(text)
+        except json.JSONDecodeError:
+            out[name] = text
+    return out

@@ -1,0 +1,119 @@
+"""What all commands share: the consoles, progress bars, errors as sentences, exit codes, JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from tamis.errors import UnknownColumn
+from tamis.progress import listening
+
+FAILED, USAGE = 1, 2
+PATIENCE = 2.0  # seconds before a progress bar appears
+
+
+class Session:
+    """One run of a command.
+
+    Parameters
+    ----------
+    as_json : print one JSON document and nothing else
+    """
+
+    def __init__(self, as_json: bool = False):
+        self.as_json = as_json
+        self.out = Console(highlight=False, soft_wrap=False)
+        self.err = Console(stderr=True, highlight=False)
+        self.written: list[str] = []
+
+    @property
+    def height(self) -> int:
+        """Lines of the screen; many where there is none."""
+        return self.out.size.height if self.out.is_terminal else 1000
+
+    def show(self, *things: Any) -> None:
+        """Print for people; nothing if JSON was asked for."""
+        if not self.as_json:
+            for thing in things:
+                self.out.print(thing)
+
+    def finish(self, document: Any) -> None:
+        """Print the JSON document if it was asked for."""
+        if self.as_json:
+            sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2, default=str) + "\n")
+
+    def warn(self, message: str) -> None:
+        """A sentence beside the results."""
+        if not self.as_json:
+            self.err.print(f"warning: {message}", style="yellow", markup=False)
+
+    def fail(self, message: str, code: int) -> typer.Exit:
+        """Say what went wrong; the exit to raise."""
+        if self.as_json:
+            self.finish({"error": message})
+        else:
+            self.err.print(f"error: {message}", style="bold red", markup=False, soft_wrap=True)
+        return typer.Exit(code)
+
+
+@contextmanager
+def session(as_json: bool = False) -> Iterator[Session]:
+    """Run a command: exceptions become sentences and exit codes, long loops get a progress bar."""
+    now = Session(as_json)
+    try:
+        with _bars(now):
+            yield now
+    except (UnknownColumn, FileNotFoundError) as error:
+        raise now.fail(str(error), USAGE) from None
+    except KeyboardInterrupt:
+        kept = f"kept: {', '.join(now.written)}" if now.written else "nothing was written"
+        raise now.fail(f"stopped; {kept}", FAILED) from None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(FAILED) from None
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        raise now.fail(str(error) or type(error).__name__, FAILED) from None
+    except (typer.Exit, typer.BadParameter):
+        raise
+    except Exception as error:  # a mistake of ours: a sentence all the same, and a way to see more
+        if os.environ.get("TAMIS_DEBUG"):
+            raise
+        words = f"unexpected {type(error).__name__}: {error} (set TAMIS_DEBUG=1 to see where)"
+        raise now.fail(words, FAILED) from None
+
+
+@contextmanager
+def _bars(now: Session) -> Iterator[None]:
+    """Show the progress of loops on a terminal once the command takes longer than two seconds."""
+    if now.as_json or not now.err.is_terminal:
+        yield
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    bars = Progress(*columns, console=now.err, transient=True)
+    tasks: dict[str, TaskID] = {}
+
+    def listener(what: str, done: int, total: int) -> None:
+        if what not in tasks:
+            for other in tasks.values():
+                bars.update(other, visible=False)
+            tasks[what] = bars.add_task(what, total=total)
+        bars.update(tasks[what], completed=done, total=total)
+
+    timer = threading.Timer(PATIENCE, bars.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        with listening(listener):
+            yield
+    finally:
+        timer.cancel()
+        bars.stop()

@@ -1,0 +1,258 @@
+"use strict";
+
+// The panel that explains one prediction: choose a row or type values, and see the score taken apart.
+
+(function () {
+  const { data, predict, waterfall, number, signed, add } = window.tamis;
+  const get = (id) => document.getElementById(id);
+  const find = get("row-find");
+  const pick = get("row-pick");
+  const output = get("output-pick");
+  const several = data.outputs.length > 1;
+  const count = data.rows.labels.length;
+  const text = (value) => (value === null || value === undefined ? "missing" : String(value));
+  const TOLERANCE = 1e-9;
+  const fields = []; // {column, element, hint}, by column
+  let chosen = null; // position of the row whose values are in the fields, null once they were changed
+  let origin = null; // position of the row that the values come from
+
+  // ------------------------------------------------------------------ rows
+
+  function rowWords(i) {
+    const { labels, truth, predicted } = data.rows;
+    const said = `${text(labels[i])}: predicted ${predicted[i]}`;
+    if (truth === null) return said;
+    return truth[i] === predicted[i] ? `${said}, right` : `${said}, wrong, it is ${truth[i]}`;
+  }
+
+  function listRows() {
+    const wanted = find.value.trim().toLowerCase();
+    const current = pick.value;
+    pick.replaceChildren();
+    const own = add(pick, "option", data.model ? "own values" : "choose a row");
+    own.value = "";
+    let found = 0;
+    for (let i = 0; i < count; i += 1) {
+      const words = rowWords(i);
+      const fits = words.toLowerCase().includes(wanted);
+      if (fits || i === chosen) add(pick, "option", words).value = String(i);
+      if (fits) found += 1;
+    }
+    pick.value = current;
+    const part = count < data.rows.total ? `${count} of ${data.rows.total} test rows are on this page. ` : "";
+    get("row-note").textContent = part + (wanted ? `${found} rows match "${find.value.trim()}".` : "");
+  }
+
+  // The enter key takes the first row that was found.
+  function takeFirst(event) {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    const fit = [...pick.options].find((o) => o.value && o.text.toLowerCase().includes(find.value.trim().toLowerCase()));
+    if (!fit) return;
+    pick.value = fit.value;
+    choose();
+  }
+
+  // ------------------------------------------------------------------ fields
+
+  function makeField(c) {
+    const column = data.columns[c];
+    const holder = add(get("inputs"), "div", "", "field");
+    const label = add(holder, "label", column.name);
+    label.htmlFor = `input-${c}`;
+    const element = add(holder, column.kind === "category" ? "select" : "input");
+    element.id = `input-${c}`;
+    const hint = add(holder, "p", "", "hint");
+    hint.id = `hint-${c}`;
+    element.setAttribute("aria-describedby", hint.id);
+    if (column.kind === "category") {
+      add(element, "option", "missing").value = "";
+      column.levels.forEach((level, k) => (add(element, "option", String(level)).value = String(k)));
+      add(element, "option", "another value").value = "-1";
+    } else {
+      element.type = "number";
+      element.step = "any";
+      element.placeholder = "missing";
+    }
+    element.addEventListener("input", typed);
+    fields[c] = { column, element, hint };
+  }
+
+  function setField({ column, element }, value) {
+    if (value === null || value === undefined) element.value = "";
+    else if (column.kind === "number") element.value = String(value);
+    else element.value = String(column.levels.findIndex((level) => level === value));
+  }
+
+  function fieldValue({ column, element }) {
+    if (element.value === "") return null;
+    if (column.kind === "number") return Number(element.value);
+    return element.value === "-1" ? undefinedLevel(column) : column.levels[Number(element.value)];
+  }
+
+  // A category that is none of the known ones.
+  function undefinedLevel(column) {
+    let name = "another value";
+    while (column.levels.includes(name)) name += "'";
+    return name;
+  }
+
+  // What is worth saying about a field, "" if nothing.
+  function remark({ column, element }) {
+    if (column.kind === "category") {
+      return element.value === "-1" ? "not seen in training: it resembles no kept case" : "";
+    }
+    if (element.validity.badInput) return "not a number: counts as missing";
+    const value = Number(element.value);
+    if (element.value === "" || (value >= column.low && value <= column.high)) return "";
+    const nearest = value < column.low ? column.low : column.high;
+    return `outside the training range: counts as ${number(nearest)}`;
+  }
+
+  function rangeWords(column) {
+    if (column.kind === "category") return "";
+    return `training range ${number(column.low)} to ${number(column.high)}`;
+  }
+
+  function typed() {
+    chosen = null;
+    pick.value = "";
+    show();
+  }
+
+  function choose() {
+    chosen = pick.value === "" ? null : Number(pick.value);
+    if (chosen !== null) {
+      origin = chosen;
+      fields.forEach((field, c) => setField(field, data.rows.values[chosen][c]));
+    }
+    show();
+  }
+
+  // ------------------------------------------------------------------ result
+
+  function stored(i) {
+    const { decision, probability, byPart, byCase, predicted } = data.rows;
+    return {
+      decision: decision[i],
+      probability: probability === null ? null : probability[i],
+      byPart: byPart[i],
+      byCase: byCase[i],
+      predicted: predicted[i],
+    };
+  }
+
+  function show() {
+    const ready = data.model !== null || chosen !== null;
+    get("why-result").hidden = !ready;
+    if (!ready) return;
+    const values = fields.map(fieldValue);
+    const result = data.model ? predict(values) : stored(chosen);
+    const remarks = [];
+    for (const field of fields) {
+      const words = data.model ? remark(field) : "";
+      field.hint.textContent = words || rangeWords(field.column);
+      field.hint.classList.toggle("alert", words !== "");
+      if (words) remarks.push(`${field.column.name} is ${words}.`);
+    }
+    if (data.model && chosen !== null) remarks.push(...differences(result));
+    showVerdict(result, remarks);
+    showScores(result);
+    showSplit(result, values);
+  }
+
+  // The page's own numbers against those that came with it.
+  function differences(result) {
+    const gap = Math.max(...result.decision.map((f, q) => Math.abs(f - data.rows.decision[chosen][q])));
+    return gap <= TOLERANCE ? [] : [`This score differs from the stored one by ${number(gap)}: trust the stored one.`];
+  }
+
+  function truthWords(result) {
+    if (chosen === null) {
+      return origin === null ? "These are own values." : `Own values, changed from row ${text(data.rows.labels[origin])}.`;
+    }
+    const label = text(data.rows.labels[chosen]);
+    if (data.rows.truth === null) return `Row ${label}; its true class is not known.`;
+    const truth = data.rows.truth[chosen];
+    const right = truth === result.predicted;
+    return `Row ${label} is known to be ${truth}: the prediction is ${right ? "right" : "wrong"}.`;
+  }
+
+  function showVerdict(result, remarks) {
+    const k = data.classes.indexOf(result.predicted);
+    const sure = result.probability === null ? "" : `, probability ${(100 * result.probability[k]).toFixed(1)}%`;
+    get("said").textContent = `Predicted: ${result.predicted}${sure}`;
+    get("truth").textContent = truthWords(result);
+    get("remarks").replaceChildren();
+    remarks.forEach((words) => add(get("remarks"), "li", words));
+  }
+
+  function showScores(result) {
+    const table = get("class-scores");
+    table.hidden = !several && result.probability === null;
+    const body = table.tBodies[0];
+    body.replaceChildren();
+    data.classes.forEach((name, k) => {
+      const row = add(body, "tr");
+      add(row, "th", String(name), "words").scope = "row";
+      const score = several ? result.decision[k] : (k === 1 ? 1 : -1) * result.decision[0];
+      add(row, "td", signed(score));
+      add(row, "td", result.probability === null ? "not known" : `${(100 * result.probability[k]).toFixed(1)}%`);
+    });
+  }
+
+  function explainedOutput(result) {
+    if (!several) return 0;
+    return output.value === "" ? data.classes.indexOf(result.predicted) : Number(output.value);
+  }
+
+  function partDetail(part, values) {
+    const places = part.features.map((name) => data.columns.findIndex((column) => column.name === name));
+    return places.map((c) => (typeof values[c] === "number" ? number(values[c]) : text(values[c]))).join(", ");
+  }
+
+  function showSplit(result, values) {
+    const q = explainedOutput(result);
+    const [base, score] = [data.base[q], result.decision[q]];
+    const total = result.byPart[q].reduce((a, b) => a + b, 0);
+    const name = String(data.outputs[q]);
+    const meaning = several ? `The score of ${name}` : `The score (above zero: ${name}, below: ${data.classes[0]})`;
+    get("sum").textContent =
+      `${meaning}: base value ${signed(base)}, contributions ${signed(total)}; ` +
+      `${signed(base)} ${total < 0 ? "\u2212" : "+"} ${Math.abs(total).toFixed(4)} = ${signed(base + total)}.`;
+    const parts = data.parts.map((part, k) => {
+      return { name: part.name, detail: partDetail(part, values), value: result.byPart[q][k] };
+    });
+    const cases = data.cases.map((one, k) => {
+      return { name: text(one.label), detail: one.truth === null ? "not known" : String(one.truth), value: result.byCase[q][k] };
+    });
+    const ends = { base, score };
+    const caption = (what) => `The score of ${name}, split by ${what}`;
+    waterfall(get("by-part"), { caption: caption("feature"), names: ["Feature", "Value"], others: "features", items: parts, ...ends });
+    waterfall(get("by-case"), { caption: caption("kept case"), names: ["Case", "Class"], others: "cases", items: cases, ...ends });
+  }
+
+  // ------------------------------------------------------------------ start
+
+  function begin() {
+    data.inputs.forEach(makeField);
+    get("why-intro").hidden = data.model === null;
+    get("why-stored").hidden = data.model !== null;
+    get("why-inputs").hidden = data.inputs.length === 0;
+    fields.forEach(({ element }) => (element.disabled = data.model === null));
+    get("output-label").hidden = !several;
+    add(output, "option", "the predicted class").value = "";
+    data.outputs.forEach((name, q) => (add(output, "option", String(name)).value = String(q)));
+    listRows();
+    if (count > 0) pick.value = "0";
+    else fields.forEach((field, c) => data.start && setField(field, data.start[c]));
+    choose();
+    find.addEventListener("input", listRows);
+    find.addEventListener("keydown", takeFirst);
+    pick.addEventListener("change", choose);
+    output.addEventListener("change", show);
+    get("why-form").addEventListener("submit", (event) => event.preventDefault());
+  }
+
+  begin();
+})();

@@ -1,0 +1,248 @@
+"""tamis beside the classifiers that people use today, on the same folds.
+
+Every method is tuned on the training rows of a fold only, and tested on the rest. Each row is tested once.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.svm import SVC
+from sklearn.utils.parallel import Parallel, delayed
+
+from tamis.estimators.base import KernelClassifier
+from tamis.estimators.registry import all_estimators
+from tamis.explain import intervals, measures
+from tamis.explain.intervals import Interval
+from tamis.progress import tracked
+from tamis.results.describe import Columns, take
+from tamis.results.words import plain
+from tamis.workflow.job import Job
+from tamis.workflow.prepare import Data, prepare
+from tamis.workflow.split import folds_of
+
+SVC_GRID = {"svc__C": [0.1, 1.0, 10.0, 100.0], "svc__gamma": [0.003, 0.01, 0.03, 0.1, "scale"]}
+INNER = 5
+LEVELS = 250  # most categories that histogram boosting takes as such
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How one method did over all folds.
+
+    Attributes
+    ----------
+    accuracy, auc : with 95 per cent intervals: of all tested rows, and of the mean over folds
+    n_features, n_cases : kept on average; n_cases is None for methods that are not made of cases
+    seconds : of one fit with its tuning, on average
+    failure : why there are no numbers, else empty
+    """
+
+    method: str
+    accuracy: Interval
+    auc: Interval
+    n_features: float
+    n_cases: float | None
+    seconds: float
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All methods on one table."""
+
+    source: str
+    target: str
+    n_rows: int
+    n_features: int
+    folds: int
+    entries: tuple[Entry, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        own = {name: getattr(self, name) for name in ("source", "target", "n_rows", "n_features", "folds")}
+        return {**own, "entries": [_entry(e) for e in self.entries]}
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    out = {k: v for k, v in asdict(entry).items() if k not in ("accuracy", "auc")}
+    return plain({**out, "accuracy": entry.accuracy._asdict(), "auc": entry.auc._asdict()})
+
+
+def compare(table: Any, job: Job, folds: int = 5, source: str = "table") -> Comparison:
+    """Fit every method on the same folds of a table."""
+    roles = {"id_column": job.id, "group_column": job.group, "categorical": job.categorical, "drop": job.drop}
+    data = prepare(table, job.target, **roles)  # type: ignore[arg-type]
+    splits = folds_of(data.y, data.groups, folds, job.seed)
+    if len(splits) < 2:
+        raise ValueError("no two folds have every class to learn from: collect more rows of the smallest class")
+    methods = competitors(job)
+    cells = [(name, k) for name in methods for k in range(len(splits))]
+    parallel = Parallel(n_jobs=job.n_jobs, return_as="generator")
+    runs = parallel(delayed(_run)(methods[name], name, data, *splits[k]) for name, k in cells)
+    found = list(tracked(runs, "comparing", len(cells)))
+    entries = []
+    for name in methods:
+        entries.append(_summarise(name, [run for (method, _), run in zip(cells, found, strict=True) if method == name]))
+    return Comparison(source, job.target, len(data.y), len(data.columns), len(splits), tuple(entries))
+
+
+def competitors(job: Job) -> dict[str, Callable[[Data], Any]]:
+    """{name: maker}; a maker takes the data and gives an unfitted classifier."""
+    out: dict[str, Callable[[Data], Any]] = {}
+    for name in all_estimators():
+        try:
+            asked = replace(job, method=name, n_jobs=None)
+        except ValueError:  # a method without these budgets
+            asked = replace(job, method=name, n_jobs=None, max_instances=None, max_features=None)
+        out[name] = partial(_own, asked)
+    out["SVC, tuned"] = partial(_svc, job)
+    out["gradient boosting"] = partial(_boosting, job)
+    if _has_interpret():
+        out["EBM"] = partial(_ebm, job)
+    out["majority class"] = _majority
+    return out
+
+
+def _own(job: Job, data: Data) -> Any:
+    return job.classifier()
+
+
+def _has_interpret() -> bool:
+    try:
+        import interpret.glassbox  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def _svc(job: Job, data: Data) -> Any:
+    nominal = _nominal(data)
+    numbers = make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler())
+    coding = ColumnTransformer(
+        [
+            ("numbers", numbers, np.flatnonzero(~nominal).tolist()),
+            ("categories", OneHotEncoder(handle_unknown="ignore"), np.flatnonzero(nominal).tolist()),
+        ],
+        sparse_threshold=0.0,
+    )
+    return GridSearchCV(make_pipeline(coding, SVC(random_state=job.seed)), SVC_GRID, cv=INNER)
+
+
+def _boosting(job: Job, data: Data) -> Any:
+    nominal = _nominal(data)
+    few = np.array([n and len(set(v.tolist())) <= LEVELS for n, v in zip(nominal, data.columns.values(), strict=True)])
+    coding = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=np.nan)
+    columns = ColumnTransformer([("categories", coding, np.flatnonzero(nominal).tolist())], remainder="passthrough")
+    order = np.r_[few[nominal], np.zeros(int((~nominal).sum()), dtype=bool)]  # categories come first
+    return make_pipeline(columns, HistGradientBoostingClassifier(categorical_features=order, random_state=job.seed))
+
+
+def _ebm(job: Job, data: Data) -> Any:
+    from interpret.glassbox import ExplainableBoostingClassifier
+
+    kinds = ["nominal" if nominal else "continuous" for nominal in _nominal(data)]
+    return ExplainableBoostingClassifier(feature_types=kinds, random_state=job.seed, n_jobs=1)
+
+
+def _majority(data: Data) -> Any:
+    return DummyClassifier()
+
+
+def _nominal(data: Data) -> np.ndarray:
+    return np.array([values.dtype == object for values in data.columns.values()])
+
+
+def _matrix(columns: Columns) -> np.ndarray:
+    """Columns side by side: floats, or objects if some are categories."""
+    arrays = list(columns.values())
+    if all(a.dtype != object for a in arrays):
+        return np.column_stack(arrays)
+    out = np.empty((len(arrays[0]), len(arrays)), dtype=object)
+    for j, a in enumerate(arrays):
+        out[:, j] = a
+    return out
+
+
+@dataclass(frozen=True)
+class _Run:
+    hits: int
+    rows: int
+    auc: float
+    n_features: float
+    n_cases: float | None
+    seconds: float
+    failure: str
+
+
+def _run(maker: Callable[[Data], Any], name: str, data: Data, train: np.ndarray, test: np.ndarray) -> _Run:
+    """Fit and test one method on one fold; what goes wrong is a result too."""
+    start = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = maker(data)
+            y = data.y[train]
+            own = isinstance(model, KernelClassifier)
+            X, held = (take(data.columns, rows) if own else _matrix(take(data.columns, rows)) for rows in (train, test))
+            more = {"groups": data.groups[train]} if own and data.groups is not None else {}
+            model.fit(X, y, **more)
+            seconds = time.perf_counter() - start
+            hits = int(np.sum(model.predict(held) == data.y[test]))
+            auc = _auc(model, held, data.y[test])
+    except Exception as error:  # any failure of any library is reported in its row
+        return _Run(
+            0, len(test), float("nan"), 0, None, time.perf_counter() - start, f"{type(error).__name__}: {error}"
+        )
+    return _Run(hits, len(test), auc, *_size(model, len(data.columns)), seconds, "")
+
+
+def _auc(model: BaseEstimator, X: Any, y: np.ndarray) -> float:
+    scores = model.decision_function(X) if hasattr(model, "decision_function") else model.predict_proba(X)
+    if scores.ndim == 1:
+        return measures.auc(y == model.classes_[1], scores).value
+    if len(model.classes_) == 2:
+        return measures.auc(y == model.classes_[1], scores[:, 1]).value
+    return float(np.mean([measures.auc(y == label, scores[:, k]).value for k, label in enumerate(model.classes_)]))
+
+
+def _size(model: Any, d: int) -> tuple[float, float | None]:
+    """Features and cases that the model needs."""
+    if isinstance(model, KernelClassifier):
+        return len(model.features_), len(model.instances_)
+    if isinstance(model, DummyClassifier):
+        return 0, 0
+    if isinstance(model, GridSearchCV):
+        return d, int(model.best_estimator_[-1].n_support_.sum())
+    return d, None
+
+
+def _summarise(name: str, runs: Sequence[_Run]) -> Entry:
+    failures = [run.failure for run in runs if run.failure]
+    seconds = float(np.mean([run.seconds for run in runs]))
+    if failures:
+        return Entry(name, intervals.UNKNOWN, intervals.UNKNOWN, float("nan"), None, seconds, failures[0])
+    accuracy = intervals.wilson(sum(run.hits for run in runs), sum(run.rows for run in runs))
+    cases = [run.n_cases for run in runs]
+    return Entry(
+        name,
+        accuracy,
+        intervals.mean([run.auc for run in runs]),
+        float(np.mean([run.n_features for run in runs])),
+        None if None in cases else float(np.mean([c for c in cases if c is not None])),
+        seconds,
+    )

@@ -1,0 +1,97 @@
+"""What the main job leaves on disk, and back."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tamis import codec, report
+from tamis.io.datasets import load_dataset
+from tamis.io.formats import arrow
+from tamis.io.models import save
+from tamis.io.tables import Columns, read
+from tamis.io.writing import writing
+from tamis.results.data import Results
+from tamis.results.words import summary
+from tamis.workflow.compare import Comparison
+from tamis.workflow.job import describe
+from tamis.workflow.score import kinds_of
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be written to, before any work is done."""
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir():
+        raise ValueError(f"{str(nearest)!r} is a file: name a folder for the results")
+    if not os.access(nearest, os.W_OK):
+        raise ValueError(f"{str(nearest)!r} cannot be written to: name another folder for the results")
+
+
+def write(results: Results, folder: Path) -> dict[str, Path]:
+    """Write model.tamis, metrics.json and report.html, all of them or none.
+
+    Without jinja2 or plotly there is no report; the model and the measures are written all the same.
+    """
+    names = {"model": "model.tamis", "metrics": "metrics.json", "report": "report.html"}
+    files = {what: folder / name for what, name in names.items()}
+    try:
+        page: str | None = report.render(results)
+    except ImportError:
+        page = None
+        del files["report"]
+    measures = json.dumps(summary(results), ensure_ascii=False, indent=2, default=str)
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        temporary = {what: stack.enter_context(codec.replacing(path)) for what, path in files.items()}
+        save(results, temporary["model"])
+        temporary["metrics"].write_text(measures + "\n", encoding="utf-8")
+        if page is not None:
+            temporary["report"].write_text(page, encoding="utf-8")
+    return files
+
+
+def load_results(path: str | os.PathLike) -> Results:
+    """Results from a model file; of a model that was saved alone, what it knows of itself."""
+    loaded = codec.read(path, "model")
+    return loaded if isinstance(loaded, Results) else describe(loaded, Path(path).name)
+
+
+def read_for(results: Results, path: Path, missing: Collection[str] = (), encoding: str = "utf-8") -> Columns:
+    """A whole table with the kept features as the model of some results wants them."""
+    kinds = kinds_of(results.model)
+    task = results.task
+    beside = [name for name in (task.id_column, task.group_column) if name]
+    text = [name for name, kind in kinds.items() if kind == "text"] + beside
+    table = read(path, text=text, missing=missing, encoding=encoding)
+    for name, kind in kinds.items():
+        if name in table and kind == "number" and table[name].dtype.kind != "f":
+            raise ValueError(f"column {name!r} does not hold numbers, as it did when the model was fitted")
+    return table
+
+
+def export_dataset(name: str, path: Path) -> str:
+    """Write a dataset by its name to a file; the name of its target."""
+    columns, target = load_dataset(name)
+    pa = arrow()
+    batch = pa.RecordBatch.from_pydict({k: pa.array(v, from_pandas=True) for k, v in columns.items()})
+    with writing(path) as write_batch:
+        write_batch(batch)
+    return target
+
+
+def write_comparison(comparison: Comparison, folder: Path) -> dict[str, Path]:
+    """Write compare.json and compare.html."""
+    files = {"numbers": folder / "compare.json", "page": folder / "compare.html"}
+    text: dict[str, Any] = {
+        "numbers": json.dumps(comparison.to_dict(), ensure_ascii=False, indent=2, default=str) + "\n",
+        "page": report.render_comparison(comparison.to_dict()),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        for what, path in files.items():
+            stack.enter_context(codec.replacing(path)).write_text(text[what], encoding="utf-8")
+    return files

@@ -1,0 +1,169 @@
+"""Why one row of a file gets its prediction."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tamis.io.cells import level
+from tamis.io.tables import Columns, blocks
+from tamis.results.data import Results
+from tamis.results.describe import as_cell, take
+from tamis.results.words import plain
+from tamis.workflow.files import load_results
+from tamis.workflow.prepare import check_column
+from tamis.workflow.score import kinds_of
+
+
+@dataclass(frozen=True)
+class Told:
+    """One explained decision; base value and contributions add up to the score.
+
+    Attributes
+    ----------
+    row, label : place in the file (the first is 1), and id
+    output : the class whose score is explained
+    predicted, truth, probability : the last is of `output`; None where it is not known
+    base_value, score : the first and the last number of the sum
+    parts, values, by_part : features (or groups of them), their values, and what they add
+    cases, classes, by_case : kept cases, their classes (None: not known), and what they add
+    """
+
+    row: int
+    label: Any
+    output: Any
+    predicted: Any
+    truth: Any
+    probability: float | None
+    base_value: float
+    score: float
+    parts: list[str]
+    values: list[tuple]
+    by_part: np.ndarray
+    cases: list[str]
+    classes: list[Any]
+    by_case: np.ndarray
+
+    @property
+    def sentence(self) -> str:
+        """The decision in words."""
+        name = f"Row {self.row}" if self.label is None else f"Row {self.row} ({self.label})"
+        text = f"{name} is predicted {str(self.predicted)!r}: the score of {str(self.output)!r} is {self.score:+.4f}"
+        if self.probability is not None:
+            text += f", its probability {self.probability:.3f}"
+        return text + ("." if self.truth is None else f"; it is {str(self.truth)!r}.")
+
+    @property
+    def shown_parts(self) -> list[str]:
+        """Features with their values, for a table."""
+        return [f"{name} = {', '.join(map(_show, cells))}" for name, cells in zip(self.parts, self.values, strict=True)]
+
+    @property
+    def shown_cases(self) -> list[str]:
+        """Cases with their classes, for a table."""
+        pairs = zip(self.cases, self.classes, strict=True)
+        return [name if truth is None else f"{name} ({truth})" for name, truth in pairs]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        names = ("row", "label", "output", "predicted", "truth", "probability", "base_value", "score", "sentence")
+        parts = zip(self.parts, self.values, self.by_part.tolist(), strict=True)
+        cases = zip(self.cases, self.classes, self.by_case.tolist(), strict=True)
+        return {
+            **{name: plain(getattr(self, name)) for name in names},
+            "by_feature": [{"feature": n, "value": list(v), "contribution": c} for n, v, c in parts],
+            "by_case": [{"case": n, "class": t, "contribution": c} for n, t, c in cases],
+        }
+
+
+def explain_row(
+    model: str | os.PathLike,
+    data: str | os.PathLike,
+    *,
+    row: int | None = None,
+    id: str | None = None,
+    output: str | None = None,
+    missing: Collection[str] = (),
+    encoding: str = "utf-8",
+) -> Told:
+    """Explain one row of a file, found by its place or by its id."""
+    results = load_results(model)
+    columns, place, label, truth = _find(results, Path(data), row, id, missing, encoding)
+    classifier = results.model
+    classes = classifier.classes_.tolist()
+    explanation = classifier.explain(columns)
+    predicted = as_cell(classifier.predict(columns)[0])
+    which = _output(classes, output, predicted)
+    k, sign = (0, 1.0 if which == classes[1] else -1.0) if len(classes) == 2 else (classes.index(which), 1.0)
+    values = [tuple(as_cell(columns[name][0]) for name in part) for part in explanation.parts]
+    truths = {str(case.label): case.truth for case in results.cases}
+    labels = [str(v) for v in explanation.instances]
+    cases = labels if results.task.id_column is not None else [f"row {v}" for v in labels]
+    probability = None
+    if hasattr(classifier, "predict_proba"):
+        probability = float(classifier.predict_proba(columns)[0, classes.index(which)])
+    return Told(
+        place,
+        label,
+        which,
+        predicted,
+        truth,
+        probability,
+        sign * float(explanation.base_value[k]),
+        sign * float(explanation.decision[0, k]),
+        explanation.part_names,
+        values,
+        sign * explanation.by_part[0, k],
+        cases,
+        [truths.get(v) for v in labels],
+        sign * explanation.by_instance[0, k],
+    )
+
+
+def _find(
+    results: Results, path: Path, row: int | None, id: str | None, missing: Collection[str], encoding: str
+) -> tuple[Columns, int, Any, Any]:
+    """The columns of one row, its place, its id and its class."""
+    task, kinds = results.task, kinds_of(results.model)
+    if id is not None and task.id_column is None:
+        raise ValueError("the model was fitted without an id column: name the row by its place, --row")
+    if row is not None and row < 1:
+        raise ValueError(f"row={row} must be at least 1, the first row below the header")
+    beside = {name: "text" for name in (task.id_column, task.target) if name}
+    start = 1
+    for batch, columns in blocks(path, {**beside, **kinds}, missing=missing, encoding=encoding):
+        for name in kinds:
+            check_column(columns, name)
+        ids = columns.get(task.id_column) if task.id_column else None
+        if id is not None:
+            check_column(columns, str(task.id_column))
+            found = np.flatnonzero([level(v) == id for v in columns[str(task.id_column)]])
+            k = int(found[0]) if len(found) else -1
+        else:
+            k = int(row or 0) - start
+        if 0 <= k < batch.num_rows:
+            one = take(columns, np.array([k]))
+            label = None if ids is None else ids[k]
+            truth = columns[task.target][k] if task.target in columns else None
+            return Columns(one), start + k, label, truth
+        start += batch.num_rows
+    what = f"id {id!r}" if id is not None else f"row {row}"
+    raise ValueError(f"{path.name!r} has no {what}: it has {start - 1} rows")
+
+
+def _output(classes: list, asked: str | None, predicted: Any) -> Any:
+    if asked is None:
+        return classes[1] if len(classes) == 2 else predicted
+    for label in classes:
+        if str(label) == asked:
+            return label
+    raise ValueError(f"class {asked!r} is unknown: the classes are {', '.join(map(str, classes))}")
+
+
+def _show(value: Any) -> str:
+    return "missing" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
