@@ -153,7 +153,7 @@ def comparison(found: Comparison) -> RenderableType:
             *counts,
             f"{entry.seconds:.1f}",
         )
-    return table
+    return _titled(title, table)
 
 
 def listing(found: Sequence[Dataset]) -> RenderableType:

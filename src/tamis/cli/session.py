@@ -34,6 +34,7 @@ class Session:
         self.out = Console(highlight=False, soft_wrap=False)
         self.err = Console(stderr=True, highlight=False)
         self.written: list[str] = []
+        self.bars = None if as_json or not self.err.is_terminal else Bars(self.err)
 
     @property
     def height(self) -> int:
@@ -42,6 +43,8 @@ class Session:
 
     def show(self, *things: Any) -> None:
         """Print for people; nothing if JSON was asked for."""
+        if self.bars is not None:
+            self.bars.stop()
         if not self.as_json:
             for thing in things:
                 self.out.print(thing)
@@ -53,6 +56,8 @@ class Session:
 
     def warn(self, message: str) -> None:
         """A sentence beside the results."""
+        if self.bars is not None:
+            self.bars.stop()
         if not self.as_json:
             self.err.print(f"warning: {message}", style="yellow", markup=False)
 
@@ -70,7 +75,7 @@ def session(as_json: bool = False) -> Iterator[Session]:
     """Run a command: exceptions become sentences and exit codes, long loops get a progress bar."""
     now = Session(as_json)
     try:
-        with _bars(now):
+        with _progress(now):
             yield now
     except (UnknownColumn, FileNotFoundError) as error:
         raise now.fail(str(error), USAGE) from None
@@ -91,29 +96,38 @@ def session(as_json: bool = False) -> Iterator[Session]:
         raise now.fail(words, FAILED) from None
 
 
+class Bars:
+    """The progress of loops, on a terminal, once the command takes longer than two seconds."""
+
+    def __init__(self, console: Console):
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        self.progress = Progress(*columns, console=console, transient=True)
+        self.tasks: dict[str, TaskID] = {}
+        self.timer = threading.Timer(PATIENCE, self.progress.start)
+        self.timer.daemon = True
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Hear of a loop."""
+        if what not in self.tasks:
+            for other in self.tasks.values():
+                self.progress.update(other, visible=False)
+            self.tasks[what] = self.progress.add_task(what, total=total)
+        self.progress.update(self.tasks[what], completed=done, total=total)
+
+    def stop(self) -> None:
+        """Make room for the results."""
+        self.timer.cancel()
+        self.progress.stop()
+
+
 @contextmanager
-def _bars(now: Session) -> Iterator[None]:
-    """Show the progress of loops on a terminal once the command takes longer than two seconds."""
-    if now.as_json or not now.err.is_terminal:
+def _progress(now: Session) -> Iterator[None]:
+    if now.bars is None:
         yield
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    bars = Progress(*columns, console=now.err, transient=True)
-    tasks: dict[str, TaskID] = {}
-
-    def listener(what: str, done: int, total: int) -> None:
-        if what not in tasks:
-            for other in tasks.values():
-                bars.update(other, visible=False)
-            tasks[what] = bars.add_task(what, total=total)
-        bars.update(tasks[what], completed=done, total=total)
-
-    timer = threading.Timer(PATIENCE, bars.start)
-    timer.daemon = True
-    timer.start()
+    now.bars.timer.start()
     try:
-        with listening(listener):
+        with listening(now.bars):
             yield
     finally:
-        timer.cancel()
-        bars.stop()
+        now.bars.stop()

@@ -104,7 +104,7 @@ def bootstrap(
         rows = np.concatenate([members[g] for g in rng.integers(len(labels), size=len(labels))])
         values.append(statistic(*(a[rows] for a in arrays)))
     known = np.array(values)[np.isfinite(values)]
-    value = statistic(*arrays)
+    value = float(statistic(*arrays))
     if len(known) < RESAMPLES / 2 or not np.isfinite(value):
         return Interval(value, float("nan"), float("nan"))
     low, high = np.quantile(known, [0.5 - level / 2, 0.5 + level / 2])

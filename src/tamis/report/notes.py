@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tamis.report.text import Table, cell, interval, number, percent, signed, signed_percent
+from tamis.report.text import Table, cell, interval, number, per_output, percent, signed, signed_percent
 from tamis.results.data import Evaluation, Results
 from tamis.results.words import chosen
 
@@ -60,8 +60,7 @@ def case_table(results: Results, outputs: Sequence[Any]) -> Table:
     weighted = all(case.importance is not None for case in cases)
     names = list(dict.fromkeys(name for part in results.parts for name in part.features))
     columns = ["Pull", "Share of variation", *(["Importance"] if weighted else [])]
-    suffix = [""] if len(outputs) == 1 else [f": {output}" for output in outputs]
-    head = ["Case", "Class", *(f"{column}{end}" for column in columns for end in suffix), *names]
+    head = ["Case", "Class", *(name for column in columns for name in per_output(column, outputs)), *names]
     rows = []
     for case in cases:
         row = [str(case.label), "not known" if case.truth is None else str(case.truth)]
@@ -91,8 +90,8 @@ def data_facts(results: Results) -> list[tuple[str, str]]:
     notes, task = results.notes, results.task
     facts = [("File", notes.source)]
     if notes.n_rows:
-        facts.append(("Rows", f"{notes.n_rows}, of which {notes.no_target} without a class were left out"))
-        facts.append(("Columns", f"{notes.n_columns}, of which {notes.n_features} were offered as features"))
+        facts.append(("Rows", f"{notes.n_rows}; {notes.no_target} of them have no class and were left out"))
+        facts.append(("Columns", f"{notes.n_columns}; {notes.n_features} of them were offered as features"))
     facts.append(("Target", task.target))
     named = {"Rows named by": task.id_column, "Split given by": task.split_column, "Groups given by": task.group_column}
     facts += [(name, column) for name, column in named.items() if column is not None]
@@ -100,7 +99,7 @@ def data_facts(results: Results) -> list[tuple[str, str]]:
         facts.append(("Groups", f"{notes.groups}; the rows of a group stay on one side of every split"))
     facts.append(("Test rows", notes.split))
     if notes.n_rows:
-        facts.append(("Repeated rows", f"{notes.repeated} test rows equal a training row in all features"))
+        facts.append(("Repeated rows", f"test rows that equal a training row in all features: {notes.repeated}"))
     if notes.categories:
         facts.append(("Categories", ", ".join(notes.categories)))
     return facts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from base64 import b64encode
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from tamis.codec import replacing
-from tamis.report import features, notes, scores, search
+from tamis.report import influence, notes, scores, search, shapes
 from tamis.report.embedded import embedded, to_json
 from tamis.report.style import DARK, Chart
 from tamis.results.data import Results
@@ -122,16 +123,23 @@ def _features(results: Results, classes: list, outputs: list) -> dict[str, Any]:
     parts = results.parts
     if not parts:
         return {"charts": [], "shapes": [], "table": None, "undrawn": 0}
-    bars = [features.importance_chart(parts, outputs), features.share_chart(parts, outputs)]
-    shapes = [
-        {"part": part, "direction": features.direction(part), "chart": features.shape_chart(part, k, classes, outputs)}
-        for k, part in enumerate(parts[: features.MOST_SHAPES])
+    bars = [influence.importance_chart(parts, outputs), influence.share_chart(parts, outputs)]
+    encoder = results.model.model_.encoder
+    fills = {name: column.fill for name, column in zip(encoder.names, encoder.columns, strict=True)}
+    drawn = [
+        {
+            "part": part,
+            "direction": influence.direction(part),
+            "chart": shapes.shape_chart(part, k, classes, outputs),
+            "absent": math.isnan(fills[part.features[0]]),
+        }
+        for k, part in enumerate(parts[: shapes.MOST_SHAPES])
     ]
     return {
         "charts": [chart for chart in bars if chart is not None],
-        "shapes": shapes,
-        "table": features.part_table(parts, outputs),
-        "undrawn": max(0, len(parts) - features.MOST_SHAPES),
+        "shapes": drawn,
+        "table": influence.part_table(parts, outputs),
+        "undrawn": max(0, len(parts) - shapes.MOST_SHAPES),
     }
 
 
@@ -139,10 +147,11 @@ def _path(results: Results) -> dict[str, Any] | None:
     path, model = results.path, results.model
     if not path or "max_instances" not in path:
         return None
-    chosen = getattr(model, "max_instances_", None), getattr(model, "max_features_", None)
-    known = None if None in chosen else chosen
-    charts = search.path_charts(path, getattr(model, "scoring_", None), known)
-    return {"charts": charts, "chosen": known} if charts else None
+    chosen = None
+    if hasattr(model, "max_instances_") and hasattr(model, "max_features_"):
+        chosen = int(model.max_instances_), int(model.max_features_)
+    charts = search.path_charts(path, getattr(model, "scoring_", None), chosen)
+    return {"charts": charts, "chosen": chosen} if charts else None
 
 
 def _stability(results: Results) -> dict[str, Any] | None:

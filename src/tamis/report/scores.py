@@ -11,7 +11,7 @@ from tamis.report.style import GRID, INK, MUTED, Chart, axis, layout, line
 from tamis.report.text import Table, interval, literal, number
 from tamis.results.data import Curve, Evaluation
 
-HEIGHT = 360
+HEIGHT = 340
 STEPS = 11  # points of a curve in its table
 
 
@@ -43,9 +43,9 @@ def _roc(curves: Sequence[Curve], classes: Sequence[Any]) -> Chart:
         "data": traces,
         "layout": layout(
             HEIGHT,
-            showlegend=True,
-            xaxis=axis("false alarms: share of the other rows above a threshold", **share),
-            yaxis=axis("found: share of the class above it", **share),
+            [trace["name"] for trace in traces if "name" in trace],
+            xaxis=axis("false alarms", **share),
+            yaxis=axis("found", **share),
         ),
     }
     areas = "; ".join(f"{curve.label}: area {', '.join(filter(None, interval(curve.auc)))}" for curve in curves)
@@ -61,7 +61,7 @@ def _roc(curves: Sequence[Curve], classes: Sequence[Any]) -> Chart:
 
 def _ks(curve: Curve, classes: Sequence[Any]) -> Chart:
     """Shares of the two classes below each score; the largest gap is the KS statistic."""
-    traces = [
+    traces: list[dict[str, Any]] = [
         {
             "x": curve.threshold,
             "y": share,
@@ -80,9 +80,9 @@ def _ks(curve: Curve, classes: Sequence[Any]) -> Chart:
         "data": traces,
         "layout": layout(
             HEIGHT,
-            showlegend=True,
+            [trace["name"] for trace in traces if "name" in trace],
             xaxis=axis("score"),
-            yaxis=axis("share of the class with at most this score", range=[-0.02, 1.02], tickformat=".0%"),
+            yaxis=axis("share with at most this score", range=[-0.02, 1.02], tickformat=".0%"),
             shapes=[{**gap, "line": {"color": INK, "width": 3}}],
             annotations=[{**text, "xanchor": "left", "xshift": 8, "bgcolor": GRID, "font": {"color": INK}}],
         ),
@@ -115,7 +115,7 @@ def _gaps(curves: Sequence[Curve], classes: Sequence[Any]) -> Chart:
         "data": traces,
         "layout": layout(
             HEIGHT,
-            showlegend=True,
+            [trace["name"] for trace in traces if "name" in trace],
             xaxis=axis("score of the class"),
             yaxis=axis("rest below minus class below", tickformat=".0%"),
         ),
@@ -128,7 +128,6 @@ def _gaps(curves: Sequence[Curve], classes: Sequence[Any]) -> Chart:
              number(c.ks_at, 3)]
             for c in curves
         ],
-        frozenset({2}),
     )  # fmt: skip
     gaps = "; ".join(f"{c.label}: {number(c.ks.value, 3)} at score {number(c.ks_at, 3)}" for c in curves)
     return Chart("chart-ks", figure, f"KS curves, one class against the rest. {gaps}.", table)

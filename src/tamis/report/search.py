@@ -21,7 +21,6 @@ SCORES = {
 LOWER = ("log_loss", "squared_error", "objective")
 USUAL = ("log_loss", "accuracy", "roc_auc")  # shown besides the score that decided
 MOST_NUMBERS = 12  # rows and columns of a map whose cells hold numbers
-NUMBERED = {"colorscale": PALE, "textfont": {"size": 10, "color": BLACK}}
 MOST_FEATURES = 40  # of the map of correlations
 
 
@@ -56,7 +55,7 @@ def _budget_map(path: Mapping[str, np.ndarray], score: str, chosen: tuple[int, i
         "colorbar": {"thickness": 10, "outlinewidth": 0},
     }
     if max(values.shape) <= MOST_NUMBERS:
-        trace |= {"texttemplate": f"%{{z:{digits}}}", **NUMBERED, "showscale": False}
+        trace |= {"texttemplate": f"%{{z:{digits}}}", **_numbered(len(features)), "showscale": False}
     frame, mark = [], ""
     if chosen is not None and chosen[0] in cases and chosen[1] in features:
         i, j = cases.index(chosen[0]), features.index(chosen[1])
@@ -84,6 +83,11 @@ def _budget_map(path: Mapping[str, np.ndarray], score: str, chosen: tuple[int, i
     return Chart(f"chart-path-{score}", figure, f"Map of {title} over budgets.{mark}", table)
 
 
+def _numbered(columns: int) -> dict[str, Any]:
+    """Colours and size of numbers in cells, so that they fit on a phone."""
+    return {"colorscale": PALE, "textfont": {"size": 10 if columns <= 6 else 8, "color": BLACK}}
+
+
 def _ticks(title: str, labels: Sequence[Any]) -> dict[str, Any]:
     n = len(labels)
     own = {"tickvals": list(range(n)), "ticktext": [str(v) for v in labels], "range": [-0.6, n - 0.4]}
@@ -99,9 +103,9 @@ def correlation_chart(stability: Stability) -> Chart | None:
     if not n:
         return None
     names, values = stability.features[:n], stability.correlation[:n, :n]
-    spots, labels = list(range(n)), [literal(name, 20) for name in names]
-    side = axis(tickvals=spots, ticktext=labels, showgrid=False, zeroline=False, ticks="")
-    side["tickfont"] = {"size": 11 if n <= 20 else 9}
+    spots = list(range(n))
+    side = axis(tickvals=spots, showgrid=False, zeroline=False, ticks="", tickfont={"size": 11 if n <= 20 else 9})
+    places, labels = [str(k + 1) for k in spots], [f"{literal(name, 22)}  {k + 1}" for k, name in enumerate(names)]
     trace: dict[str, Any] = {
         "type": "heatmap",
         "z": values,
@@ -117,14 +121,14 @@ def correlation_chart(stability: Stability) -> Chart | None:
         "hovertemplate": "%{text}: %{z:.2f}<extra></extra>",
     }
     if n <= MOST_NUMBERS:
-        trace |= {"texttemplate": "%{z:.2f}", **NUMBERED}
+        trace |= {"texttemplate": "%{z:.2f}", **_numbered(n), "showscale": False}
     figure = {
         "data": [trace],
         "layout": layout(
-            190 + (30 if n <= 20 else 18) * n,
+            70 + (28 if n <= 20 else 18) * n,
             margin={"l": 8, "r": 12, "t": 10, "b": 8},
-            xaxis={**side, "tickangle": -60, "range": [-0.5, n - 0.5]},
-            yaxis={**side, "range": [n - 0.5, -0.5]},
+            xaxis={**side, "ticktext": places, "tickangle": 0, "range": [-0.5, n - 0.5]},
+            yaxis={**side, "ticktext": labels, "range": [n - 0.5, -0.5]},
         ),
     }
     rows = [[name, *(f"{v:.2f}" for v in row)] for name, row in zip(names, values)]
@@ -134,19 +138,18 @@ def correlation_chart(stability: Stability) -> Chart | None:
     if pairs:
         top, i, j = max(pairs)
         words += f" The strongest is {top:.2f}, between {names[j]} and {names[i]}."
-    return Chart("chart-correlation", figure, words, table)
+    return Chart("chart-correlation", figure, words, table, min(600, 220 + 18 * n))
 
 
 def chosen_table(stability: Stability) -> Table:
     """Which fold chose what."""
     folds = [f"Fold {k + 1}" for k in range(len(stability.chosen))]
     rows = [
-        [name, *("chosen" if c else "\u2013" for c in column), f"{int(column.sum())} of {len(folds)}"]
+        [name, *("yes" if c else "\u2013" for c in column), f"{int(column.sum())} of {len(folds)}"]
         for name, column in zip(stability.features, stability.chosen.T)
     ]
-    words = frozenset(range(1, len(folds) + 1))
-    return Table("Features chosen when one fold of the training rows is left out", ["Feature", *folds, "In all"], rows,
-                 words)  # fmt: skip
+    caption = "Features chosen when one fold of the training rows is left out"
+    return Table(caption, ["Feature", *folds, "In all"], rows)
 
 
 def agreement_table(stability: Stability) -> Table:
@@ -161,4 +164,4 @@ def agreement_table(stability: Stability) -> Table:
         value, limits = interval(getattr(stability, name))
         rows.append([title, value, limits.removeprefix("95% interval ") or "unknown", words])
     head = ["Measure", "Mean over pairs", "95% interval", "Meaning"]
-    return Table("Agreement of the folds", head, rows, frozenset({2, 3}))
+    return Table("Agreement of the folds", head, rows, frozenset({3}))

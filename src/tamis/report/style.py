@@ -7,7 +7,9 @@ page puts in the place of each colour on dark ground.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from html import unescape
 from typing import Any
 
 from tamis.report.text import Table
@@ -40,12 +42,14 @@ class Chart:
     figure : {"data": traces, "layout": layout} as plotly has them
     words : what it shows, for who does not see it
     table : the same in numbers
+    width : least width on a screen, in pixels; on a narrower one the chart scrolls in its box
     """
 
     id: str
     figure: Figure
     words: str
     table: Table
+    width: int = 0
 
 
 def place(k: int, n_classes: int) -> int:
@@ -71,7 +75,7 @@ def sign_fill(values: list[float]) -> dict[str, Any]:
     """Colour and pattern of bars by their sign."""
     colours = [MINUS if v < 0 else PLUS for v in values]
     pattern = {"shape": ["/" if v < 0 else "" for v in values], "bgcolor": colours, **HATCH}
-    return {"color": colours, "pattern": pattern, "line": {"width": 0}}
+    return {"color": colours, "pattern": pattern, "line": {"color": colours, "width": 1}}
 
 
 def axis(title: str = "", **more: Any) -> dict[str, Any]:
@@ -80,18 +84,27 @@ def axis(title: str = "", **more: Any) -> dict[str, Any]:
     return {**own, "zerolinecolor": MUTED, "zerolinewidth": 1, "linecolor": GRID, "tickcolor": GRID, **more}
 
 
-def layout(height: int, **more: Any) -> dict[str, Any]:
-    """What the charts share."""
+def layout(height: int, legend: Sequence[str] = (), **more: Any) -> dict[str, Any]:
+    """What the charts share; `legend` holds the texts of the legend above the chart, which make it taller."""
+    rows = _rows(legend)
     own: dict[str, Any] = {
-        "height": height,
-        "margin": {"l": 8, "r": 12, "t": 34, "b": 8},
+        "height": height + 21 * rows,
+        "margin": {"l": 8, "r": 12, "t": 12 + 21 * rows, "b": 8},
         "font": {"family": FONT, "size": 12, "color": INK},
         "paper_bgcolor": NONE,
         "plot_bgcolor": NONE,
         "dragmode": False,
         "hovermode": "closest",
-        "showlegend": False,
+        "showlegend": bool(rows),
         "legend": {"orientation": "h", "x": 0, "y": 1, "yref": "container", "yanchor": "top", "bgcolor": NONE},
         "hoverlabel": {"bgcolor": PAPER, "bordercolor": MUTED, "font": {"color": INK}},
     }
     return {**own, **more}
+
+
+def _rows(legend: Sequence[str]) -> int:
+    """Lines of a legend in a narrow chart, where entries stand in columns as wide as the longest."""
+    if not legend:
+        return 0
+    width = 48 + 7 * max(len(unescape(text)) for text in legend)
+    return -(-len(legend) // max(1, 290 // width))

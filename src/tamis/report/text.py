@@ -56,12 +56,16 @@ def signed(value: float, digits: int = 3) -> str:
 
 def percent(value: float) -> str:
     """A percentage with one decimal."""
-    return f"{value:.1f}%".replace("-", MINUS) if math.isfinite(value) else "unknown"
+    if not math.isfinite(value):
+        return "unknown"
+    text = f"{value:.1f}%"
+    return "0.0%" if text == "-0.0%" else text.replace("-", MINUS)
 
 
 def signed_percent(value: float) -> str:
     """A percentage with one decimal and its sign."""
-    return f"{value:+.1f}%".replace("-", MINUS) if math.isfinite(value) else "unknown"
+    text = percent(value)
+    return f"+{text}" if value > 0 and text != "0.0%" else text
 
 
 def interval(values: Interval, form: Any = lambda v: f"{v:.3f}".replace("-", MINUS)) -> tuple[str, str]:
@@ -93,3 +97,8 @@ def shortened(name: Any, width: int) -> str:
 def literal(name: Any, width: int = 26) -> str:
     """A name that plotly shows letter by letter: it reads some HTML in all its texts."""
     return escape(shortened(name, width), quote=False)
+
+
+def per_output(name: str, outputs: Sequence[Any]) -> list[str]:
+    """Names of columns that hold one number per output."""
+    return [name] if len(outputs) == 1 else [f"{name}: {output}" for output in outputs]

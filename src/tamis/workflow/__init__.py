@@ -1,7 +1,7 @@
 """The main job: from a table to an explained classifier, as a `Results` object."""
 
 from tamis.errors import UnknownColumn
-from tamis.workflow.compare import Comparison, compare
+from tamis.workflow.comparison import Comparison, compare
 from tamis.workflow.files import (
     check_folder,
     export_dataset,

@@ -17,7 +17,7 @@ from tamis.io.tables import Columns, read
 from tamis.io.writing import writing
 from tamis.results.data import Results
 from tamis.results.words import summary
-from tamis.workflow.compare import Comparison
+from tamis.workflow.comparison import Comparison
 from tamis.workflow.job import describe
 from tamis.workflow.score import kinds_of
 

@@ -47,7 +47,15 @@
       else if ("closed" in details.dataset) details.open = false;
       if (!on) delete details.dataset.closed;
     }
+    document.querySelectorAll(".scroll > table").forEach((table) => fit(table, on));
     redraw();
+  }
+
+  // On paper nothing scrolls: a table that is too wide is made smaller.
+  function fit(table, on) {
+    table.style.zoom = "";
+    const room = table.parentElement.clientWidth;
+    if (on && room > 0 && table.offsetWidth > room) table.style.zoom = String(room / table.offsetWidth);
   }
 
   dark.addEventListener("change", redraw);

@@ -20,7 +20,8 @@
   // With its sign and four decimals, or in powers of ten where these would all be zero.
   function signed(value) {
     const size = Math.abs(value);
-    const text = size > 0 && size < 5e-5 ? size.toExponential(1).replace("-", "\u2212") : size.toFixed(4);
+    if (size === 0) return "0.0000";
+    const text = size < 5e-5 ? size.toExponential(1).replace("-", "\u2212") : size.toFixed(4);
     return (value < 0 ? "\u2212" : "+") + text;
   }
 
@@ -32,13 +33,12 @@
     return element;
   }
 
-  function header(table, caption, names) {
+  function header(table, caption, first) {
     add(table, "caption", caption);
     const row = add(add(table, "thead"), "tr");
-    names.forEach((name, k) => {
-      const cell = add(row, "th", name, k < names.length - 2 ? "words" : "");
-      cell.scope = "col";
-    });
+    add(row, "th", first, "words").scope = "col";
+    add(row, "th", "Adds").scope = "col";
+    add(row, "th", "Running score", "words drawn").scope = "col";
   }
 
   function bar(cell, from, to, scale) {
@@ -50,19 +50,22 @@
     zero.style.left = `${scale(0)}%`;
   }
 
-  // The largest summands, and one line for all others.
+  // The largest summands, one line for all others, and one for those that are nothing.
   function largest(items, others) {
-    const order = [...items].sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
-    if (order.length <= MOST + 1) return order;
-    const rest = order.slice(MOST);
+    const nothing = items.filter((item) => item.value === 0).length;
+    const order = items.filter((item) => item.value !== 0).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+    const shown = order.length <= MOST + 1 ? order : order.slice(0, MOST);
+    const rest = order.slice(shown.length);
     const sum = rest.reduce((total, item) => total + item.value, 0);
-    return [...order.slice(0, MOST), { name: `${rest.length} ${others} together`, detail: "", value: sum }];
+    if (rest.length) shown.push({ name: `${rest.length} smaller ${others} together`, detail: "", value: sum });
+    if (nothing) shown.push({ name: `${nothing} ${nothing < items.length ? "other " : ""}${others}`, detail: "", value: 0 });
+    return shown;
   }
 
-  // caption: of the table; names: of its columns; items: [{name, detail, value}]; ends: [base value, score]
-  function waterfall(table, { caption, names, others, items, base, score }) {
+  // first: what the rows are; others: that in the plural; items: [{name, detail, value}]
+  function waterfall(table, { caption, first, others, items, base, score }) {
     table.replaceChildren();
-    header(table, caption, [...names, "Adds", "From the base value to the score"]);
+    header(table, caption, first);
     const body = add(table, "tbody");
     const steps = [{ name: "base value", detail: "", from: 0, to: base, end: true }];
     let at = base;
@@ -77,11 +80,12 @@
     const scale = (x) => (100 * (x - low)) / span;
     for (const step of steps) {
       const row = add(body, "tr", "", step.end ? "end" : "");
-      add(row, "th", step.name, "words").scope = "row";
-      if (names.length > 1) add(row, "td", step.detail, "words");
+      const name = add(row, "th", step.name, "words");
+      name.scope = "row";
+      if (step.detail) add(name, "span", step.detail, "detail");
       add(row, "td", signed(step.to - step.from));
       const cell = add(row, "td", "", "drawn");
-      bar(cell, step.from, step.to, scale);
+      if (step.to !== step.from) bar(cell, step.from, step.to, scale);
     }
   }
 

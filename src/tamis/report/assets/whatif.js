@@ -228,8 +228,8 @@
     });
     const ends = { base, score };
     const caption = (what) => `The score of ${name}, split by ${what}`;
-    waterfall(get("by-part"), { caption: caption("feature"), names: ["Feature", "Value"], others: "features", items: parts, ...ends });
-    waterfall(get("by-case"), { caption: caption("kept case"), names: ["Case", "Class"], others: "cases", items: cases, ...ends });
+    waterfall(get("by-part"), { caption: caption("feature"), first: "Feature and value", others: "features", items: parts, ...ends });
+    waterfall(get("by-case"), { caption: caption("kept case"), first: "Case and class", others: "cases", items: cases, ...ends });
   }
 
   // ------------------------------------------------------------------ start

@@ -1,0 +1,335 @@
+"""Every command in a temporary folder, as a user would type it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+typer = pytest.importorskip("typer", reason="the command line needs typer and rich")
+pytest.importorskip("pyarrow", reason="the command line needs pyarrow")
+pytest.importorskip("jinja2", reason="the command line needs jinja2")
+pytest.importorskip("plotly", reason="the command line needs plotly")
+
+from typer.testing import CliRunner
+
+from tamis import io
+from tamis.cli.commands import app
+from tamis.io import read
+
+QUICK = ["--set", "bandwidths=[1.0]", "--set", "alphas=[0.01]", "--set", "cv=3", "--max-instances", "3",
+         "--max-features", "3"]  # fmt: skip
+N = 120
+
+
+def write_csv(path, seed=0, n=N, header=("who", "age", "dose", "colour", "site", "outcome")):
+    rng = np.random.default_rng(seed)
+    age, dose = rng.normal(50, 10, n).round(1), rng.normal(size=n).round(3)
+    colour = np.array(["red", "green", "<b>blue"])[rng.integers(3, size=n)]
+    score = 0.1 * (age - 50) + np.where(colour == "red", 1.0, -0.5) + 0.5 * rng.normal(size=n)
+    lines = [",".join(header)]
+    for k in range(n):
+        cells = [
+            f"P{k:03d}",
+            age[k],
+            "" if k % 11 == 0 else dose[k],
+            colour[k],
+            k // 4,
+            "ill" if score[k] > 0 else "well",
+        ]
+        lines.append(",".join(map(str, cells)))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def run(*args, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in args])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("job")
+    write_csv(folder / "people.csv")
+    write_csv(folder / "new.csv", seed=1)
+    args = ["--target", "outcome", "--id", "who", "--group", "site", "--positive", "ill", "--out", folder / "out"]
+    (folder / "screen.txt").write_text(run("fit", folder / "people.csv", *args, *QUICK).output)
+    return folder
+
+
+class TestFit:
+    def test_the_screen(self, folder):
+        text = (folder / "screen.txt").read_text()
+        assert "To tell 'ill' from 'well'" in text and "95% interval" in text
+        for word in ("said ill", "accuracy", "AUC", "KS", "importance", "cases kept", "Report:"):
+            assert word in text, word
+        assert len(text.splitlines()) < 45
+
+    def test_the_files(self, folder):
+        files = sorted(p.name for p in (folder / "out").iterdir())
+        assert files == ["metrics.json", "model.tamis", "report.html"]
+        metrics = json.loads((folder / "out" / "metrics.json").read_text())
+        assert metrics["positive"] == "ill" and metrics["n_features"] <= 3 and metrics["n_instances"] <= 3
+        assert metrics["data"]["groups"] == 30
+        assert (folder / "out" / "model.tamis").stat().st_size < 100_000
+        assert (folder / "out" / "report.html").stat().st_size < 6_000_000
+
+    def test_json_is_one_document(self, folder, tmp_path):
+        out = run(
+            "fit", folder / "people.csv", "-t", "outcome", "--drop", "who", "--json", "-o", tmp_path / "o", *QUICK
+        )
+        document = json.loads(out.stdout)
+        assert document["test"]["rows"] == 30 and document["files"]["model"].endswith("model.tamis")
+        assert document == json.loads(json.dumps(document, allow_nan=False))
+
+    def test_same_seed_same_model(self, folder, tmp_path):
+        for name in ("a", "b"):
+            run(
+                "fit", folder / "people.csv", "-t", "outcome", "--seed", 3, "-o", tmp_path / name, "--id", "who", *QUICK
+            )
+        models = [io.load(tmp_path / name / "model.tamis") for name in ("a", "b")]
+        table = read(folder / "new.csv")
+        np.testing.assert_array_equal(models[0].decision_function(table), models[1].decision_function(table))
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            ["--method", "EM2NOLCClassifier", "--set", "bandwidth=1.0"],
+            ["--class-weight", "balanced", *QUICK],
+            ["--class-weight", "ill=3", "--class-weight", "well=1", *QUICK],
+            ["--categorical", "site", "--test-size", "0.4", *QUICK],
+        ],
+    )
+    def test_options(self, options, folder, tmp_path):
+        run("fit", folder / "people.csv", "-t", "outcome", "--id", "who", "-o", tmp_path, *options)
+        assert (tmp_path / "model.tamis").exists()
+
+    def test_split_column(self, folder, tmp_path):
+        lines = (folder / "people.csv").read_text().splitlines()
+        marked = [
+            lines[0] + ",side",
+            *(f"{line},{'test' if k % 5 == 0 else 'train'}" for k, line in enumerate(lines[1:])),
+        ]
+        (tmp_path / "s.csv").write_text("\n".join(marked))
+        out = run("fit", tmp_path / "s.csv", "-t", "outcome", "--split", "side", "--json", "-o", tmp_path, "--drop",
+                  "who", *QUICK)  # fmt: skip
+        assert json.loads(out.stdout)["test"]["rows"] == 24
+
+
+class TestPredict:
+    def test_columns_are_added(self, folder, tmp_path):
+        model = folder / "out" / "model.tamis"
+        run("predict", model, folder / "new.csv", "-o", tmp_path / "p.csv", "--explain", "--top", 2)
+        told, table = read(tmp_path / "p.csv"), read(folder / "new.csv")
+        classifier = io.load(model)
+        np.testing.assert_allclose(told["score"], classifier.decision_function(table), rtol=1e-12)
+        np.testing.assert_allclose(told["probability"], classifier.predict_proba(table)[:, 1], rtol=1e-12)
+        assert told["prediction"].tolist() == classifier.predict(table).tolist()
+        assert told["who"].tolist() == table["who"].tolist()
+        total = told["base_value"] + told["top_1_contribution"] + told["top_2_contribution"] + told["rest"]
+        np.testing.assert_allclose(total, told["score"], atol=1e-12)
+        assert np.all(np.abs(told["top_1_contribution"]) >= np.abs(told["top_2_contribution"]))
+
+    def test_streams_in_blocks(self, folder, tmp_path, monkeypatch):
+        model = folder / "out" / "model.tamis"
+        whole = run("predict", model, folder / "new.csv").stdout
+        monkeypatch.setattr("tamis.io.formats.BLOCK", 1 << 9)
+        assert run("predict", model, folder / "new.csv").stdout == whole
+        assert len(whole.splitlines()) == N + 1
+
+    def test_kinds_of_files(self, folder, tmp_path):
+        model = folder / "out" / "model.tamis"
+        run("predict", model, folder / "new.csv", "-o", tmp_path / "p.parquet")
+        again = run("predict", model, tmp_path / "p.parquet", "--json").stdout.splitlines()
+        first = json.loads(again[0])
+        assert first["tamis_score"] == pytest.approx(first["score"]) and len(again) == N
+
+    def test_only_kept_columns_are_needed(self, folder, tmp_path):
+        model = io.load(folder / "out" / "model.tamis")
+        kept = list(model.model_.encoder.names)
+        rows = read(folder / "new.csv", text=kept)
+        lines = [",".join(kept), *(",".join(str(rows[c][k] or "") for c in kept) for k in range(5))]
+        (tmp_path / "few.csv").write_text("\n".join(lines))
+        assert len(run("predict", folder / "out" / "model.tamis", tmp_path / "few.csv").stdout.splitlines()) == 6
+
+    def test_what_goes_wrong(self, folder, tmp_path):
+        model = folder / "out" / "model.tamis"
+        kept = io.load(model).model_.encoder.names
+        lines = (folder / "new.csv").read_text().splitlines()
+        (tmp_path / "short.csv").write_text("\n".join(line.replace(kept[0], "other") for line in lines))
+        assert f"no column {kept[0]!r}" in run("predict", model, tmp_path / "short.csv", code=2).stderr
+        (tmp_path / "bad.csv").write_text("\n".join([*lines[:50], lines[50].replace(",", ",x", 1), *lines[51:]]))
+        (tmp_path / "old.csv").write_text("old")
+        if "age" in kept:
+            error = run("predict", model, tmp_path / "bad.csv", "-o", tmp_path / "old.csv", code=1).stderr
+            assert "row 50" in error and "'age' is not a number" in error
+        assert (tmp_path / "old.csv").read_text() == "old"
+        assert "is one of the files to read" in run("predict", model, folder / "new.csv", "-o", model, code=1).stderr
+
+
+class TestExplain:
+    def test_one_row(self, folder):
+        model = folder / "out" / "model.tamis"
+        told = json.loads(run("explain", model, folder / "new.csv", "--row", 7, "--json").stdout)
+        table = read(folder / "new.csv")
+        one = {name: values[6:7] for name, values in table.items()}
+        assert told["score"] == pytest.approx(io.load(model).decision_function(one)[0])
+        assert told["label"] == "P006" and told["truth"] == table["outcome"][6]
+        for parts in ("by_feature", "by_case"):
+            total = told["base_value"] + sum(part["contribution"] for part in told[parts])
+            assert total == pytest.approx(told["score"], abs=1e-12)
+        text = run("explain", model, folder / "new.csv", "--id", "P006").output
+        assert "Row 7 (P006) is predicted" in text and "sum = score" in text
+
+    def test_the_other_class(self, folder):
+        args = ["explain", folder / "out" / "model.tamis", folder / "new.csv", "--row", 1, "--json"]
+        one, two = json.loads(run(*args).stdout), json.loads(run(*args, "--class", "well").stdout)
+        assert one["score"] == pytest.approx(-two["score"])
+        assert one["probability"] == pytest.approx(1 - two["probability"])
+
+    def test_rows_that_are_not_there(self, folder):
+        args = ["explain", folder / "out" / "model.tamis", folder / "new.csv"]
+        assert "has no row 999: it has 120 rows" in run(*args, "--row", 999, code=1).stderr
+        assert "has no id 'nobody'" in run(*args, "--id", "nobody", code=1).stderr
+        assert "class 'what' is unknown" in run(*args, "--row", 1, "--class", "what", code=1).stderr
+        run(*args, code=2)
+
+
+class TestReport:
+    def test_again_and_on_new_rows(self, folder, tmp_path):
+        model = folder / "out" / "model.tamis"
+        run("report", model, "-o", tmp_path / "a.html")
+        document = json.loads(run("report", model, folder / "new.csv", "-o", tmp_path / "b.html", "--json").stdout)
+        assert document["test"]["rows"] == N
+        assert "<b>blue" not in (tmp_path / "a.html").read_text() and (tmp_path / "b.html").exists()
+
+    def test_of_a_model_saved_alone(self, folder, tmp_path):
+        io.save(io.load(folder / "out" / "model.tamis"), tmp_path / "alone.tamis")
+        run("report", tmp_path / "alone.tamis", "-o", tmp_path / "a.html")
+        assert (tmp_path / "a.html").stat().st_size > 1_000_000
+
+
+class TestOthers:
+    def test_datasets(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert "breast_cancer" in run("datasets").output
+        assert {d["name"] for d in json.loads(run("datasets", "--json").stdout)} >= {"iris", "wine", "digits"}
+        assert "--target species" in run("datasets", "iris").output.replace("\n", " ")
+        assert len(read("iris.csv")["species"]) == 150
+        assert "no dataset 'nothing'" in run("datasets", "nothing", code=1).stderr
+
+    def test_compare(self, folder, tmp_path, monkeypatch):
+        monkeypatch.setattr("tamis.workflow.comparison.SVC_GRID", {"svc__C": [1.0]})
+        monkeypatch.setattr("tamis.workflow.comparison._has_interpret", lambda: False)
+        args = ["-t", "outcome", "--drop", "who", "--group", "site", "--folds", 2, "--max-instances", 2,
+                "--max-features", 2]  # fmt: skip
+        out = run("compare", folder / "people.csv", *args, "-o", tmp_path, "--json")
+        document = json.loads(out.stdout)
+        found = {entry["method"]: entry for entry in document["entries"]}
+        assert {"EM2NOLCClassifierCV", "SVC, tuned", "gradient boosting", "majority class"} <= set(found)
+        assert not any(entry["failure"] for entry in found.values())
+        share = read(folder / "people.csv")["outcome"].tolist().count("ill") / N
+        assert found["majority class"]["accuracy"]["value"] == pytest.approx(max(share, 1 - share), abs=0.02)
+        assert found["EM2NOLCClassifierCV"]["n_features"] <= 2
+        assert (tmp_path / "compare.html").stat().st_size < 6_000_000 and (tmp_path / "compare.json").exists()
+
+    def test_version_and_help(self):
+        assert run("--version").output.startswith("tamis ")
+        for command in ("fit", "predict", "explain", "report", "compare", "datasets", "demo"):
+            assert "--json" in run(command, "--help").output
+
+
+class TestBadInput:
+    """Each is a clear sentence and a non-zero exit, and what was there before stays."""
+
+    def refused(self, tmp_path, text, match, *options, code=1, target="y"):
+        (tmp_path / "t.csv").write_text(text)
+        out = tmp_path / "out"
+        out.mkdir(exist_ok=True)
+        (out / "metrics.json").write_text("earlier")
+        result = run("fit", tmp_path / "t.csv", "-t", target, "-o", out, *QUICK, *options, code=code)
+        assert match in result.stderr.replace("\n", " "), result.stderr
+        assert "Traceback" not in result.output
+        assert [p.name for p in out.iterdir()] == ["metrics.json"] and (out / "metrics.json").read_text() == "earlier"
+
+    def rows(self, n=40, **more):
+        rng = np.random.default_rng(0)
+        columns = {"a": rng.normal(size=n).round(3), "b": rng.normal(size=n).round(3), "y": np.arange(n) % 2} | more
+        return "\n".join([",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))])
+
+    def test_target(self, tmp_path):
+        self.refused(tmp_path, self.rows(), "did you mean 'y'", code=2, target="yy")
+        self.refused(tmp_path, self.rows(y=np.ones(40)), "one class only")
+        self.refused(tmp_path, self.rows(n=3), "at least 3 are needed")
+        self.refused(tmp_path, self.rows(n=2), "class '0' of 'y' has 1 row")
+
+    def test_columns(self, tmp_path):
+        self.refused(tmp_path, self.rows(c=[""] * 40), "column 'c' has no value in any row")
+        self.refused(tmp_path, "a,a,y\n1,2,0\n", "two columns named 'a'")
+        self.refused(tmp_path, self.rows(c=["1", "x"] * 20), "mixes numbers and text")
+        self.refused(tmp_path, self.rows(c=[1.0, "inf"] * 20), "infinite value in row 2")
+        self.refused(tmp_path, self.rows(c=["2020-01-02"] * 40), "holds dates")
+        self.refused(tmp_path, self.rows() + "\n1,2", "line 42 has 2 cells")
+
+    def test_usage(self, tmp_path):
+        self.refused(tmp_path, self.rows(), "method='Nothing' is unknown", "--method", "Nothing")
+        self.refused(tmp_path, self.rows(), "has no parameter 'x'", "--set", "x=1")
+        self.refused(tmp_path, self.rows(), "NAME=VALUE", "--set", "x", code=2)
+        self.refused(tmp_path, self.rows(), "CLASS=NUMBER", "--class-weight", "x", code=2)
+        self.refused(tmp_path, self.rows(), "max_instances=0", "--max-instances", "0")
+        run("fit", tmp_path / "none.csv", "-t", "y", code=2)
+        run("fit", tmp_path / "t.csv", code=2)
+        assert json.loads(run("fit", tmp_path / "none.csv", "-t", "y", "--json", code=2).stdout)["error"]
+
+    def test_dropped_and_warned(self, tmp_path):
+        codes = [f"id{k}" for k in range(40)]
+        copy = ["p" if k % 2 else "q" for k in range(40)]
+        (tmp_path / "t.csv").write_text(self.rows(code=codes, copy=copy))
+        result = run("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path, *QUICK)
+        said = result.stderr.replace("\n", " ")
+        assert "'code' has another value in every row" in said and "'copy' is a copy of the target" in said
+
+    def test_model_files(self, folder, tmp_path):
+        whole = (folder / "out" / "model.tamis").read_bytes()
+        (tmp_path / "half.tamis").write_bytes(whole[: len(whole) // 2])
+        result = run("predict", tmp_path / "half.tamis", folder / "new.csv", "-o", tmp_path / "p.csv", code=1)
+        assert "truncated or damaged" in result.stderr and not (tmp_path / "p.csv").exists()
+
+    def test_an_output_folder_that_is_a_file(self, tmp_path):
+        (tmp_path / "t.csv").write_text(self.rows())
+        result = run("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "t.csv", *QUICK, code=1)
+        assert "is a file" in result.stderr
+
+    def test_a_mistake_of_ours_is_a_sentence_too(self, tmp_path, monkeypatch):
+        (tmp_path / "t.csv").write_text(self.rows())
+        monkeypatch.setattr("tamis.workflow.run", lambda *a: [][1])
+        result = run("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path, code=1)
+        assert "unexpected IndexError" in result.stderr and "TAMIS_DEBUG" in result.stderr
+
+
+def test_an_interrupt_leaves_nothing_half_written(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = "\n".join(",".join(map(str, [*r.round(3), int(r.sum() > 0)])) for r in rng.normal(size=(3000, 12)))
+    (tmp_path / "t.csv").write_text(",".join(f"x{j}" for j in range(12)) + ",y\n" + rows)
+    command = [sys.executable, "-c", "from tamis.cli import main; main()", "fit", "t.csv", "-t", "y", "-o", "out"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ)
+    time.sleep(4.0)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1, said
+    assert "stopped; nothing was written" in said and "Traceback" not in said
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["t.csv"]
+
+
+def test_what_is_missing_is_one_sentence(tmp_path):
+    code = "import sys; sys.modules['typer'] = None; from tamis.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "error: the command line needs typer and rich: pip install 'tamis[cli]'\n"
