@@ -31,19 +31,22 @@ def test_every_parameter_is_documented(name):
         assert parameter == "self" or re.search(rf"\b{parameter}\b", text), parameter
 
 
-def test_snippets_of_the_readme_run():
+def test_snippets_of_the_readme_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     scope: dict = {}
     first = blocks[0].replace("max_instances=20, max_features=20", "max_instances=3, max_features=25, cv=2")
     first = re.sub(r"clf.shape_function\(.*?\)", "clf.shape_function(int(clf.features_[0]))", first)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exec(first, scope)
-        exec(blocks[1], scope)
+        quick = 'max_features=5, max_instances=3, options={"bandwidths": (1.0,), "cv": 2}'
+        exec(blocks[1].replace("max_features=5", quick), scope)
+        exec(blocks[2], scope)
         assert scope["clf"].features_.size
         X, y = scope["X"], scope["y"]
         scope |= {"X_sample": X[:300], "y_sample": y[:300], "blocks": [(X[:300], y[:300]), (X[300:], y[300:])]}
-        exec(blocks[2], scope)
+        exec(blocks[3], scope)
     assert scope["stats"].n_rows == len(X)
     assert scope["clf"].features_.size == 10

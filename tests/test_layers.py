@@ -32,6 +32,7 @@ ALLOWED = {
     "cli": {"typer", "rich"},
     "explain": {"pandas", "polars", "shap"},
     "plots": {"matplotlib"},
+    "report": {"jinja2", "plotly"},
 }
 EVERYWHERE = {"numpy", "scipy"}
 

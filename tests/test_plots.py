@@ -20,10 +20,10 @@ from tamis.explain.stability import jaccard
 matplotlib = pytest.importorskip("matplotlib", reason="the displays need matplotlib")
 matplotlib.use("Agg")
 
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
-from tamis import plots  # noqa: E402
-from tamis.plots.drawing import label  # noqa: E402
+from tamis import plots
+from tamis.plots.drawing import label
 
 
 @pytest.fixture(autouse=True)

@@ -126,6 +126,14 @@ class TestResults:
         np.testing.assert_allclose(again.rows.decision, results.rows.decision)
 
 
+def test_test_rows_that_training_has_seen_are_counted():
+    table = {k: v for k, v in columns().items() if k in ("a", "b", "y")}
+    twice = {k: np.r_[v, v] for k, v in table.items()}
+    side = np.repeat(["train", "test"], N)
+    found = run(twice | {"side": side}, Job("y", split="side", max_instances=2, max_features=1, options=QUICK))
+    assert found.notes.repeated == N
+
+
 def test_other_rows_can_be_tested(results):
     fresh = columns(seed=1)
     again = evaluate_on(results, fresh, "fresh.csv")

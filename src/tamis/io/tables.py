@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tamis.io.cells import MISSING, cleaned, level, number, numbers
-from tamis.io.formats import Raw, arrow, open_raw
+from tamis.io.formats import arrow, open_raw
 
 
 class Columns(dict[str, np.ndarray]):
@@ -36,39 +36,52 @@ def read(
     of typed files as numpy dates
     """
     raw = open_raw(Path(path), encoding)
-    names = [name for name in raw.names if name not in raw.aside or name in text]
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
-    for batch in raw.batches:
-        for name in names:
-            parts[name].append(_values(batch.column(raw.names.index(name)), name, missing))
-    if not parts or not next(iter(parts.values())):
+    batches = list(raw.batches)
+    if not sum(batch.num_rows for batch in batches):
         raise ValueError(f"{Path(path).name!r} has no rows below its header")
-    joined = {name: _joined(values) for name, values in parts.items()}
-    columns = Columns({name: _typed(name, values, name in text, raw) for name, values in joined.items()})
-    columns.categorical = tuple(name for name in names if raw.declared.get(name) == "text")
+    table = arrow().Table.from_batches(batches)
+    del batches
+    columns = Columns()
+    for k, name in enumerate(raw.names):
+        if name not in raw.aside or name in text:
+            columns[name] = _typed(name, table.column(k), name in text, raw.declared.get(name), missing)
+    columns.categorical = tuple(name for name in columns if raw.declared.get(name) == "text")
     return columns
 
 
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    if len({part.dtype.kind for part in parts}) > 1:
-        parts = [part.astype(object) for part in parts]
-    return np.concatenate(parts)
-
-
-def _typed(name: str, values: np.ndarray, as_text: bool, raw: Raw) -> np.ndarray:
+def _typed(name: str, column: Any, as_text: bool, declared: str | None, missing: Collection[str]) -> np.ndarray:
     if as_text:
-        return levels(values)
-    if values.dtype != object or raw.declared.get(name) == "text" or not _all_text(values):
+        return levels(_values(column, name, missing))
+    if _is_text(column.type) and declared != "text":
+        found = _cast(column, missing)
+        if found is not None:
+            return found
+    values = _values(column, name, missing)
+    if values.dtype != object or declared == "text" or not _is_text(column.type):
         return values
     found = numbers(values)
-    if found is None and raw.declared.get(name) == "number":
+    if found is None and declared == "number":
         row = next(k for k, v in enumerate(values) if v is not None and number(v) is None)
         raise ValueError(f"column {name!r} is declared a number, and row {row + 1} holds {values[row]!r}")
     return values if found is None else found
 
 
-def _all_text(values: np.ndarray) -> bool:
-    return all(v is None or isinstance(v, str) for v in values)
+def _is_text(kind: Any) -> bool:
+    pa = arrow()
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view()
+
+
+def _cast(column: Any, missing: Collection[str]) -> np.ndarray | None:
+    """Text as floats by the quick way; None if some cell needs a closer look."""
+    pa = arrow()
+    pc = pa.compute
+    trimmed = pc.utf8_trim_whitespace(column)
+    gaps = pc.is_in(trimmed, value_set=pa.array(sorted(MISSING | set(missing))))
+    try:
+        floats = pc.cast(pc.if_else(gaps, None, trimmed), pa.float64())
+    except pa.ArrowInvalid:
+        return None
+    return floats.to_numpy(zero_copy_only=False).astype(float) if isinstance(floats, pa.Array) else floats.to_numpy()
 
 
 def levels(values: np.ndarray) -> np.ndarray:
@@ -82,9 +95,11 @@ def _values(column: Any, name: str, missing: Collection[str]) -> np.ndarray:
     """A column of a batch: floats, dates, or objects with None for missing cells."""
     pa = arrow()
     kind = column.type
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
     if pa.types.is_dictionary(kind):
         return _values(column.dictionary_decode(), name, missing)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view():
+    if _is_text(kind):
         return cleaned(column.to_pylist(), MISSING | set(missing))
     if pa.types.is_temporal(kind) and not pa.types.is_duration(kind) and not pa.types.is_time(kind):
         return column.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
@@ -116,10 +131,18 @@ def blocks(
         columns = Columns()
         for name, kind in kinds.items():
             if name in raw.names:
-                values = _values(batch.column(raw.names.index(name)), name, missing)
-                columns[name] = levels(values) if kind == "text" else _as_numbers(values, name, first)
+                cells = batch.column(raw.names.index(name))
+                columns[name] = _block(cells, name, kind, missing, first)
         yield batch, columns
         first += batch.num_rows
+
+
+def _block(cells: Any, name: str, kind: str, missing: Collection[str], first: int) -> np.ndarray:
+    found = _cast(cells, missing) if kind == "number" and _is_text(cells.type) else None
+    if found is not None:
+        return found
+    values = _values(cells, name, missing)
+    return levels(values) if kind == "text" else _as_numbers(values, name, first)
 
 
 def header(path: str | os.PathLike, encoding: str = "utf-8") -> list[str]:

@@ -67,7 +67,9 @@ def case_table(results: Results, outputs: Sequence[Any]) -> Table:
         row += [signed(v) for v in case.pull] + [percent(v) for v in case.variation]
         row += [signed_percent(v) for v in case.importance] if weighted and case.importance is not None else []
         rows.append([*row, *(cell(case.values.get(name)) for name in names)])
-    return Table("The kept cases, the most influential first", head, rows, frozenset({1}))
+    texts = {name for name in names if any(isinstance(case.values.get(name), str) for case in cases)}
+    words = {k for k, name in enumerate(names, len(head) - len(names)) if name in texts}
+    return Table("The kept cases, the most influential first", head, rows, frozenset({1, *words}))
 
 
 def data_tables(results: Results) -> list[Table]:

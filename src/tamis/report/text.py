@@ -42,7 +42,8 @@ def number(value: float | None, digits: int = 4) -> str:
     if size == 0:
         return "0"
     if not 1e-4 <= size < 1e9:
-        return f"{value:.{digits - 1}e}".replace("-", MINUS)
+        mantissa, power = f"{value:.{digits - 1}e}".split("e")
+        return f"{mantissa}e{int(power)}".replace("-", MINUS)
     text = f"{value:.{max(0, digits - 1 - math.floor(math.log10(size)))}f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return text.replace("-", MINUS)
@@ -96,7 +97,7 @@ def shortened(name: Any, width: int) -> str:
 
 def literal(name: Any, width: int = 26) -> str:
     """A name that plotly shows letter by letter: it reads some HTML in all its texts."""
-    return escape(shortened(name, width), quote=False)
+    return escape(shortened(name, width), quote=False).replace("$", "&#36;")  # two of them would ask for mathematics
 
 
 def per_output(name: str, outputs: Sequence[Any]) -> list[str]:

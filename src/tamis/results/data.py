@@ -95,7 +95,8 @@ class Part:
     kind : "number", "category" or "group"
     importance : (outputs,) signed percentages of the kernel weights, or None where there are no such weights
     variation : (outputs,) share in the variation of the decision, in per cent
-    direction : "rises", "falls" or "bends" with the feature; "levels" for categories, "together" for groups
+    direction : over the central 95 per cent of the training values "rises", "falls", "mostly rises", "mostly
+        falls" or "bends"; "levels" for categories, "together" for groups
     grid, shape : values of the feature, and what they add to the decision (len(grid), outputs); empty for groups
     edges, counts : bins (or levels) and training rows in them (classes, bins); empty for groups
     missing : training rows without a value

@@ -21,6 +21,8 @@ BINS = 30
 GRID = 121
 POINTS = 300  # of a curve
 SHOWN = 300  # rows
+CENTRE = (0.025, 0.975)  # of the training values: where the direction of a feature is judged
+NEARLY, MOSTLY = 0.95, 0.75  # shares of the ups and downs of a curve that go one way
 SAMPLE = 2000  # training rows that measure the variation of contributions
 
 
@@ -84,19 +86,27 @@ def _part(
     shape, counts, missing = model.model_.shape(place, grid), empty, 0
     if columns is not None and y is not None:
         edges, counts, missing = _distribution(columns[key[0]], y, model.classes_, levels)
-    direction = "levels" if kind == "category" else _direction(shape)
+    inside = np.ones(len(grid), dtype=bool)
+    if kind == "number" and columns is not None:
+        low, high = np.nanquantile(columns[key[0]], CENTRE)
+        inside = (grid >= low) & (grid <= high)
+    direction = "levels" if kind == "category" else _direction(shape[inside])
     return Part(key[0], key, kind, **own, direction=direction, grid=grid, shape=shape, edges=edges, counts=counts,
                 missing=missing, by_fold=by_fold)  # fmt: skip
 
 
 def _direction(shape: np.ndarray) -> str:
-    """Whether all outputs follow one direction, small wiggles apart."""
+    """Where the curve goes, by the share of its ups in all ups and downs; outputs must agree."""
     step = np.diff(shape, axis=0)
-    slack = 0.02 * np.ptp(shape, axis=0)
     rise, fall = np.sum(np.maximum(step, 0), axis=0), np.sum(np.maximum(-step, 0), axis=0)
-    if np.all(fall <= slack):
-        return "rises"
-    return "falls" if np.all(rise <= slack) else "bends"
+    moving = rise + fall > 0
+    if not moving.any():
+        return "bends"
+    share = rise[moving] / (rise + fall)[moving]
+    for word, up in (("rises", share), ("falls", 1.0 - share)):
+        if np.all(up >= MOSTLY):
+            return word if np.all(up >= NEARLY) else f"mostly {word}"
+    return "bends"
 
 
 def _distribution(

@@ -17,7 +17,9 @@ import numpy as np
 from tamis.estimators.across_folds import fit_folds, stability_of
 from tamis.estimators.base import KernelClassifier
 from tamis.estimators.kept import parts
+from tamis.estimators.keys import row_keys
 from tamis.estimators.registry import all_estimators
+from tamis.estimators.table import read_columns
 from tamis.explain.stability import Stability
 from tamis.results.data import Notes, Results, ShownRows, Task
 from tamis.results.describe import cases_of, evaluate, parts_of, shares, show_rows, take
@@ -253,9 +255,7 @@ def _stability(
 def _notes(data: Data, train: np.ndarray, test: np.ndarray, words: str, source: str, said: tuple[str, ...]) -> Notes:
     labels = np.unique(data.y).tolist()
     sides = data.y[train], data.y[test]
-    cells = [tuple(values.astype(str) if values.dtype != object else values) for values in data.columns.values()]
-    keys = list(zip(*cells, strict=True))
-    seen = {keys[i] for i in train.tolist()}
+    keys = row_keys(read_columns(data.columns, list(data.columns), None, allow_missing=True), 0)
     return Notes(
         source,
         data.n_rows,
@@ -268,6 +268,6 @@ def _notes(data: Data, train: np.ndarray, test: np.ndarray, words: str, source: 
         {label: (int(np.sum(sides[0] == label)), int(np.sum(sides[1] == label))) for label in labels},
         words,
         None if data.groups is None else len(np.unique(data.groups)),
-        sum(keys[i] in seen for i in test.tolist()),
+        int(np.isin(keys[test], keys[train]).sum()),
         said,
     )

@@ -134,5 +134,5 @@
     };
   }
 
-  window.tamis = { data, predict };
+  window.tamis = { data, predict, encode };
 })();

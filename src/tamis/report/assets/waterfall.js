@@ -11,7 +11,7 @@
     const size = Math.abs(value);
     if (size === 0) return "0";
     let text;
-    if (size < 1e-4 || size >= 1e9) text = value.toExponential(digits - 1);
+    if (size < 1e-4 || size >= 1e9) text = value.toExponential(digits - 1).replace("+", "");
     else text = value.toFixed(Math.max(0, digits - 1 - Math.floor(Math.log10(size))));
     if (text.includes(".") && !text.includes("e")) text = text.replace(/\.?0+$/, "");
     return text.replaceAll("-", "\u2212");

@@ -3,7 +3,7 @@
 // The panel that explains one prediction: choose a row or type values, and see the score taken apart.
 
 (function () {
-  const { data, predict, waterfall, number, signed, add } = window.tamis;
+  const { data, predict, encode, waterfall, number, signed, add } = window.tamis;
   const get = (id) => document.getElementById(id);
   const find = get("row-find");
   const pick = get("row-pick");
@@ -81,7 +81,7 @@
   function setField({ column, element }, value) {
     if (value === null || value === undefined) element.value = "";
     else if (column.kind === "number") element.value = String(value);
-    else element.value = String(column.levels.findIndex((level) => level === value));
+    else element.value = String(encode(column, value));
   }
 
   function fieldValue({ column, element }) {
