@@ -98,5 +98,7 @@ def hostile_fit() -> Results:
     score = np.sum([np.sin(2 * table[name]) for name in HOSTILE[1:]], axis=0) + (levels == HOSTILE[1])
     table["<i>target</i></title>"] = np.where(score > 0, HOSTILE[4], HOSTILE[1]).astype(object)
     table["id"] = np.array([f"{HOSTILE[4]} {i}" for i in range(n)], dtype=object)
-    job = Job("<i>target</i></title>", id="id", max_instances=3, max_features=9, options={**QUICK, "budgets": "full"})
-    return run(table, job, "<b>file</b>.csv")
+    job = Job("<i>target</i></title>", id="id", method="EM2NOLCClassifier", max_instances=4, max_features=9)
+    results = run(table, job, "<b>file</b>.csv")
+    assert set(results.model.model_.encoder.names) == set(HOSTILE)
+    return results

@@ -20,6 +20,7 @@ from tamis.report import write
 CHROMIUM = os.environ.get("TAMIS_CHROMIUM") or shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="there is no chromium: set TAMIS_CHROMIUM to its path")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
+OWN = ("file:", "data:", "blob:")
 CLOSE = {"rtol": 0, "atol": 1e-9}
 
 
@@ -33,33 +34,43 @@ def browser():
 
 @pytest.fixture(scope="module")
 def visit(browser, tmp_path_factory):
-    """Open the page of some results; at the end nothing must have gone wrong on any page."""
-    contexts, wrong, files = [], [], {}
+    """Open the page of some results, once for each way of looking; at the end nothing must have gone wrong."""
+    pages, files, wrong = {}, {}, []
 
-    def go(results, width=1100, **options):
-        if id(results) not in files:
-            files[id(results)] = tmp_path_factory.mktemp("page") / "report.html"
-            write(results, files[id(results)])
-        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-        contexts.append((context, results))  # keeps the results alive, and their id theirs
-        page = context.new_page()
-        page.on("console", lambda m: wrong.append(m.text) if m.type not in ("log", "info") else None)
-        page.on("pageerror", lambda e: wrong.append(str(e)))
-        page.on("request", lambda r: wrong.append(r.url) if not r.url.startswith(("file:", "data:", "blob:")) else None)
-        page.on("dialog", lambda d: (wrong.append(d.message), d.dismiss()))
-        page.goto(files[id(results)].as_uri())
-        page.evaluate("() => window.tamis.ready")
-        return page
+    def go(results, width=1100, scheme="light"):
+        key = id(results)
+        if key not in files:
+            files[key] = tmp_path_factory.mktemp("page") / "report.html", results  # kept, so that its id stays its own
+            write(results, files[key][0])
+        if (key, width, scheme) not in pages:
+            page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            page.on("console", lambda m: wrong.append(m.text) if m.type not in ("log", "info") else None)
+            page.on("pageerror", lambda e: wrong.append(str(e)))
+            page.on("request", lambda r: wrong.append(r.url) if not r.url.startswith(OWN) else None)
+            page.on("dialog", lambda d: (wrong.append(d.message), d.dismiss()))
+            page.goto(files[key][0].as_uri())
+            page.evaluate("() => window.tamis.ready")
+            pages[key, width, scheme] = page
+        return pages[key, width, scheme]
 
     yield go
-    for context, _ in contexts:
-        context.close()
+    for page in pages.values():
+        page.close()
     assert not wrong
+
+
+def wait_until(page, condition):
+    """Poll: the page's policy does not let the browser wait for an expression by itself."""
+    for _ in range(100):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(20)
+    pytest.fail(f"this never came true: {condition}")
 
 
 def computed(page, rows):
     """What the page computes for some rows, stacked."""
-    found = page.evaluate("rows => rows.map(row => window.tamis.predict(row))", rows)
+    found = page.evaluate("text => JSON.parse(text).map(row => window.tamis.predict(row))", json.dumps(rows))
     return {key: np.array([one[key] for one in found]) for key in found[0]}
 
 
@@ -119,6 +130,8 @@ def test_missing_unseen_and_far_values_equal_python(visit, name):
     for column in ("a", "b"):
         table[column] = table[column] * 40.0  # most of them beyond the training range
         table[column][rng.random(60) < 0.3] = np.nan
+    table["code"] = np.array([None if v != v else f"{v:.0f}" for v in table["code"]], dtype=object)
+    table["code"] = table["code"] if name == "all kernels" else mixed_table(60)["code"]
     table["colour"][rng.random(60) < 0.3] = "never seen"
     table["colour"][rng.random(60) < 0.2] = None
     for gone in ("a", "b", "colour", "code"):
@@ -227,7 +240,9 @@ def test_stored_rows_are_shown_where_the_page_cannot_compute(visit):
     model = small.model.model_
     channels = tuple(replace(channel, kernel=Other()) for channel in model.expansion.bank.channels)
     other = type(small.model).from_stored(small.model.to_stored())
-    other.model_ = replace(model, expansion=replace(model.expansion, bank=replace(model.expansion.bank, channels=channels)))
+    other.model_ = replace(
+        model, expansion=replace(model.expansion, bank=replace(model.expansion.bank, channels=channels))
+    )
     rows = replace(small.rows, decision=other.decision_function(small.rows.values).reshape(-1, 1),
                    predicted=other.predict(small.rows.values))  # fmt: skip
     page = visit(replace(small, model=other, rows=rows))
@@ -238,7 +253,7 @@ def test_stored_rows_are_shown_where_the_page_cannot_compute(visit):
     assert page.is_disabled("#input-0")
 
 
-@pytest.mark.parametrize("name", ["two classes", "three classes", "all kernels", "hostile names"])
+@pytest.mark.parametrize("name", ["three classes", "hostile names"])
 def test_phone_has_no_sideways_scroll(visit, name):
     page = visit(FITS[name](), width=375)
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
@@ -250,9 +265,10 @@ def test_phone_has_no_sideways_scroll(visit, name):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_print_shows_tables_and_whole_charts(visit, scheme):
-    page = visit(iris_fit(), color_scheme=scheme)
+    page = visit(iris_fit(), scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = false)")
     page.emulate_media(media="print", color_scheme=scheme)
-    page.wait_for_function("document.documentElement.classList.contains('printing')")
+    wait_until(page, "document.documentElement.classList.contains('printing')")
     assert page.evaluate("[...document.querySelectorAll('details')].every(d => d.open)")
     assert not page.is_visible("#why-form") and page.is_visible("#sum")
     clipped = """() => [...document.querySelectorAll('.plot')].filter(p => {
@@ -265,12 +281,12 @@ def test_print_shows_tables_and_whole_charts(visit, scheme):
     colour = "getComputedStyle(document.querySelector('.plot .xtitle')).fill"
     assert page.evaluate(colour) == "rgb(29, 33, 41)", "ink on paper, whatever the screen"
     page.emulate_media(media="screen", color_scheme=scheme)
-    page.wait_for_function("!document.documentElement.classList.contains('printing')")
+    wait_until(page, "!document.documentElement.classList.contains('printing')")
     assert not page.evaluate("[...document.querySelectorAll('details')].some(d => d.open)")
 
 
 def test_dark_ground_gets_light_ink(visit):
-    page = visit(small_fit(), color_scheme="dark")
+    page = visit(small_fit(), scheme="dark")
     ink = page.evaluate("getComputedStyle(document.querySelector('.plot .xtitle')).fill")
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ink == "rgb(236, 233, 226)" and ground == "rgb(22, 25, 30)"
@@ -294,7 +310,7 @@ CONTRAST = """() => {
 def test_contrast_is_enough(visit, scheme):
     results = small_fit()
     warned = replace(results, notes=replace(results.notes, warnings=("Mind the gap.",)))
-    page = visit(warned, color_scheme=scheme)
+    page = visit(warned, scheme=scheme)
     page.fill("#input-0", "1e9")
     assert page.locator("main .warnings").count() == 2
     assert page.evaluate(CONTRAST) == []
@@ -302,7 +318,9 @@ def test_contrast_is_enough(visit, scheme):
 
 def test_every_control_has_a_name_and_can_be_reached(visit):
     page = visit(mixed_fit())
-    nameless = "[...document.querySelectorAll('input, select')].filter(e => !e.labels.length || !e.labels[0].textContent)"
+    nameless = (
+        "[...document.querySelectorAll('input, select')].filter(e => !e.labels.length || !e.labels[0].textContent)"
+    )
     assert page.evaluate(f"{nameless}.length") == 0
     page.focus("#row-find")
     page.keyboard.press("Tab")
@@ -324,10 +342,12 @@ def test_hostile_names_stay_text(visit):
     labels = page.locator("#inputs label").all_text_contents()
     assert sorted(labels) == sorted(results.model.model_.encoder.names)
     ticks = page.locator("#chart-share .ytick text").all_text_contents()
-    assert any(text.startswith("<img") for text in ticks) and any("&lt;&amp;" in text for text in ticks)
+    assert any(text.startswith("<img") for text in ticks) and "$\\alpha$ %{x} &lt;&amp;" in ticks
     for panel in page.locator("section").all():
         panel.hover()
-    page.evaluate("Object.keys(window.tamis.data.charts).forEach(id => Plotly.Fx.hover(id, [{curveNumber: 0, pointNumber: 0}]))")
+    page.evaluate(
+        "Object.keys(window.tamis.data.charts).forEach(id => Plotly.Fx.hover(id, [{curveNumber: 0, pointNumber: 0}]))"
+    )
     assert page.evaluate("window.hacked") is None
     assert page.evaluate("document.title").startswith("<i>target</i></title>")
 

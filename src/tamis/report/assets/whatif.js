@@ -189,7 +189,7 @@
 
   function showScores(result) {
     const table = get("class-scores");
-    table.hidden = !several && result.probability === null;
+    table.parentElement.hidden = !several && result.probability === null;
     const body = table.tBodies[0];
     body.replaceChildren();
     data.classes.forEach((name, k) => {

@@ -1,0 +1,161 @@
+"""Saved classifiers are the classifiers, whatever they were fitted to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+
+from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, all_estimators, io, per_feature, product
+
+SMALL = {"max_instances": 4, "max_features": 3}
+
+
+def quick(name, **more):
+    cls = all_estimators()[name]
+    params = {**SMALL, "bandwidths": (1.0,), "alphas": (0.01,), "cv": 2, **more}
+    return cls(**{k: v for k, v in params.items() if k in cls().get_params()})
+
+
+def mixed(n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {"u": rng.normal(size=n), "v": rng.normal(size=n), "c": pd.Categorical(rng.choice(list("abc"), n))}
+    )
+    X.loc[::7, "u"] = np.nan
+    return X, np.where(X["v"] + (X["c"] == "a") + 0.1 * rng.normal(size=n) > 0.3, "yes", "no")
+
+
+def same(one, two, X):
+    np.testing.assert_array_equal(one.decision_function(X), two.decision_function(X))
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    a, b = one.explain(X), two.explain(X)
+    np.testing.assert_array_equal(a.contributions, b.contributions)
+    assert a.kernels == b.kernels and a.features == b.features and a.instances == b.instances
+
+
+@pytest.mark.parametrize("name", list(all_estimators()))
+class TestEveryEstimator:
+    def test_save_and_load(self, name, tmp_path):
+        X, y = mixed()
+        clf = quick(name).fit(X, y)
+        io.save(clf, tmp_path / "m.tamis")
+        again = io.load(tmp_path / "m.tamis")
+        assert type(again) is type(clf)
+        same(clf, again, X)
+        for attribute in [a for a in vars(clf) if a.endswith("_") and not a.startswith("_")]:
+            assert hasattr(again, attribute), attribute
+        np.testing.assert_array_equal(again.feature_importance_, clf.feature_importance_)
+        assert str(clone(again)) == str(clone(clf).set_params(random_state=0))
+
+    def test_several_classes(self, name, tmp_path):
+        X, y = load_iris(return_X_y=True)
+        clf = quick(name).fit(X, y)
+        io.save(clf, tmp_path / "m.tamis")
+        same(clf, io.load(tmp_path / "m.tamis"), X)
+
+    def test_a_dict_of_the_kept_columns_is_enough(self, name):
+        X, y = mixed()
+        clf = quick(name, max_features=2).fit(X, y)
+        kept = {str(c): X[c].to_numpy() for c in X.columns[clf.features_]}
+        np.testing.assert_array_equal(clf.decision_function(kept), clf.decision_function(X))
+        with pytest.raises(ValueError, match="X has no column"):
+            clf.predict({"other": [1.0]})
+        lists = {c: list(v[:3]) for c, v in kept.items()}
+        np.testing.assert_array_equal(clf.predict(lists), clf.predict(X[:3]))
+
+    def test_a_dict_can_be_fitted(self, name):
+        X, y = mixed()
+        columns = {c: X[c].to_numpy() if c != "c" else X[c].astype(object).to_numpy() for c in X.columns}
+        one, two = quick(name).fit(X, y), quick(name).fit(columns, y)
+        np.testing.assert_allclose(one.decision_function(X), two.decision_function(columns))
+        assert two.feature_names_in_.tolist() == ["u", "v", "c"] and two.n_features_in_ == 3
+
+    def test_fixed_needs_no_choice(self, name):
+        X, y = mixed()
+        clf = quick(name).fit(X, y)
+        fixed = clf.fixed().fit(X, y)
+        assert type(clf.fixed()) is type(fixed)
+        np.testing.assert_array_equal(fixed.features_, clf.features_)
+        np.testing.assert_array_equal(fixed.instances_, clf.instances_)
+
+    def test_seen_from_the_other_class(self, name):
+        X, y = mixed()
+        clf = quick(name).fit(X, y)
+        other = clf.oriented("no")
+        assert clf.oriented("yes") is clf and other.classes_.tolist() == ["yes", "no"]
+        np.testing.assert_array_equal(other.decision_function(X), -clf.decision_function(X))
+        np.testing.assert_array_equal(other.predict(X), clf.predict(X))
+        np.testing.assert_allclose(other.predict_proba(X)[:, ::-1], clf.predict_proba(X))
+        np.testing.assert_array_equal(other.explain(X).contributions, -clf.explain(X).contributions)
+        np.testing.assert_array_equal(other.instance_importance_, -clf.instance_importance_)
+        with pytest.raises(ValueError, match="positive='maybe' is not one of two classes"):
+            clf.oriented("maybe")
+
+
+def test_a_model_is_small(cancer, tmp_path):
+    X, y = cancer
+    io.save(EM2NOLCClassifierCV(bandwidths=(1.0,), alphas=(0.01,), cv=2).fit(X, y), tmp_path / "m.tamis")
+    assert (tmp_path / "m.tamis").stat().st_size < 50_000
+
+
+def test_size_does_not_follow_the_rows(tmp_path):
+    sizes = []
+    for n in (200, 4000):
+        X, y = mixed(n)
+        io.save(EM2NOLCClassifier(**SMALL).fit(X, y), tmp_path / "m.tamis")
+        sizes.append((tmp_path / "m.tamis").stat().st_size)
+    assert sizes[1] < 1.2 * sizes[0]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"kernels": per_feature() + product(), "coupling": "full"},
+        {"scaling": "rank", "missing": "median"},
+        {"random_state": np.random.RandomState(3)},
+        {"class_weight": {"yes": 2.0, "no": 1.0}},
+        {"refit": "logistic"},
+        {"calibration": None},
+    ],
+    ids=lambda p: next(iter(p)),
+)
+def test_parameters_come_back(params, tmp_path):
+    X, y = mixed()
+    clf = EM2NOLCClassifier(**SMALL, **params).fit(X, y)
+    io.save(clf, tmp_path / "m.tamis")
+    again = io.load(tmp_path / "m.tamis")
+    np.testing.assert_array_equal(again.decision_function(X), clf.decision_function(X))
+    refit = clone(again).fit(X, y)
+    np.testing.assert_allclose(refit.decision_function(X), clf.decision_function(X))
+
+
+@pytest.mark.filterwarnings("ignore:cells beyond")
+def test_partial_fits_go_on_after_loading(tmp_path):
+    X, y = mixed(300)
+    whole = EM2NOLCClassifier(**SMALL).partial_fit(X[:200], y[:200])
+    io.save(whole, tmp_path / "m.tamis")
+    again = io.load(tmp_path / "m.tamis").partial_fit(X[200:], y[200:])
+    np.testing.assert_allclose(whole.partial_fit(X[200:], y[200:]).decision_function(X), again.decision_function(X))
+
+
+def test_what_cannot_be_saved_is_refused(tmp_path):
+    X, y = mixed()
+
+    class Mine:
+        def __call__(self, S, T):
+            return np.ones((len(S), len(T)))
+
+    clf = EM2NOLCClassifier(**SMALL, kernels=[("own", Mine(), ["u"])], calibration=None)
+    with pytest.warns(UserWarning, match="kept no instance"):
+        clf.fit(X, y)
+    with pytest.raises(ValueError, match="of the type Mine, which a file cannot hold"):
+        io.save(clf, tmp_path / "m.tamis")
+    with pytest.raises(ValueError, match="not a classifier of tamis"):
+        io.save("model", tmp_path / "m.tamis")
+    with pytest.raises(Exception, match="not fitted"):
+        io.save(EM2NOLCClassifier(), tmp_path / "m.tamis")
+    assert not list(tmp_path.iterdir())
