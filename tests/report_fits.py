@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,6 +11,7 @@ from tamis.results import Results
 from tamis.workflow import Job, run
 
 QUICK = {"bandwidths": (1.0,), "alphas": (0.01,)}
+WARNING = "Mind the gap between training rows and test rows."
 HOSTILE = (
     "<script>alert(1)</script>",
     "</script><script>window.hacked = 1</script>",
@@ -25,13 +27,14 @@ HOSTILE = (
 
 @cache
 def small_fit() -> Results:
-    """Two classes, five numbers, a path, stability."""
+    """Two classes, five numbers, a path, stability, a warning."""
     rng = np.random.default_rng(0)
     n = 120
     table = {f"x{j}": rng.normal(size=n) for j in range(5)}
     score = np.sin(2 * table["x0"]) + table["x1"] + 0.2 * rng.normal(size=n)
     table["y"] = np.where(score > 0, "high", "low")
-    return run(table, Job("y", max_instances=4, max_features=3, options=QUICK), "small.csv")
+    results = run(table, Job("y", max_instances=4, max_features=3, options=QUICK), "small.csv")
+    return replace(results, notes=replace(results.notes, warnings=(WARNING,)))
 
 
 @cache
@@ -52,8 +55,8 @@ def mixed_table(n: int = 160) -> dict[str, np.ndarray]:
     c = np.array(["red", "green", "blue"], dtype=object)[rng.integers(3, size=n)]
     d = rng.integers(3, size=n).astype(float)
     score = np.where(c == "red", 1.0, -0.5) + np.sin(2 * a) + b + 0.5 * (d == 1)
-    a[rng.random(n) < 0.15], c[rng.random(n) < 0.1], d[rng.random(n) < 0.1] = np.nan, None, np.nan
-    y = np.where(score > 0, "yes", "no").astype(object)
+    a[rng.random(n) < 0.15], c[rng.random(n) < 0.4], d[rng.random(n) < 0.1] = np.nan, None, np.nan
+    y = np.where(score > 0.7, "yes", "no").astype(object)
     return {"a": a, "b": b, "colour": c, "code": d, "y": y}
 
 
@@ -81,9 +84,11 @@ def mixed_fit() -> Results:
 
 @cache
 def ranked_fit(missing: str) -> Results:
-    """Ranks in the place of values."""
+    """Ranks in the place of values, and class weights, which set probabilities apart from scores."""
     options = {"scaling": "rank", "missing": missing, "bandwidth": 1.0, "alpha": 0.01}
-    job = Job("y", method="EM2NOLCClassifier", max_instances=4, max_features=4, options=options)
+    job = Job(
+        "y", method="EM2NOLCClassifier", max_instances=4, max_features=4, class_weight="balanced", options=options
+    )
     return run(mixed_table(), job, "ranked.csv")
 
 

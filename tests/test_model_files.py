@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
-from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, all_estimators, io, per_feature, product
+from tamis import (
+    EM2NOLCClassifier,
+    EM2NOLCClassifierCV,
+    Job,
+    Plan,
+    Statistics,
+    all_estimators,
+    io,
+    per_feature,
+    product,
+    run,
+)
 
 SMALL = {"max_instances": 4, "max_features": 3}
 
@@ -159,3 +173,16 @@ def test_what_cannot_be_saved_is_refused(tmp_path):
     with pytest.raises(Exception, match="not fitted"):
         io.save(EM2NOLCClassifier(), tmp_path / "m.tamis")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("call", ["io.load(path)", "Results.load(path)", "Statistics.load(path)"])
+def test_a_fresh_process_knows_what_files_hold(call, tmp_path):
+    X, y = mixed()
+    if "Statistics" in call:
+        Statistics(Plan.of(X, y)).update(X, y).save(tmp_path / "f")
+    else:
+        options = {"bandwidths": (1.0,), "alphas": (0.01,), "cv": 2}
+        run(X.assign(y=y), Job("y", options=options)).save(tmp_path / "f")
+    code = f"import sys; from tamis import io, Results, Statistics; path = sys.argv[1]; {call}"
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "f")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -39,7 +39,7 @@ def share_chart(parts: Sequence[Part], outputs: Sequence[Any]) -> Chart:
                 "color": INK if len(outputs) > 1 else PLUS,
                 "size": 12,
                 "symbol": "line-ns",
-                "line": {"width": 3},
+                "line": {"color": INK, "width": 3},
             },
             "hovertemplate": "%{x:.1f}%<extra></extra>",
         },
@@ -60,11 +60,11 @@ def share_chart(parts: Sequence[Part], outputs: Sequence[Any]) -> Chart:
             }
         )
     names = [trace["name"] for trace in traces if trace.get("showlegend", True)]
-    figure: Figure = {"data": traces, "layout": _named_rows(shown, "share of variation, %", names)}
+    figure: Figure = {"data": traces, "layout": _named_rows(shown, "per cent", names)}
     figure["layout"]["xaxis"]["rangemode"] = "tozero"
     words = "Share of variation. " + "; ".join(f"{p.name}: {percent(m)}" for p, m in zip(shown, mean)) + "."
     rows = [[part.name, *(percent(v) for v in part.variation), *_over_folds(part)] for part in parts]
-    head = ["Feature", *per_output("Share", outputs), "Range over folds", "Chosen"]
+    head = ["Feature", *per_output("Share", outputs), "Range over folds", "Chosen in folds"]
     return Chart("chart-share", figure, words, Table("Share of variation", head, rows))
 
 
@@ -93,7 +93,7 @@ def importance_chart(parts: Sequence[Part], outputs: Sequence[Any]) -> Chart | N
             }
         )
     names = [literal(output) for output in outputs] if len(outputs) > 1 else []
-    figure = {"data": traces, "layout": _named_rows(shown, "signed importance, %", names)}
+    figure = {"data": traces, "layout": _named_rows(shown, "per cent", names)}
     rows = [[p.name, *(signed_percent(v) for v in p.importance)] for p in parts if p.importance is not None]
     table = Table("Signed importance", ["Feature", *per_output("Importance", outputs)], rows)
     words = "Signed importance. " + "; ".join(f"{row[0]}: {', '.join(row[1:])}" for row in rows[:MOST_BARS]) + "."
@@ -104,27 +104,28 @@ def _named_rows(parts: Sequence[Part], title: str, legend: Sequence[str]) -> dic
     n = len(parts)
     names = axis(tickvals=list(range(n)), ticktext=[literal(part.name, 24) for part in parts], ticks="", zeroline=False)
     names |= {"range": [n - 0.4, -0.6], "showgrid": False}
-    return layout(76 + 28 * n, legend, xaxis=axis(title), yaxis=names, bargap=0.35)
+    return layout(76 + 28 * n, legend, 170, xaxis=axis(title), yaxis=names, bargap=0.35)
 
 
 def part_table(parts: Sequence[Part], outputs: Sequence[Any]) -> Table:
     """Everything about the parts that is a number or a word."""
     weighted = all(part.importance is not None for part in parts)
     head = ["Feature", "Direction", *(per_output("Importance", outputs) if weighted else [])]
-    head += [*per_output("Share of variation", outputs), "Range over folds", "Chosen in folds"]
+    folded = any(len(part.by_fold) for part in parts)
+    head += [*per_output("Share of variation", outputs), *(["Range over folds", "Chosen in folds"] if folded else [])]
     rows = []
     for part in parts:
         row = [part.name, direction(part)]
         row += [signed_percent(v) for v in part.importance] if weighted and part.importance is not None else []
         row += [percent(v) for v in part.variation]
-        rows.append([*row, *_over_folds(part)])
+        rows.append([*row, *(_over_folds(part) if folded else [])])
     return Table("The kept features, the most influential first", head, rows, frozenset({1}))
 
 
 def direction(part: Part) -> str:
     """What the score does as the feature grows, in words."""
-    words = {"rises": "rises with it", "falls": "falls with it", "bends": "rises and falls", "levels": "by category"}
-    return words.get(part.direction, "only together")
+    words = {"bends": "rises and falls", "levels": "by category", "together": "only together"}
+    return words.get(part.direction, f"{part.direction} with it")
 
 
 def _over_folds(part: Part) -> list[str]:

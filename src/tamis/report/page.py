@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -17,27 +17,40 @@ from tamis.report.style import DARK, Chart
 from tamis.results.data import Results
 from tamis.results.words import sentence
 
-SCRIPTS = ("model.js", "charts.js", "waterfall.js", "whatif.js")
+SHOWING = ("model.js", "charts.js")  # scripts of a page that only shows
+SCRIPTS = (*SHOWING, "waterfall.js", "whatif.js")
 DIGITS = 10  # significant ones of the numbers in charts
 
 
 def render(results: Results) -> str:
     """Return the page as text: one HTML document that needs no other file and no network."""
+    panels = _panels(results)
+    return document("page.html.jinja", _charts(panels), embedded(results), results=results, **panels)
+
+
+def document(template: str, charts: Sequence[Chart], data: dict[str, Any], /, **context: Any) -> str:
+    """Return a page made from one of the templates, with styles, scripts and data inside.
+
+    Parameters
+    ----------
+    template : its name
+    charts : everything to draw
+    data : what the page computes with; empty for a page that only shows
+    context : further names of the template
+    """
     jinja2, plotly = _third_parties()
     loader = jinja2.FunctionLoader(_asset)
     environment = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    panels = _panels(results)
-    data = {**embedded(results), "charts": {chart.id: _rounded(chart.figure) for chart in _charts(panels)}}
-    scripts = [plotly(), *(_asset(name) for name in SCRIPTS)]
-    return environment.get_template("page.html.jinja").render(
-        **panels,
-        results=results,
+    scripts = [plotly(), *(_asset(name) for name in (SCRIPTS if data else SHOWING))]
+    figures = {chart.id: _rounded(chart.figure) for chart in charts}
+    return environment.get_template(template).render(
         css=_asset("page.css"),
-        data_json=to_json({**data, "dark": DARK}),
+        data_json=to_json({**data, "charts": figures, "dark": DARK}),
         scripts=scripts,
         policy=_policy(scripts),
+        **context,
     )
 
 
@@ -139,6 +152,7 @@ def _features(results: Results, classes: list, outputs: list) -> dict[str, Any]:
         "charts": [chart for chart in bars if chart is not None],
         "shapes": drawn,
         "table": influence.part_table(parts, outputs),
+        "counted": any(part.counts.size for part in parts),
         "undrawn": max(0, len(parts) - shapes.MOST_SHAPES),
     }
 

@@ -23,9 +23,8 @@ def shape_chart(part: Part, k: int, classes: Sequence[Any], outputs: Sequence[An
         return None
     figure, table = (_levels if part.kind == "category" else _curve)(part, classes, outputs)
     low, high = float(part.shape.min()), float(part.shape.max())
-    words = f"What {part.name} adds to the score: between {signed(low)} and {signed(high)}; it {direction(part)}."
-    if part.kind == "category":
-        words = f"What {part.name} adds to the score, by category: between {signed(low)} and {signed(high)}."
+    how = "by category" if part.kind == "category" else f"the score {direction(part)}"
+    words = f"What {part.name} adds to the score: between {signed(low)} and {signed(high)}; {how}."
     return Chart(f"chart-shape-{k}", figure, words, table)
 
 
@@ -33,7 +32,7 @@ def _two_storeys(x: dict[str, Any], counted: bool, legend: Sequence[Any]) -> dic
     """Layout with the shape above and the counts below, on one horizontal axis."""
     above = axis("adds to the score", domain=[0.36, 1.0] if counted else [0, 1])
     below = axis("rows", domain=[0.0, 0.22], rangemode="tozero", nticks=3)
-    storeys = {"yaxis": above, "yaxis2": below} if counted else {"yaxis": above}
+    storeys: dict[str, Any] = {"yaxis": above, "yaxis2": below} if counted else {"yaxis": above}
     names = [literal(label) for label in legend]
     return layout(HEIGHT, names, xaxis={**x, "anchor": "y2" if counted else "y"}, barmode="stack", bargap=0.05,
                   **storeys)  # fmt: skip
@@ -57,7 +56,7 @@ def _curve(part: Part, classes: Sequence[Any], outputs: Sequence[Any]) -> tuple[
     if counted:
         middle, width = (part.edges[1:] + part.edges[:-1]) / 2, np.diff(part.edges)
         traces += _counts(part, classes, middle.tolist(), several, width=width.tolist())
-    figure = {"data": traces, "layout": _two_storeys(axis(literal(part.name, 40), zeroline=False), counted, classes)}
+    figure = {"data": traces, "layout": _two_storeys(axis(literal(part.name), zeroline=False), counted, classes)}
     edges = part.edges if counted else part.grid[:: max(1, (len(part.grid) - 1) // 12)]
     rows = []
     for i in range(len(edges) - 1):
@@ -82,7 +81,7 @@ def _levels(part: Part, classes: Sequence[Any], outputs: Sequence[Any]) -> tuple
     if counted:
         traces += _counts(part, classes, spots, several, width=[0.8] * n)
     ticks = {"tickvals": spots, "ticktext": [literal(level, 16) for level in part.grid[:n]], "range": [-0.6, n - 0.4]}
-    title = literal(part.name, 40) + (f" (the first {n} of {len(part.grid)} categories)" if n < len(part.grid) else "")
+    title = literal(part.name) + (f" (the first {n} of {len(part.grid)} categories)" if n < len(part.grid) else "")
     figure = {"data": traces, "layout": _two_storeys(axis(title, zeroline=False, **ticks), counted, classes)}
     rows = [
         [shortened(level, 80), *(signed(v) for v in part.shape[i]), *_row_counts(part, i)]

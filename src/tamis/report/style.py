@@ -84,9 +84,15 @@ def axis(title: str = "", **more: Any) -> dict[str, Any]:
     return {**own, "zerolinecolor": MUTED, "zerolinewidth": 1, "linecolor": GRID, "tickcolor": GRID, **more}
 
 
-def layout(height: int, legend: Sequence[str] = (), **more: Any) -> dict[str, Any]:
-    """What the charts share; `legend` holds the texts of the legend above the chart, which make it taller."""
-    rows = _rows(legend)
+def layout(height: int, legend: Sequence[str] = (), room: int = 290, **more: Any) -> dict[str, Any]:
+    """What the charts share.
+
+    Parameters
+    ----------
+    legend : texts of the legend above the chart, which make it taller
+    room : width of the legend on a phone, in pixels
+    """
+    rows = _rows(legend, room)
     own: dict[str, Any] = {
         "height": height + 21 * rows,
         "margin": {"l": 8, "r": 12, "t": 12 + 21 * rows, "b": 8},
@@ -102,9 +108,9 @@ def layout(height: int, legend: Sequence[str] = (), **more: Any) -> dict[str, An
     return {**own, **more}
 
 
-def _rows(legend: Sequence[str]) -> int:
-    """Lines of a legend in a narrow chart, where entries stand in columns as wide as the longest."""
+def _rows(legend: Sequence[str], room: int) -> int:
+    """Lines of a legend, whose entries stand in columns as wide as the longest."""
     if not legend:
         return 0
     width = 48 + 7 * max(len(unescape(text)) for text in legend)
-    return -(-len(legend) // max(1, 290 // width))
+    return -(-len(legend) // max(1, room // width))

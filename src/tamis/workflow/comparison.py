@@ -49,6 +49,7 @@ class Entry:
     accuracy, auc : with 95 per cent intervals: of all tested rows, and of the mean over folds
     n_features, n_cases : kept on average; n_cases is None for methods that are not made of cases
     seconds : of one fit with its tuning, on average
+    own : whether it is one of ours
     failure : why there are no numbers, else empty
     """
 
@@ -58,6 +59,7 @@ class Entry:
     n_features: float
     n_cases: float | None
     seconds: float
+    own: bool
     failure: str = ""
 
 
@@ -233,9 +235,9 @@ def _size(model: Any, d: int) -> tuple[float, float | None]:
 
 def _summarise(name: str, runs: Sequence[_Run]) -> Entry:
     failures = [run.failure for run in runs if run.failure]
-    seconds = float(np.mean([run.seconds for run in runs]))
+    seconds, own = float(np.mean([run.seconds for run in runs])), name in all_estimators()
     if failures:
-        return Entry(name, intervals.UNKNOWN, intervals.UNKNOWN, float("nan"), None, seconds, failures[0])
+        return Entry(name, intervals.UNKNOWN, intervals.UNKNOWN, float("nan"), None, seconds, own, failures[0])
     accuracy = intervals.wilson(sum(run.hits for run in runs), sum(run.rows for run in runs))
     cases = [run.n_cases for run in runs]
     return Entry(
@@ -245,4 +247,5 @@ def _summarise(name: str, runs: Sequence[_Run]) -> Entry:
         float(np.mean([run.n_features for run in runs])),
         None if None in cases else float(np.mean([c for c in cases if c is not None])),
         seconds,
+        own,
     )

@@ -51,25 +51,26 @@
   }
 
   // The largest summands, one line for all others, and one for those that are nothing.
-  function largest(items, others) {
+  function largest(items, kind) {
     const nothing = items.filter((item) => item.value === 0).length;
     const order = items.filter((item) => item.value !== 0).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
     const shown = order.length <= MOST + 1 ? order : order.slice(0, MOST);
     const rest = order.slice(shown.length);
     const sum = rest.reduce((total, item) => total + item.value, 0);
-    if (rest.length) shown.push({ name: `${rest.length} smaller ${others} together`, detail: "", value: sum });
-    if (nothing) shown.push({ name: `${nothing} ${nothing < items.length ? "other " : ""}${others}`, detail: "", value: 0 });
+    const counted = (n, which) => `${n} ${which}${kind}${n === 1 ? "" : "s"}`;
+    if (rest.length) shown.push({ name: `${counted(rest.length, "smaller ")} together`, detail: "", value: sum });
+    if (nothing) shown.push({ name: counted(nothing, nothing < items.length ? "other " : ""), detail: "", value: 0 });
     return shown;
   }
 
-  // first: what the rows are; others: that in the plural; items: [{name, detail, value}]
-  function waterfall(table, { caption, first, others, items, base, score }) {
+  // first: head of the first column; kind: what one row is; items: [{name, detail, value}]
+  function waterfall(table, { caption, first, kind, items, base, score }) {
     table.replaceChildren();
     header(table, caption, first);
     const body = add(table, "tbody");
     const steps = [{ name: "base value", detail: "", from: 0, to: base, end: true }];
     let at = base;
-    for (const item of largest(items, others)) {
+    for (const item of largest(items, kind)) {
       steps.push({ ...item, from: at, to: at + item.value });
       at += item.value;
     }

@@ -47,7 +47,8 @@
   function takeFirst(event) {
     if (event.key !== "Enter") return;
     event.preventDefault();
-    const fit = [...pick.options].find((o) => o.value && o.text.toLowerCase().includes(find.value.trim().toLowerCase()));
+    const wanted = find.value.trim().toLowerCase();
+    const fit = [...pick.options].find((option) => option.value && option.text.toLowerCase().includes(wanted));
     if (!fit) return;
     pick.value = fit.value;
     choose();
@@ -168,9 +169,8 @@
   }
 
   function truthWords(result) {
-    if (chosen === null) {
-      return origin === null ? "These are own values." : `Own values, changed from row ${text(data.rows.labels[origin])}.`;
-    }
+    if (chosen === null && origin === null) return "These are own values.";
+    if (chosen === null) return `Own values, changed from row ${text(data.rows.labels[origin])}.`;
     const label = text(data.rows.labels[chosen]);
     if (data.rows.truth === null) return `Row ${label}; its true class is not known.`;
     const truth = data.rows.truth[chosen];
@@ -223,13 +223,14 @@
     const parts = data.parts.map((part, k) => {
       return { name: part.name, detail: partDetail(part, values), value: result.byPart[q][k] };
     });
-    const cases = data.cases.map((one, k) => {
-      return { name: text(one.label), detail: one.truth === null ? "not known" : String(one.truth), value: result.byCase[q][k] };
+    const cases = data.cases.map(({ label, truth }, k) => {
+      return { name: text(label), detail: truth === null ? "not known" : String(truth), value: result.byCase[q][k] };
     });
-    const ends = { base, score };
     const caption = (what) => `The score of ${name}, split by ${what}`;
-    waterfall(get("by-part"), { caption: caption("feature"), first: "Feature and value", others: "features", items: parts, ...ends });
-    waterfall(get("by-case"), { caption: caption("kept case"), first: "Case and class", others: "cases", items: cases, ...ends });
+    const byPart = { caption: caption("feature"), first: "Feature and value", kind: "feature", items: parts };
+    const byCase = { caption: caption("kept case"), first: "Case and class", kind: "case", items: cases };
+    waterfall(get("by-part"), { ...byPart, base, score });
+    waterfall(get("by-case"), { ...byCase, base, score });
   }
 
   // ------------------------------------------------------------------ start
