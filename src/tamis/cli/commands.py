@@ -238,6 +238,7 @@ def compare(
     max_instances: Annotated[int | None, typer.Option(help="Most training cases to keep.")] = None,
     max_features: Annotated[int | None, typer.Option(help="Most features to keep.")] = None,
     folds: Annotated[int, typer.Option(min=2, help="Of the outer cross-validation.")] = 5,
+    without: Annotated[list[str] | None, typer.Option(help="Method to leave out, such as EBM; repeat.")] = None,
     missing: Missing = None,
     encoding: Encoding = "utf-8",
     seed: Seed = 0,
@@ -262,7 +263,7 @@ def compare(
         )
         beside = [name for name in (id, group, *job.categorical) if name]
         table = io.read(data, text=beside, missing=missing or (), encoding=encoding)
-        comparison = workflow.compare(table, job, folds=folds, source=data.name)
+        comparison = workflow.compare(table, job, folds, data.name, without or ())
         folder = out or Path(f"{data.name.split('.')[0]}-tamis")
         files = workflow.write_comparison(comparison, folder)
         now.written += [str(path) for path in files.values()]

@@ -9,6 +9,10 @@ from tamis.report.page import document
 from tamis.report.style import BLUE, GRID, MUTED, SYMBOLS, VERMILLION, Chart, layout
 from tamis.report.text import Table, literal, number, percent
 
+MARKS = [unit * 10**power for power in range(6) for unit in (1, 2, 5)]
+TICKS = {"tickmode": "array", "tickvals": MARKS, "ticktext": [f"{mark:,}" for mark in MARKS]}
+STEP = 1.04  # between points that would hide one another
+
 
 def render_comparison(found: dict[str, Any]) -> str:
     """Return the page of a comparison, as `Comparison.to_dict` gives it."""
@@ -46,7 +50,8 @@ def _chart(entries: Sequence[dict[str, Any]], size: str, title: str) -> Chart | 
     if not known:
         return None
     traces = []
-    for k, entry in enumerate(known):
+    apart = _set_apart([entry[size] for entry in known])
+    for k, (entry, place) in enumerate(zip(known, apart, strict=True)):
         accuracy = entry["accuracy"]
         bars = {
             "type": "data",
@@ -61,11 +66,11 @@ def _chart(entries: Sequence[dict[str, Any]], size: str, title: str) -> Chart | 
                 "type": "scatter",
                 "mode": "markers",
                 "name": literal(entry["method"]),
-                "x": [entry[size]],
+                "x": [place],
                 "y": [100 * accuracy["value"]],
                 "error_y": {**bars, "color": colour},
                 "marker": {"color": colour, "size": 11, "symbol": SYMBOLS[k % len(SYMBOLS)]},
-                "hovertemplate": f"%{{x:.3g}} {title}, %{{y:.1f}}%",
+                "hovertemplate": f"{number(entry[size], 3)} {title}, %{{y:.1f}}%",
             }
         )
     axis = {"gridcolor": GRID, "zeroline": False, "linecolor": MUTED, "automargin": True}
@@ -74,7 +79,7 @@ def _chart(entries: Sequence[dict[str, Any]], size: str, title: str) -> Chart | 
         "layout": layout(
             330,
             [str(trace["name"]) for trace in traces],
-            xaxis={**axis, "title": {"text": f"{title} (logarithmic)"}, "type": "log", "dtick": "D2"},
+            xaxis={**axis, **TICKS, "title": {"text": f"{title} (logarithmic)"}, "type": "log"},
             yaxis={**axis, "title": {"text": "accuracy, %"}},
         ),
     }
@@ -82,3 +87,8 @@ def _chart(entries: Sequence[dict[str, Any]], size: str, title: str) -> Chart | 
     rows = [[e["method"], number(e[size], 3), percent(100 * e["accuracy"]["value"])] for e in known]
     table = Table(f"Accuracy and {title}", ["Method", title.capitalize(), "Accuracy"], rows)
     return Chart(f"chart-{size.replace('_', '-')}", figure, f"Accuracy against {title}: {words}", table)
+
+
+def _set_apart(sizes: Sequence[float]) -> list[float]:
+    """Sizes on a logarithmic axis, equal ones side by side."""
+    return [size * STEP ** sizes[:k].count(size) for k, size in enumerate(sizes)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -85,14 +85,17 @@ def _entry(entry: Entry) -> dict[str, Any]:
     return plain({**out, "accuracy": entry.accuracy._asdict(), "auc": entry.auc._asdict()})
 
 
-def compare(table: Any, job: Job, folds: int = 5, source: str = "table") -> Comparison:
-    """Fit every method on the same folds of a table."""
+def compare(table: Any, job: Job, folds: int = 5, source: str = "table", without: Collection[str] = ()) -> Comparison:
+    """Fit every method, but for those `without`, on the same folds of a table."""
     roles = {"id_column": job.id, "group_column": job.group, "categorical": job.categorical, "drop": job.drop}
     data = prepare(table, job.target, **roles)  # type: ignore[arg-type]
     splits = folds_of(data.y, data.groups, folds, job.seed)
     if len(splits) < 2:
         raise ValueError("no two folds have every class to learn from: collect more rows of the smallest class")
     methods = competitors(job)
+    for name in without:
+        if methods.pop(name, None) is None:
+            raise ValueError(f"without={name!r} is not among the methods: {', '.join(competitors(job))}")
     cells = [(name, k) for name in methods for k in range(len(splits))]
     parallel = Parallel(n_jobs=job.n_jobs, return_as="generator")
     runs = parallel(delayed(_run)(methods[name], name, data, *splits[k]) for name, k in cells)
