@@ -1,0 +1,83 @@
+"""tamis beside other libraries: the same rows for all, failures as rows, one page."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.model_selection import cross_val_score
+
+from tamis.workflow import Job, comparison
+
+pytest.importorskip("jinja2", reason="the page needs jinja2")
+pytest.importorskip("plotly", reason="the page needs plotly")
+
+from tamis.report import render_comparison
+
+
+@pytest.fixture
+def table(rng):
+    a, b = rng.normal(size=(2, 90))
+    b[::9] = np.nan
+    colour = np.array(["red", "blue", None], dtype=object)[rng.integers(3, size=90)]
+    return {"a": a, "b": b, "<b>c</b>": colour, "y": np.where(a + (colour == "red") > 0.3, "</script>", "no")}
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(comparison, "SVC_GRID", {"svc__C": [1.0]})
+    monkeypatch.setattr(comparison, "_has_interpret", lambda: False)
+    return Job("y", max_instances=2, max_features=2)
+
+
+def test_every_row_is_tested_once_by_every_method(table, quick):
+    found = comparison.compare(table, quick, folds=3, source="t.csv")
+    names = {entry.method for entry in found.entries}
+    assert names == {"EM2NOLCClassifier", "EM2NOLCClassifierCV", "SVC, tuned", "gradient boosting", "majority class"}
+    assert not any(entry.failure for entry in found.entries)
+    by_name = {entry.method: entry for entry in found.entries}
+    expected = np.mean(cross_val_score(DummyClassifier(), np.zeros((90, 1)), table["y"], cv=3))
+    assert by_name["majority class"].accuracy.value == pytest.approx(expected, abs=0.02)
+    assert by_name["EM2NOLCClassifierCV"].n_cases <= 2 and by_name["SVC, tuned"].n_cases > 2
+    assert by_name["gradient boosting"].n_cases is None and by_name["gradient boosting"].auc.value > 0.7
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_the_same_in_two_processes(table, quick):
+    without = ("SVC, tuned", "gradient boosting")
+    one, two = (
+        comparison.compare(table, Job("y", max_instances=2, max_features=2, n_jobs=n), 2, "t", without) for n in (1, 2)
+    )
+    for a, b in zip(one.entries, two.entries, strict=True):
+        assert (a.method, a.accuracy, a.auc, a.n_features) == (b.method, b.accuracy, b.auc, b.n_features)
+
+
+def test_a_failure_is_a_row(table, quick, monkeypatch):
+    monkeypatch.setattr(comparison, "_svc", lambda job, data: 1 / 0)
+    found = comparison.compare(table, quick, 2, "t", ("EM2NOLCClassifierCV",))
+    failed = next(entry for entry in found.entries if entry.method == "SVC, tuned")
+    assert failed.failure == "ZeroDivisionError: division by zero" and np.isnan(failed.accuracy.value)
+    assert "ZeroDivisionError" in render_comparison(found.to_dict())
+
+
+def test_unknown_methods_are_refused(table, quick):
+    with pytest.raises(ValueError, match="without='SVM' is not among the methods: EM2NOLCClassifier"):
+        comparison.compare(table, quick, without=["SVM"])
+
+
+def test_the_page(table, quick):
+    from plotly.graph_objects import Figure
+
+    found = comparison.compare(table, quick, 2, "<i>t</i>.csv", ("EM2NOLCClassifierCV",)).to_dict()
+    found["target"] = "</title><script>alert(1)</script>"
+    page = render_comparison(found)
+    assert len(page) < 6_000_000 and "<script>alert(1)" not in page and "<i>t</i>" not in page
+    data = json.loads(page.split('id="tamis-data">')[1].split("</script>")[0])
+    for figure in data["charts"].values():
+        Figure(figure)
+    shown = data["charts"]["chart-n-features"]["data"]
+    accuracy = {entry["method"]: entry["accuracy"]["value"] for entry in found["entries"]}
+    for trace in shown:
+        assert trace["y"][0] == pytest.approx(100 * accuracy[trace["name"]])
