@@ -159,6 +159,13 @@ class TestPredict:
         (tmp_path / "few.csv").write_text("\n".join(lines))
         assert len(run("predict", folder / "out" / "model.tamis", tmp_path / "few.csv").stdout.splitlines()) == 6
 
+    def test_unseen_categories_are_told(self, folder, tmp_path):
+        if "colour" not in io.load(folder / "out" / "model.tamis").model_.encoder.names:
+            pytest.skip("the category was not kept")
+        (tmp_path / "n.csv").write_text((folder / "new.csv").read_text().replace(",red,", ",crimson,"))
+        said = run("predict", folder / "out" / "model.tamis", tmp_path / "n.csv", "-o", tmp_path / "p.csv").stderr
+        assert "categories that training never saw, such as 'crimson'" in " ".join(said.split())
+
     def test_what_goes_wrong(self, folder, tmp_path):
         model = folder / "out" / "model.tamis"
         kept = io.load(model).model_.encoder.names
@@ -193,6 +200,12 @@ class TestExplain:
         one, two = json.loads(run(*args).stdout), json.loads(run(*args, "--class", "well").stdout)
         assert one["score"] == pytest.approx(-two["score"])
         assert one["probability"] == pytest.approx(1 - two["probability"])
+
+    def test_ids_that_stand_twice(self, folder, tmp_path):
+        text = (folder / "new.csv").read_text().replace("P003,", "P001,")
+        (tmp_path / "twice.csv").write_text(text)
+        args = ["explain", folder / "out" / "model.tamis", tmp_path / "twice.csv"]
+        assert "stands in the rows 2, 4" in run(*args, "--id", "P001", code=1).stderr
 
     def test_rows_that_are_not_there(self, folder):
         args = ["explain", folder / "out" / "model.tamis", folder / "new.csv"]

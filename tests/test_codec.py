@@ -154,7 +154,36 @@ class TestDamage:
     def test_unknown_class(self, path, monkeypatch):
         write(path, "thing", Point(1.0, ()))
         monkeypatch.delitem(codec.STORED, "Point")
-        self.refused(path, "does not know")
+        self.refused(path, "this version cannot read it .KeyError: .Point")
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"arrays": None},
+            {"arrays": "1"},
+            {"sha256": None},
+            {"version": True},
+            {"version": "1"},
+            {"kind": None},
+        ],
+        ids=str,
+    )
+    def test_crafted_manifests(self, path, change):
+        changed(path, "manifest.json", lambda data: json.dumps({**json.loads(data), **change}).encode())
+        self.refused(path, "is not a tamis thing file")
+
+    def test_too_large(self, path, monkeypatch):
+        monkeypatch.setattr(codec, "LIMIT", 1000)
+        self.refused(path, "1000 is the most that is read")
+
+    def test_an_array_that_promises_more_than_it_holds(self, path):
+        bomb = codec._npy(np.arange(4.0)).replace(b"(4,)", b"(9,)")
+        with pytest.raises(ValueError, match="does not fit its entry"):
+            codec._array(bomb)
+
+    def test_no_folder(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match="there is no folder"):
+            write(tmp_path / "none" / "f", "thing", 1)
 
     def test_no_file(self, tmp_path):
         with pytest.raises(FileNotFoundError):

@@ -18,6 +18,7 @@ from tamis import (
     Plan,
     Statistics,
     all_estimators,
+    codec,
     io,
     per_feature,
     product,
@@ -92,7 +93,7 @@ class TestEveryEstimator:
         X, y = mixed()
         clf = quick(name).fit(X, y)
         fixed = clf.fixed().fit(X, y)
-        assert type(clf.fixed()) is type(fixed)
+        assert type(fixed) is EM2NOLCClassifier
         np.testing.assert_array_equal(fixed.features_, clf.features_)
         np.testing.assert_array_equal(fixed.instances_, clf.instances_)
 
@@ -154,6 +155,24 @@ def test_partial_fits_go_on_after_loading(tmp_path):
     io.save(whole, tmp_path / "m.tamis")
     again = io.load(tmp_path / "m.tamis").partial_fit(X[200:], y[200:])
     np.testing.assert_allclose(whole.partial_fit(X[200:], y[200:]).decision_function(X), again.decision_function(X))
+
+
+def test_files_that_hold_something_else_are_refused(tmp_path):
+    X, y = mixed()
+    clf = EM2NOLCClassifier(**SMALL).fit(X, y)
+    codec.write(tmp_path / "f", "model", 3)
+    with pytest.raises(ValueError, match="holds a int, not a classifier"):
+        io.load(tmp_path / "f")
+    codec.write(tmp_path / "f", "statistics", 3)
+    with pytest.raises(ValueError, match="holds a int, not statistics"):
+        Statistics.load(tmp_path / "f")
+    parts = clf.to_stored()
+    for learned, match in (
+        ({}, "has no model in it"),
+        (parts["learned"] | {"predict": 1}, "'predict' is not something"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            EM2NOLCClassifier.from_stored({**parts, "learned": learned})
 
 
 def test_what_cannot_be_saved_is_refused(tmp_path):

@@ -233,6 +233,7 @@ def test_results_without_test_rows_path_or_stability_render(small):
     assert reader.data["rows"]["labels"] == []
 
 
+@pytest.mark.filterwarnings("ignore:.*kept no instance")
 def test_model_that_keeps_nothing_renders():
     from tamis.workflow import Job, run
 

@@ -66,6 +66,10 @@ class TestText:
         (tmp_path / "t.csv").write_text("a;b\n1,5;x\n-2,25;y\n")
         assert read(tmp_path / "t.csv")["a"].tolist() == [1.5, -2.25]
 
+    def test_thousands_are_not_decimals(self, tmp_path):
+        (tmp_path / "t.csv").write_text('a,b\n"1,234",x\n999,y\n')
+        assert read(tmp_path / "t.csv")["a"].tolist() == ["1,234", "999"]
+
     def test_text_on_request_and_marks_of_missing_cells(self, tmp_path):
         (tmp_path / "t.csv").write_text("code,v\n007,1\n12,-99\n")
         columns = read(tmp_path / "t.csv", text=["code"], missing=["-99"])

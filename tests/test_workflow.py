@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, confusion_matrix, roc_auc_score
 
 from tamis import io, per_feature, product
@@ -148,11 +149,17 @@ def test_other_rows_can_be_tested(results):
 def test_a_model_alone_can_be_described(results):
     alone = describe(results.model, "model.tamis")
     assert alone.evaluation is None and len(alone.parts) == len(results.parts)
-    kept = {case.label: case for case in results.cases}
+    kept = {case.place: case for case in results.cases}
     for case in alone.cases:
         for name, value in case.values.items():
-            assert value == pytest.approx(kept[case.label].values[name])
-    assert sentence(alone).endswith("%).")
+            assert value == pytest.approx(kept[case.place].values[name])
+    assert sentence(alone).endswith("%).") and "for None" in repr(alone)
+    with pytest.raises(ValueError, match="no rows to explain"):
+        _ = alone.explanation
+    fresh = columns(seed=1)
+    assert evaluate_on(alone, fresh, "fresh.csv").evaluation is None  # nobody has said what the target is
+    found = evaluate_on(alone, fresh, "fresh.csv", target="y").evaluation
+    assert found.n_rows == N and np.isnan(found.majority)
 
 
 def test_several_classes_and_groups_of_features():
@@ -167,6 +174,51 @@ def test_several_classes_and_groups_of_features():
     assert any(part.kind == "group" and part.direction == "together" for part in found.parts)
     assert 0.5 < found.evaluation.auc.low < found.evaluation.auc.high <= 1.0
     json.dumps(summary(found), allow_nan=False)
+
+
+class TestLongNumbers:
+    """Ids, groups, classes and codes stay apart however long they are."""
+
+    @pytest.mark.parametrize("first", [1_234_560, 10**17])
+    def test_ids_and_groups(self, first):
+        table = columns() | {"who": first + np.arange(N), "site": first + np.arange(N) // 4}
+        data = prepare(table, "y", id_column="who", group_column="site")
+        assert len(set(data.labels.tolist())) == N and data.labels[1] == str(first + 1)
+        assert len(np.unique(data.groups)) == N // 4
+
+    def test_categories_and_classes(self):
+        codes = 2_139_000 + np.arange(N) % 3
+        data = prepare(columns() | {"zip": codes, "y": 1_000_000 + np.arange(N) % 2}, "y", categorical=["zip"])
+        assert set(data.columns["zip"]) == {"2139000", "2139001", "2139002"}
+        assert np.unique(data.y).tolist() == [1_000_000, 1_000_001]
+
+    def test_files(self, tmp_path):
+        pa = pytest.importorskip("pyarrow")
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.table({"who": [10**17, 10**17 + 1, None], "x": [1.0, 2.0, 3.0]}), tmp_path / "t.parquet")
+        assert io.read(tmp_path / "t.parquet", text=["who"])["who"].tolist() == [str(10**17), str(10**17 + 1), None]
+
+
+def test_a_column_called_categorical_is_a_column():
+    table = pd.DataFrame(columns()).assign(categorical=np.arange(N) % 3 * 1.0)
+    assert "a" not in prepare(table, "y").categories
+
+
+def test_categories_that_training_never_saw_are_told(results):
+    fresh = columns(seed=1)
+    fresh["colour"] = np.where(np.arange(N) % 4 == 0, "purple", fresh["colour"])
+    again = evaluate_on(results, fresh, "fresh.csv")
+    assert any("40 of 160 cells are categories that training never saw, such as 'purple'" in w
+               for w in again.notes.warnings)  # fmt: skip
+
+
+def test_warnings_of_a_fit_are_heard_and_noted():
+    table = {k: v for k, v in columns().items() if k in ("a", "b", "y")}
+    job = Job("y", method="EM2NOLCClassifier", max_instances=3, max_features=2, options={"max_iter": 1, "tol": 0.0})
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        found = run(table, job)
+    assert any("max_iter" in warning for warning in found.notes.warnings)
 
 
 class TestPositiveClass:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import zipfile
 import zlib
@@ -19,11 +20,15 @@ from enum import Enum
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import numpy as np
 
+import tamis
+
 VERSION = 1
 STORED: dict[str, type] = {}
+LIMIT = 1 << 30  # bytes that a file may unpack to
 MOMENT = (1980, 1, 1, 0, 0, 0)  # equal content gives equal files
 
 C = TypeVar("C", bound=type)
@@ -188,7 +193,9 @@ def _checksum(content: bytes, arrays: list[bytes]) -> str:
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
     """A temporary name beside `path` to write to; renamed to `path` at the end, removed on any failure."""
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+    temporary = path.with_name(f".{path.name}.{uuid4().hex[:12]}.part")
     try:
         yield temporary
         temporary.replace(path)
@@ -200,7 +207,13 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
 def write(path: str | os.PathLike, kind: str, value: Any) -> None:
     """Write one object to a file of the given kind."""
     content, arrays = _parts(value)
-    manifest = {"kind": kind, "version": VERSION, "arrays": len(arrays), "sha256": _checksum(content, arrays)}
+    manifest = {
+        "kind": kind,
+        "version": VERSION,
+        "tamis": tamis.__version__,
+        "arrays": len(arrays),
+        "sha256": _checksum(content, arrays),
+    }
     entries = {"manifest.json": json.dumps(manifest).encode(), "content.json": content}
     entries |= {f"arrays/{k}.npy": array for k, array in enumerate(arrays)}
     with replacing(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as file:
@@ -213,25 +226,40 @@ def read(path: str | os.PathLike, kind: str) -> Any:
     name = str(path)
     try:
         with Path(path).open("rb") as raw, zipfile.ZipFile(raw) as file:
-            manifest = json.loads(file.read("manifest.json"))
-            _check_manifest(manifest, name, kind)
+            size = sum(entry.file_size for entry in file.infolist())
+            if size > LIMIT:
+                raise ValueError(f"{name!r} would unpack to {size} bytes, and {LIMIT} is the most that is read")
+            manifest = _checked_manifest(json.loads(file.read("manifest.json")), name, kind)
             content = file.read("content.json")
             arrays = [file.read(f"arrays/{k}.npy") for k in range(manifest["arrays"])]
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, UnicodeDecodeError, NotImplementedError) as error:
-        raise ValueError(f"{name!r} is not a tamis {kind} file, or it is truncated or damaged") from error
     except json.JSONDecodeError as error:
         raise ValueError(f"{name!r} is damaged: its manifest cannot be read") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, UnicodeDecodeError, NotImplementedError) as error:
+        raise ValueError(f"{name!r} is not a tamis {kind} file, or it is truncated or damaged") from error
     if _checksum(content, arrays) != manifest["sha256"]:
         raise ValueError(f"{name!r} is damaged: its content does not match its checksum")
     try:
-        loaded = [np.lib.format.read_array(io.BytesIO(array), allow_pickle=False) for array in arrays]
+        loaded = [_array(array) for array in arrays]
         return decode(json.loads(content.decode("utf-8", "surrogatepass")), loaded)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise ValueError(f"{name!r} holds something that this version of tamis does not know: {error}") from error
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
+        words = f"written by tamis {manifest.get('tamis', 'of an unknown version')}, and this version cannot read it"
+        raise ValueError(f"{name!r} was {words} ({type(error).__name__}: {error})") from error
 
 
-def _check_manifest(manifest: Any, name: str, kind: str) -> None:
-    if not isinstance(manifest, dict) or "kind" not in manifest or not isinstance(manifest.get("version"), int):
+def _array(data: bytes) -> np.ndarray:
+    """An array from its entry, whose header must not promise more than the entry holds."""
+    file = io.BytesIO(data)
+    version = np.lib.format.read_magic(file)
+    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = header(file)
+    if math.prod(shape) * dtype.itemsize != len(data) - file.tell():
+        raise ValueError(f"an array of shape {shape} does not fit its entry")
+    return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+
+
+def _checked_manifest(manifest: Any, name: str, kind: str) -> dict[str, Any]:
+    types = {"kind": str, "version": int, "arrays": int, "sha256": str}
+    if not isinstance(manifest, dict) or any(type(manifest.get(key)) is not cls for key, cls in types.items()):
         raise ValueError(f"{name!r} is not a tamis {kind} file")
     if manifest["version"] > VERSION:
         raise ValueError(
@@ -240,3 +268,4 @@ def _check_manifest(manifest: Any, name: str, kind: str) -> None:
         )
     if manifest["kind"] != kind:
         raise ValueError(f"{name!r} is a tamis {manifest['kind']} file, not a {kind} file")
+    return manifest

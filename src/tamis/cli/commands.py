@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,7 +56,7 @@ def fit(
     data: Table,
     target: Target,
     out: Out = None,
-    method: Annotated[str, typer.Option(help="Name of a registered classifier.")] = "EM2NOLCClassifierCV",
+    method: Annotated[str | None, typer.Option(help="Name of a registered classifier.")] = None,
     max_instances: Annotated[int | None, typer.Option(help="Most training cases to keep.")] = None,
     max_features: Annotated[int | None, typer.Option(help="Most features to keep.")] = None,
     positive: Annotated[str | None, typer.Option(help="Class that scores speak for.")] = None,
@@ -80,11 +81,11 @@ def fit(
     """Tune, fit, test and explain a classifier; write model.tamis, report.html and metrics.json."""
     with session(as_json) as now:
         from tamis import io
-        from tamis.workflow import Job
+        from tamis.workflow import METHOD, Job
 
         job = Job(
             target=target,
-            method=method,
+            method=method or METHOD,
             max_instances=max_instances,
             max_features=max_features,
             positive=positive,
@@ -121,7 +122,9 @@ def _fit(now: Session, table: Any, job: Job, source: str, folder: Path) -> None:
     from tamis.results.words import summary
 
     workflow.check_folder(folder)
-    results = workflow.run(table, job, source)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are among the notes
+        results = workflow.run(table, job, source)
     files = workflow.write(results, folder)
     now.written += [str(path) for path in files.values()]
     for warning in results.notes.warnings:
@@ -155,17 +158,20 @@ def predict(
         classifier = io.load(model)
         if out is not None and out.resolve() in (data.resolve(), model.resolve()):
             raise ValueError(f"--out {str(out)!r} is one of the files to read: name another")
-        batches = workflow.predicted(classifier, data, top if explain else 0, missing or (), encoding)
+        odd: dict[str, str] = {}
+        batches = workflow.predicted(classifier, data, top if explain else 0, missing or (), encoding, odd)
         kind = ".jsonl" if as_json else ".csv"
         rows = 0
         with writing(out) if out is not None else streaming(sys.stdout.buffer, kind) as write:
             for batch in batches:
                 write(batch)
                 rows += batch.num_rows
+        for name, words in odd.items():
+            now.warn(f"column {name!r}: {words}")
         if out is not None:
             now.written.append(str(out))
             now.show(f"Wrote {rows} rows to {out}")
-            now.finish({"rows": rows, "out": str(out)})
+            now.finish({"rows": rows, "out": str(out), "warnings": [f"column {n!r}: {w}" for n, w in odd.items()]})
 
 
 @app.command()
@@ -203,6 +209,7 @@ def explain(
 def report(
     model: ModelFile,
     data: Annotated[Path | None, typer.Argument(help="New rows to test on and to look at.")] = None,
+    target: Annotated[str | None, typer.Option("--target", "-t", help="Column of classes, if another.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The page to write.")] = None,
     missing: Missing = None,
     encoding: Encoding = "utf-8",
@@ -218,7 +225,7 @@ def report(
         results = workflow.load_results(model)
         if data is not None:
             table = workflow.read_for(results, data, missing or (), encoding)
-            results = workflow.evaluate_on(results, table, data.name)
+            results = workflow.evaluate_on(results, table, data.name, target)
         path = out or model.with_name("report.html" if data is None else f"report-{data.name.split('.')[0]}.html")
         pages.write(results, path)
         now.written.append(str(path))
@@ -263,11 +270,14 @@ def compare(
         )
         beside = [name for name in (id, group, *job.categorical) if name]
         table = io.read(data, text=beside, missing=missing or (), encoding=encoding)
-        comparison = workflow.compare(table, job, folds, data.name, without or ())
         folder = out or Path(f"{data.name.split('.')[0]}-tamis")
+        workflow.check_folder(folder)
+        comparison = workflow.compare(table, job, folds, data.name, without or ())
         files = workflow.write_comparison(comparison, folder)
         now.written += [str(path) for path in files.values()]
-        now.show(screen.comparison(comparison), f"Plot: {files['page']}")
+        for warning in comparison.warnings:
+            now.warn(warning)
+        now.show(screen.comparison(comparison), f"Wrote {', '.join(str(path) for path in files.values())}")
         now.finish({**comparison.to_dict(), "files": {name: str(path) for name, path in files.items()}})
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from tamis.explain.intervals import Interval
 from tamis.io.datasets import Dataset
 from tamis.results import Results
-from tamis.results.words import chosen, sentence
+from tamis.results.words import sentence
 from tamis.workflow import Comparison
 
 AROUND = 26  # lines that are neither features nor cases
@@ -24,7 +24,7 @@ def overview(results: Results, height: int) -> RenderableType:
     most = int(np.clip((height - AROUND) // 2, 4, 12))
     lines: list[RenderableType] = [Text(sentence(results)), Text()]
     lines += [test(results), Text(), features(results, most), Text(), cases(results, most), Text()]
-    settings = ", ".join(f"{name} {_short(value)}" for name, value in chosen(results).items())
+    settings = ", ".join(f"{name} {_short(value)}" for name, value in results.model.chosen().items())
     return Group(*lines, Text(f"Chosen by cross-validation: {settings}" if results.path else f"Settings: {settings}"))
 
 
@@ -48,7 +48,8 @@ def test(results: Results) -> RenderableType:
     numbers = _table("", "", "95% interval")
     for name, interval, unit in pairs:
         numbers.add_row(name, *_measure(interval, unit))
-    numbers.add_row("majority", f"{100 * evaluation.majority:.1f}%", "")
+    if evaluation.majority == evaluation.majority:
+        numbers.add_row("majority", f"{100 * evaluation.majority:.1f}%", "")
     grid = Table.grid(padding=(0, 5, 0, 0))
     grid.add_row(_confusion(results), numbers)
     return _titled(f"Test on {evaluation.source}", grid)
@@ -91,8 +92,6 @@ def cases(results: Results, most: int) -> RenderableType:
     table = _table("", "class", "importance", "variation", "pull")
     for case in results.cases[:most]:
         label = case.label if isinstance(case.label, str) else f"row {case.label}"
-        if results.task.id_column is not None:
-            label = str(case.label)
         pull = case.pull[int(np.argmax(np.abs(case.pull)))] if len(case.pull) else 0.0
         truth = "" if case.truth is None else str(case.truth)
         table.add_row(Text(label), Text(truth), _signed(case.importance), _percent(case.variation), f"{pull:+.3g}")

@@ -52,7 +52,7 @@ class Session:
     def finish(self, document: Any) -> None:
         """Print the JSON document if it was asked for."""
         if self.as_json:
-            sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2, default=str) + "\n")
+            sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
 
     def warn(self, message: str) -> None:
         """A sentence beside the results."""
@@ -77,23 +77,27 @@ def session(as_json: bool = False) -> Iterator[Session]:
     try:
         with _progress(now):
             yield now
-    except (UnknownColumn, FileNotFoundError) as error:
-        raise now.fail(str(error), USAGE) from None
+    except Exception as error:
+        _tell(now, error)
+        raise
     except KeyboardInterrupt:
         kept = f"kept: {', '.join(now.written)}" if now.written else "nothing was written"
         raise now.fail(f"stopped; {kept}", FAILED) from None
-    except BrokenPipeError:
+
+
+def _tell(now: Session, error: Exception) -> None:
+    """Turn an exception into a sentence and an exit code; with TAMIS_DEBUG it stays what it is."""
+    if isinstance(error, typer.Exit | typer.BadParameter) or os.environ.get("TAMIS_DEBUG"):
+        return
+    if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(FAILED) from None
-    except (ValueError, OSError, ImportError, MemoryError) as error:
+    if isinstance(error, UnknownColumn | FileNotFoundError):
+        raise now.fail(str(error), USAGE) from None
+    if isinstance(error, ValueError | OSError | ImportError | MemoryError):
         raise now.fail(str(error) or type(error).__name__, FAILED) from None
-    except (typer.Exit, typer.BadParameter):
-        raise
-    except Exception as error:  # a mistake of ours: a sentence all the same, and a way to see more
-        if os.environ.get("TAMIS_DEBUG"):
-            raise
-        words = f"unexpected {type(error).__name__}: {error} (set TAMIS_DEBUG=1 to see where)"
-        raise now.fail(words, FAILED) from None
+    words = f"unexpected {type(error).__name__}: {error} (set TAMIS_DEBUG=1 to see where)"
+    raise now.fail(words, FAILED) from None
 
 
 class Bars:
@@ -103,21 +107,31 @@ class Bars:
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
         self.progress = Progress(*columns, console=console, transient=True)
         self.tasks: dict[str, TaskID] = {}
-        self.timer = threading.Timer(PATIENCE, self.progress.start)
+        self.timer = threading.Timer(PATIENCE, self.start)
         self.timer.daemon = True
+        self.lock = threading.Lock()
+        self.over = False
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """Hear of a loop."""
         if what not in self.tasks:
-            for other in self.tasks.values():
-                self.progress.update(other, visible=False)
             self.tasks[what] = self.progress.add_task(what, total=total)
+        for other, task in self.tasks.items():
+            self.progress.update(task, visible=other == what)
         self.progress.update(self.tasks[what], completed=done, total=total)
+
+    def start(self) -> None:
+        """Appear, unless all is over."""
+        with self.lock:
+            if not self.over:
+                self.progress.start()
 
     def stop(self) -> None:
         """Make room for the results."""
         self.timer.cancel()
-        self.progress.stop()
+        with self.lock:
+            self.over = True
+            self.progress.stop()
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from tamis.estimators.base import KernelClassifier
@@ -26,10 +26,11 @@ def stability_across_folds(estimator: KernelClassifier, X: Any, y: Any, cv: Any 
     X, y : rows and class labels
     cv : int, splitter or sequence of (train, test) positions, default=5
         An integer asks for shuffled stratified folds.
-    groups : labels of shape (n_samples,) for a splitter that wants them
+    groups : labels of shape (n_samples,); rows of one group never stand on both sides of a fold
     """
     labels = np.asarray(y)
-    splitter = StratifiedKFold(cv, shuffle=True, random_state=0) if isinstance(cv, int) else check_cv(cv, labels)
+    maker = StratifiedKFold if groups is None else StratifiedGroupKFold
+    splitter = maker(cv, shuffle=True, random_state=0) if isinstance(cv, int) else check_cv(cv, labels)
     splits = list(splitter.split(np.zeros((len(labels), 1)), labels, groups))
     return stability_of(fit_folds(estimator, X, labels, [train for train, _ in splits]), X)
 

@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn import get_config
@@ -57,6 +57,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     Subclasses have at least the parameters `scaling`, `missing`, `categorical_features`,
     `class_weight`, `random_state`, `n_jobs` and `verbose`.
     """
+
+    citation: ClassVar[str] = ""  # of the paper behind the method
 
     scaling: str | None
     missing: str | None
@@ -307,6 +309,10 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """An unfitted copy that would fit the same kind of model without choosing anything again."""
         return clone(self)
 
+    def chosen(self) -> dict[str, Any]:
+        """What a fit settled on, in words: {what: value}; empty where there is nothing to tell."""
+        return {}
+
     def oriented(self, positive: Any) -> KernelClassifier:
         """The same two-class classifier, its decisions and explanations seen from the class `positive`.
 
@@ -335,14 +341,18 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         params = self.get_params(deep=False)
         if "random_state" in params:
             params["random_state"] = self._seed
-        learned = {k: v for k, v in vars(self).items() if k in NEEDED or (k.endswith("_") and not k.startswith("_"))}
+        learned = {name: value for name, value in vars(self).items() if _is_learned(name)}
         return {"params": params, "learned": learned | {"instance_labels_": plain_labels(self.instance_labels_)}}
 
     @classmethod
     def from_stored(cls, parts: dict[str, Any]) -> KernelClassifier:
         """The fitted classifier of a file."""
         out = cls(**parts["params"])
+        if not isinstance(parts["learned"].get("model_"), Model):
+            raise ValueError(f"this {cls.__name__} has no model in it")
         for name, value in parts["learned"].items():
+            if not _is_learned(name):
+                raise ValueError(f"{name!r} is not something that a {cls.__name__} learns")
             setattr(out, name, value)
         return out
 
@@ -438,6 +448,11 @@ def warn_unheld() -> None:
 
 def _decide_fold(estimator: DirectClassifier, train: Rows, test: Rows) -> np.ndarray:
     return estimator._learn(train, quick=True).decision(test.table)
+
+
+def _is_learned(name: str) -> bool:
+    """Whether an attribute belongs into a file."""
+    return name in NEEDED or (name.endswith("_") and not name.startswith("_"))
 
 
 def _squeeze(values: np.ndarray) -> np.ndarray:

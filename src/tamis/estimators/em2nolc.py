@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tamis.codec import stored
 from tamis.estimators import em2nolc_sums
@@ -35,6 +35,13 @@ ENGINES = ("auto", "dense", "streaming", "statistics")
 COUPLINGS = ("rank_one", "full")
 REFITS = ("squared", "logistic")
 POLISH = 5  # most rounds of looking for better instances among all rows
+
+# [Zhang2022], as in docs/references.bib
+ZHANG2022 = (
+    "Zhang, Zhiwang; He, Jing; Cao, Jie; Li, Shuqing; Li, Xingsen; Zhang, Kai; Wang, Pingjiang; Shi, Yong (2022). "
+    "An explainable multi-sparsity multi-kernel nonconvex optimization least-squares classifier method via ADMM. "
+    "Neural Computing and Applications."
+)
 
 
 @stored
@@ -138,6 +145,8 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
     True
     """
 
+    citation = ZHANG2022
+
     def __init__(
         self,
         max_instances: int = 20,
@@ -228,6 +237,17 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
             warn_unheld()
             parts, tests = [model.decision(one.look.table)], [one.look]
         return calibrated(model, np.concatenate(parts), Tests.of([(test, test) for test in tests]))
+
+    def chosen(self) -> dict[str, Any]:
+        check_is_fitted(self)
+        return {
+            "most cases": self.max_instances,
+            "most features": self.max_features,
+            "bandwidth": self.bandwidth,
+            "ridge": self.alpha_,
+            "coefficients": self.coupling,
+            "last fit": self.refit,
+        }
 
     def _learn_sums(self, summary: Summary, *, quick: bool = False) -> Model:
         bandwidth = check_bandwidth(self.bandwidth, len(summary.plan.encoder.names))

@@ -17,7 +17,7 @@ from tamis.codec import stored
 from tamis.estimators.base import calibrated
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_bandwidth, check_choice, check_integer, check_number
-from tamis.estimators.em2nolc import COUPLINGS, REFITS, EM2NOLCClassifier, ridge_scale
+from tamis.estimators.em2nolc import COUPLINGS, REFITS, ZHANG2022, EM2NOLCClassifier, ridge_scale
 from tamis.estimators.em2nolc_grid import Cell, Grid
 from tamis.estimators.from_statistics import FromStatistics
 from tamis.estimators.model import Encoded, Model
@@ -93,6 +93,8 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
     >>> clf.max_instances_ <= 5 and clf.max_features_ <= 5
     True
     """
+
+    citation = ZHANG2022
 
     def __init__(
         self,
@@ -259,6 +261,18 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
         chosen = {"kernels": kernels, "max_instances": self.max_instances_, "max_features": self.max_features_}
         chosen |= {name: getattr(self, f"{name}_") for name in ("bandwidth", "alpha", "coupling", "refit")}
         return EM2NOLCClassifier(**{**shared, **chosen, "random_state": self._seed})
+
+    def chosen(self) -> dict[str, Any]:
+        check_is_fitted(self)
+        own = {
+            "most cases": self.max_instances_,
+            "most features": self.max_features_,
+            "bandwidth": self.bandwidth_,
+            "ridge": self.alpha_,
+            "coefficients": self.coupling_,
+            "last fit": self.refit_,
+        }
+        return {**own, "kernels": self.kernels_choice_} if isinstance(self.kernels, Mapping) else own
 
     def _estimator(self, cell: Cell | None = None) -> EM2NOLCClassifier:
         """The classifier with the chosen cell; before the search, with the largest budgets."""

@@ -183,7 +183,10 @@ class Statistics:
     @classmethod
     def load(cls, path: str | Path) -> Statistics:
         """Read a file that `save` has written."""
-        return read(path, "statistics")
+        loaded = read(path, "statistics")
+        if not isinstance(loaded, cls):
+            raise ValueError(f"{str(path)!r} holds a {type(loaded).__name__}, not statistics")
+        return loaded
 
     def to_stored(self) -> dict[str, Any]:
         """What a file holds."""

@@ -18,6 +18,7 @@ __all__ = [
     "accuracy",
     "association",
     "auc",
+    "auc_value",
     "feature_importance",
     "feature_reduction",
     "instance_importance",
@@ -25,6 +26,7 @@ __all__ = [
     "jaccard",
     "ks",
     "ks_curve",
+    "ks_value",
     "kuncheva",
     "roc_curve",
     "signed_percentages",
@@ -71,7 +73,7 @@ def ks(
     """
     truth, score = _checked(truth, score)
     if groups is not None:
-        return intervals.bootstrap(_ks, truth, score, groups=groups, level=level, random_state=random_state)
+        return intervals.bootstrap(ks_value, truth, score, groups=groups, level=level, random_state=random_state)
     _, negative, positive = ks_curve(truth, score)
     if truth.all() or not truth.any():
         return UNKNOWN
@@ -84,7 +86,8 @@ def ks(
     return Interval(float(abs(negative[k] - positive[k])), max(0.0, low), min(1.0, high))
 
 
-def _ks(truth: np.ndarray, score: np.ndarray) -> float:
+def ks_value(truth: np.ndarray, score: np.ndarray) -> float:
+    """`ks` without its interval."""
     _, negative, positive = ks_curve(truth, score)
     return float(np.max(np.abs(negative - positive)))
 
@@ -95,13 +98,13 @@ def auc(
     """Area under the ROC curve, ties counted one half."""
     truth, score = _checked(truth, score)
     if groups is not None:
-        return intervals.bootstrap(_auc, truth, score, groups=groups, level=level, random_state=random_state)
+        return intervals.bootstrap(auc_value, truth, score, groups=groups, level=level, random_state=random_state)
     up = int(truth.sum())
-    return intervals.area(_auc(truth, score), up, len(truth) - up, level) if 0 < up < len(truth) else UNKNOWN
+    return intervals.area(auc_value(truth, score), up, len(truth) - up, level) if 0 < up < len(truth) else UNKNOWN
 
 
-def _auc(truth: np.ndarray, score: np.ndarray) -> float:
-    """Mean rank of the positive rows."""
+def auc_value(truth: np.ndarray, score: np.ndarray) -> float:
+    """`auc` without its interval, from the mean rank of the positive rows; NaN with one class."""
     _, place, count = np.unique(score, return_inverse=True, return_counts=True)
     rank = (np.cumsum(count) - 0.5 * (count - 1))[place]
     up, down = truth.sum(), (~truth).sum()

@@ -12,12 +12,12 @@ MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "#N/A
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 
-def number(text: str) -> float | None:
-    """The number that a text means, or None."""
+def number(text: str, comma: bool = False) -> float | None:
+    """The number that a text means, or None; `comma` allows a decimal comma."""
     try:
         return None if "_" in text else float(text)
     except ValueError:
-        return float(text.replace(",", ".")) if DECIMAL_COMMA.fullmatch(text) else None
+        return float(text.replace(",", ".")) if comma and DECIMAL_COMMA.fullmatch(text) else None
 
 
 def level(value: Any) -> str | None:
@@ -26,14 +26,16 @@ def level(value: Any) -> str | None:
         return None
     if isinstance(value, bool | np.bool_):
         return str(bool(value)).lower()
-    return f"{value:g}" if isinstance(value, float) and abs(value) < 1e15 else str(value)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return str(value)
 
 
-def numbers(texts: np.ndarray) -> np.ndarray | None:
+def numbers(texts: np.ndarray, comma: bool = False) -> np.ndarray | None:
     """Text cells as floats, NaN for None; or None if some cell is not a number."""
     known: dict[str | None, float] = {None: np.nan}
     for text in set(texts.tolist()) - {None}:
-        value = number(text)
+        value = number(text, comma)
         if value is None:
             return None
         known[text] = value

@@ -47,7 +47,8 @@ def load_dataset(name: str) -> tuple[Columns, str]:
     for path in _files():
         if path.stem == name:
             return read(path), "y"
-    raise ValueError(f"there is no dataset {name!r}: `tamis datasets` lists those at hand")
+    known = ", ".join([*EMBEDDED, *(path.stem for path in _files())])
+    raise ValueError(f"there is no dataset {name!r}: there are {known}")
 
 
 def _files() -> list[Path]:

@@ -48,6 +48,7 @@ class Raw:
     names : of the columns, as they stand in the batches
     batches : the rows
     declared : {name: "number" or "text"} where the file says so
+    comma : whether numbers may have a decimal comma: where it does not part the cells
     aside : columns that are beside the table (further arrays of an NPZ file)
     """
 
@@ -55,6 +56,7 @@ class Raw:
     batches: Iterator[Any]
     declared: dict[str, str] = field(default_factory=dict)
     aside: tuple[str, ...] = ()
+    comma: bool = False
 
 
 def open_raw(path: Path, encoding: str = "utf-8") -> Raw:
@@ -160,7 +162,7 @@ def _delimited(opener: Opener, delimiter: str | None = None) -> Raw:
     names = [cell.strip() or f"column {k}" for k, cell in enumerate(header, 1)]
     if len(names) > 1 and all(_is_number(name) for name in names):
         raise opener.failed("line 1 has numbers only; the first line must name the columns")
-    return Raw(names, _text_batches(opener, names, found, skipped, '"'))
+    return Raw(names, _text_batches(opener, names, found, skipped, '"'), comma=found != ",")
 
 
 def _outside_quotes(line: str) -> str:
@@ -340,13 +342,17 @@ def _npz(opener: Opener) -> Raw:
         X = arrays["X"]
         if X.ndim != 2:
             raise opener.failed(f"its X has {X.ndim} dimensions; a table has two")
-        given = arrays.get("feature_names", np.empty(0))
-        names = [str(v) for v in given] if given.shape == (X.shape[1],) else [f"x{j}" for j in range(X.shape[1])]
+        given = arrays.get("feature_names", np.array([f"x{j}" for j in range(X.shape[1])]))
+        if given.shape != (X.shape[1],):
+            raise opener.failed(f"its feature_names have the shape {given.shape}, and X has {X.shape[1]} columns")
+        names = [str(v) for v in given]
         columns = {name: X[:, j] for j, name in enumerate(names)}
         _check_names(names, opener.path)
     n = len(next(iter(columns.values()))) if columns else max((a.size for a in arrays.values()), default=0)
     aside = {k: v for k, v in arrays.items() if v.shape == (n,) and k not in ("X", "feature_names", "class_names")}
     if "class_names" in arrays and "y" in aside and aside["y"].dtype.kind in "iu":
+        if aside["y"].min() < 0 or aside["y"].max() >= len(arrays["class_names"]):
+            raise opener.failed(f"its y points beyond its {len(arrays['class_names'])} class_names")
         aside["y"] = arrays["class_names"][aside["y"]]
     if not columns and not aside:
         raise opener.failed("it holds neither a table X nor columns of equal length")

@@ -24,4 +24,7 @@ def save(model: KernelClassifier | Results, path: str | os.PathLike) -> None:
 def load(path: str | os.PathLike) -> KernelClassifier:
     """Read the classifier from a file that `save` or `Results.save` has written."""
     loaded = codec.read(path, "model")
-    return loaded.model if isinstance(loaded, Results) else loaded
+    model = loaded.model if isinstance(loaded, Results) else loaded
+    if not isinstance(model, KernelClassifier):
+        raise ValueError(f"{str(path)!r} holds a {type(model).__name__}, not a classifier")
+    return model

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tamis.io.cells import MISSING, cleaned, level, number, numbers
-from tamis.io.formats import arrow, open_raw
+from tamis.io.formats import Raw, arrow, open_raw
 
 
 class Columns(dict[str, np.ndarray]):
@@ -44,12 +44,15 @@ def read(
     columns = Columns()
     for k, name in enumerate(raw.names):
         if name not in raw.aside or name in text:
-            columns[name] = _typed(name, table.column(k), name in text, raw.declared.get(name), missing)
+            columns[name] = _typed(raw, name, table.column(k), name in text, missing)
     columns.categorical = tuple(name for name in columns if raw.declared.get(name) == "text")
     return columns
 
 
-def _typed(name: str, column: Any, as_text: bool, declared: str | None, missing: Collection[str]) -> np.ndarray:
+def _typed(raw: Raw, name: str, column: Any, as_text: bool, missing: Collection[str]) -> np.ndarray:
+    declared = raw.declared.get(name)
+    if as_text and arrow().types.is_integer(column.type):  # a float could not tell long ids apart
+        return levels(np.array(column.to_pylist(), dtype=object))
     if as_text:
         return levels(_values(column, name, missing))
     if _is_text(column.type) and declared != "text":
@@ -59,7 +62,7 @@ def _typed(name: str, column: Any, as_text: bool, declared: str | None, missing:
     values = _values(column, name, missing)
     if values.dtype != object or declared == "text" or not _is_text(column.type):
         return values
-    found = numbers(values)
+    found = numbers(values, raw.comma)
     if found is None and declared == "number":
         row = next(k for k, v in enumerate(values) if v is not None and number(v) is None)
         raise ValueError(f"column {name!r} is declared a number, and row {row + 1} holds {values[row]!r}")
@@ -68,7 +71,7 @@ def _typed(name: str, column: Any, as_text: bool, declared: str | None, missing:
 
 def _is_text(kind: Any) -> bool:
     pa = arrow()
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view()
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
 
 
 def _cast(column: Any, missing: Collection[str]) -> np.ndarray | None:
@@ -132,17 +135,19 @@ def blocks(
         for name, kind in kinds.items():
             if name in raw.names:
                 cells = batch.column(raw.names.index(name))
-                columns[name] = _block(cells, name, kind, missing, first)
+                columns[name] = _block(raw, cells, name, kind, missing, first)
         yield batch, columns
         first += batch.num_rows
 
 
-def _block(cells: Any, name: str, kind: str, missing: Collection[str], first: int) -> np.ndarray:
+def _block(raw: Raw, cells: Any, name: str, kind: str, missing: Collection[str], first: int) -> np.ndarray:
     found = _cast(cells, missing) if kind == "number" and _is_text(cells.type) else None
     if found is not None:
         return found
+    if kind == "text" and arrow().types.is_integer(cells.type):
+        return levels(np.array(cells.to_pylist(), dtype=object))
     values = _values(cells, name, missing)
-    return levels(values) if kind == "text" else _as_numbers(values, name, first)
+    return levels(values) if kind == "text" else _as_numbers(values, name, first, raw.comma)
 
 
 def header(path: str | os.PathLike, encoding: str = "utf-8") -> list[str]:
@@ -150,13 +155,13 @@ def header(path: str | os.PathLike, encoding: str = "utf-8") -> list[str]:
     return open_raw(Path(path), encoding).names
 
 
-def _as_numbers(values: np.ndarray, name: str, first: int) -> np.ndarray:
+def _as_numbers(values: np.ndarray, name: str, first: int, comma: bool) -> np.ndarray:
     if values.dtype != object:
         if values.dtype.kind in "mM":
             raise ValueError(f"column {name!r} holds dates, and was a number when the model was fitted")
         return values
-    found = numbers(values)
+    found = numbers(values, comma)
     if found is not None:
         return found
-    row = next(k for k, v in enumerate(values) if v is not None and number(v) is None)
+    row = next(k for k, v in enumerate(values) if v is not None and number(v, comma) is None)
     raise ValueError(f"row {first + row}: {values[row]!r} in column {name!r} is not a number")

@@ -82,9 +82,8 @@ def input_order(results: Results) -> list[int]:
 
 
 def case_order(results: Results) -> np.ndarray:
-    """Positions in the model of the cases as `results` lists them, by falling share of variation."""
-    share = np.atleast_2d(results.model.instance_variation_).mean(axis=0)
-    return np.argsort(-share, kind="stable")
+    """Positions in the model of the cases as `results` lists them."""
+    return np.array([case.place for case in results.cases], dtype=int)
 
 
 def part_places(results: Results) -> list[int]:

@@ -124,7 +124,7 @@ def part_table(parts: Sequence[Part], outputs: Sequence[Any]) -> Table:
 
 def direction(part: Part) -> str:
     """What the score does as the feature grows, in words."""
-    words = {"bends": "rises and falls", "levels": "by category", "together": "only together"}
+    words = {"bends": "rises and falls", "flat": "stays the same", "levels": "by category", "together": "only together"}
     return words.get(part.direction, f"{part.direction} with it")
 
 

@@ -8,23 +8,6 @@ from typing import Any
 
 from tamis.report.text import Table, cell, interval, number, per_output, percent, signed, signed_percent
 from tamis.results.data import Evaluation, Results
-from tamis.results.words import chosen
-
-SETTINGS = {
-    "max_instances": "most cases kept",
-    "max_features": "most features kept",
-    "bandwidth": "bandwidth of the kernels",
-    "alpha": "ridge penalty",
-    "kernels_choice": "kernels",
-    "coupling": "coefficients of cases and kernels",
-    "refit": "loss of the last fit",
-}
-# [Zhang2022], as in docs/references.bib
-ZHANG2022 = (
-    "Zhang, Zhiwang; He, Jing; Cao, Jie; Li, Shuqing; Li, Xingsen; Zhang, Kai; Wang, Pingjiang; Shi, Yong (2022). "
-    "An explainable multi-sparsity multi-kernel nonconvex optimization least-squares classifier method via ADMM. "
-    "Neural Computing and Applications."
-)
 
 
 def metrics(evaluation: Evaluation, several: bool) -> list[dict[str, str]]:
@@ -33,7 +16,7 @@ def metrics(evaluation: Evaluation, several: bool) -> list[dict[str, str]]:
     hits, hits_range = interval(evaluation.accuracy, lambda v: percent(100 * v))
     auc, auc_range = interval(evaluation.auc)
     ks, ks_range = interval(evaluation.ks)
-    majority = percent(100 * evaluation.majority)
+    majority = percent(100 * evaluation.majority)  # "unknown" for a model that came without its notes
     return [
         {"name": "Accuracy", "value": hits, "range": hits_range, "meaning": "rows classified correctly"},
         {"name": "Largest class", "value": majority, "range": "", "meaning": "right by always giving one answer"},
@@ -94,7 +77,7 @@ def data_facts(results: Results) -> list[tuple[str, str]]:
     if notes.n_rows:
         facts.append(("Rows", f"{notes.n_rows}; {notes.no_target} of them have no class and were left out"))
         facts.append(("Columns", f"{notes.n_columns}; {notes.n_features} of them were offered as features"))
-    facts.append(("Target", task.target))
+    facts.append(("Target", task.target or "not known"))
     named = {"Rows named by": task.id_column, "Split given by": task.split_column, "Groups given by": task.group_column}
     facts += [(name, column) for name, column in named.items() if column is not None]
     if notes.groups is not None:
@@ -111,9 +94,9 @@ def setting_facts(results: Results) -> list[tuple[str, str]]:
     """(name, value) of the method, what it chose, how the fit ended, and what it ran on."""
     model = results.model
     facts = [("Method", type(model).__name__)]
-    for name, value in chosen(results).items():
+    for name, value in model.chosen().items():
         shown = number(value) if isinstance(value, float) else str(value)
-        facts.append((SETTINGS.get(name, name).capitalize(), shown))
+        facts.append((name.capitalize(), shown))
     status = getattr(model, "status_", None)
     if status is not None:
         facts.append(("How the fit ended", str(status.value)))
@@ -132,4 +115,4 @@ def citations(results: Results) -> list[str]:
         "The tamis developers. tamis: kernel classifiers that keep few cases and few features and explain every "
         f"prediction exactly{f'. Version {version}' if version else ''}."
     )
-    return [library, ZHANG2022] if type(results.model).__name__.startswith("EM2NOLC") else [library]
+    return [library, results.model.citation] if results.model.citation else [library]

@@ -13,7 +13,6 @@ import numpy as np
 from tamis.explain.intervals import Interval
 
 MINUS = "\u2212"
-DASH = "\u2013"
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,11 @@ class Task:
 
     Attributes
     ----------
-    target, id_column, group_column, split_column : names of columns, None where there is none
+    target, id_column, group_column, split_column : names of columns, None where there is none (or it is not known)
     seed : of every random choice
     """
 
-    target: str
+    target: str | None
     id_column: str | None
     group_column: str | None
     split_column: str | None
@@ -71,7 +71,7 @@ class Evaluation:
     n_rows : how many
     confusion : (classes, classes) counts, true classes along the rows, in the order of ``model.classes_``
     accuracy, auc, ks : with 95 per cent intervals; with several classes means of one class against the rest
-    majority : the accuracy of always predicting the class that is most frequent in training
+    majority : the accuracy of always predicting the class that is most frequent in training; NaN if not known
     curves : one for two classes, else one per class
     """
 
@@ -125,14 +125,16 @@ class Case:
 
     Attributes
     ----------
+    place : its position in the model
     label : its id, or its row in the file (the first is 1)
-    truth : its class
+    truth : its class, None where it is not known
     values : its values of the kept features
     importance : (outputs,) signed percentages of the case coefficients, or None where there are none
     variation : (outputs,) share in the variation of the decision, in per cent
     pull : (outputs,) what the case adds to the decision about a row equal to itself
     """
 
+    place: int
     label: Any
     truth: Any
     values: dict[str, Any]
@@ -198,7 +200,7 @@ class Notes:
 
 
 @stored
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
     """The model and everything worth saying about it.
 
@@ -226,6 +228,11 @@ class Results:
     seconds: dict[str, float]
     versions: dict[str, str]
 
+    def __repr__(self) -> str:
+        kept = f"{len(self.cases)} cases, {len(self.model.features_)} features"
+        test = "" if self.evaluation is None else f", accuracy {self.evaluation.accuracy.value:.3f}"
+        return f"Results({type(self.model).__name__} for {self.task.target!r}: {kept}{test})"
+
     @property
     def path(self) -> Mapping[str, np.ndarray] | None:
         """Scores over the budgets that were tried, where the method tried several."""
@@ -234,6 +241,8 @@ class Results:
     @property
     def explanation(self) -> Explanation:
         """Every summand of the decisions about `rows`."""
+        if not len(self.rows.labels):
+            raise ValueError("there are no rows to explain: use model.explain(X), or test the model on a table")
         return self.model.explain(self.rows.values).renamed(rows=list(self.rows.labels))
 
     def save(self, path: str | os.PathLike) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -101,7 +102,7 @@ def _direction(shape: np.ndarray) -> str:
     rise, fall = np.sum(np.maximum(step, 0), axis=0), np.sum(np.maximum(-step, 0), axis=0)
     moving = rise + fall > 0
     if not moving.any():
-        return "bends"
+        return "flat"
     share = rise[moving] / (rise + fall)[moving]
     for word, up in (("rises", share), ("falls", 1.0 - share)):
         if np.all(up >= MOSTLY):
@@ -114,11 +115,10 @@ def _distribution(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Bins (or levels), training rows of each class in them, and rows without a value."""
     if levels is not None:
-        known = levels.tolist()
-        cells = [v.item() if isinstance(v, np.generic) else v for v in values.tolist()]
-        counts = [[sum(c == level for c, k in zip(cells, y == label) if k) for level in known] for label in classes]
-        gaps = sum(c is None or c != c for c in cells)
-        return levels, np.array(counts, dtype=int).reshape(len(classes), len(known)), gaps
+        cells = [as_cell(v) for v in values.tolist()]
+        seen = Counter(zip(cells, y.tolist(), strict=True))
+        counts = [[seen[level, label] for level in levels.tolist()] for label in classes.tolist()]
+        return levels, np.array(counts, dtype=int).reshape(len(classes), len(levels)), cells.count(None)
     numbers = np.asarray(values, dtype=float)
     there = ~np.isnan(numbers)
     edges = np.histogram_bin_edges(numbers[there], bins=BINS) if there.any() else np.array([0.0, 1.0])
@@ -135,12 +135,13 @@ def cases_of(
     cases = []
     for k, row in enumerate(model.instances_.tolist()):
         if columns is None or y is None:
-            values, label, truth = {name: as_cell(cells[k]) for name, cells in stored.items()}, kept.names[k], None
+            values, truth = {name: as_cell(cells[k]) for name, cells in stored.items()}, None
+            label = f"case {kept.names[k]}"
         else:
             values = {name: as_cell(columns[name][row]) for name in stored}
             label, truth = labels[row] if labels is not None else row + 1, as_cell(y[row])
         importance = None if kept.importance is None else kept.importance[:, k]
-        cases.append(Case(as_cell(label), truth, values, importance, kept.variation[:, k], pull[k]))
+        cases.append(Case(k, as_cell(label), truth, values, importance, kept.variation[:, k], pull[k]))
     return tuple(sorted(cases, key=lambda case: -float(case.variation.mean())))
 
 
@@ -176,9 +177,11 @@ def evaluate(
     if len(curves) == 1:
         auc, ks = curves[0].auc, curves[0].ks
     else:
-        auc, ks = (_mean_over_classes(m, y, decision, labels, groups, seed) for m in (measures.auc, measures.ks))
+        both = measures.auc_value, measures.ks_value
+        auc, ks = (_mean_over_classes(one, y, decision, labels, groups, seed) for one in both)
     hits = measures.accuracy(y, predicted, groups, random_state=seed)
-    return Evaluation(source, len(y), confusion, hits, auc, ks, float(np.mean(y == majority)), curves)
+    share = float("nan") if majority is None else float(np.mean(y == majority))
+    return Evaluation(source, len(y), confusion, hits, auc, ks, share, curves)
 
 
 def _mean_over_classes(
@@ -191,7 +194,7 @@ def _mean_over_classes(
         truths = [some == k for k in range(len(labels))]
         if any(truth.all() or not truth.any() for truth in truths):
             return float("nan")
-        return float(np.mean([measure(truth, score).value for truth, score in zip(truths, scores.T, strict=True)]))
+        return float(np.mean([measure(truth, score) for truth, score in zip(truths, scores.T, strict=True)]))
 
     return bootstrap(statistic, codes, decision, groups=groups, random_state=seed)
 

@@ -44,18 +44,10 @@ def sentence(results: Results) -> str:
     )
     if evaluation is None:
         return text + "."
-    return (
-        f"{text}; of {evaluation.n_rows} held-out rows it gets {percent(evaluation.accuracy)} right, where always "
-        f"answering with the largest class gets {100 * evaluation.majority:.1f}%."
-    )
-
-
-def chosen(results: Results) -> dict[str, Any]:
-    """Budgets and parameters that the method chose, by name."""
-    names = ("max_instances_", "max_features_", "bandwidth_", "alpha_", "kernels_choice_", "coupling_", "refit_")
-    model = results.model
-    found = {name.rstrip("_"): plain(getattr(model, name)) for name in names if hasattr(model, name)}
-    return {k: v for k, v in found.items() if v is not None and (k != "kernels_choice" or v != "kernels")}
+    rows = f"{text}; of {evaluation.source} it gets {percent(evaluation.accuracy)} right"
+    if evaluation.majority != evaluation.majority:
+        return rows + "."
+    return f"{rows}, where always answering with the largest class gets {100 * evaluation.majority:.1f}%."
 
 
 def summary(results: Results) -> dict[str, Any]:
@@ -69,7 +61,7 @@ def summary(results: Results) -> dict[str, Any]:
         "classes": classes,
         "positive": classes[1] if len(classes) == 2 else None,
         "method": type(model).__name__,
-        "chosen": chosen(results),
+        "chosen": plain(model.chosen()),
         "status": model.status_.name.lower(),
         "n_instances": len(model.instances_),
         "n_features": len(model.features_),
@@ -123,7 +115,7 @@ def _evaluation(results: Results) -> dict[str, Any]:
     out: dict[str, Any] = {"source": evaluation.source, "rows": evaluation.n_rows}
     for name in ("accuracy", "auc", "ks"):
         out[name] = plain(getattr(evaluation, name)._asdict())
-    return {**out, "majority": evaluation.majority, "confusion": evaluation.confusion.tolist()}
+    return {**out, "majority": plain(evaluation.majority), "confusion": evaluation.confusion.tolist()}
 
 
 def _stability(results: Results) -> dict[str, Any] | None:
@@ -136,10 +128,12 @@ def _stability(results: Results) -> dict[str, Any] | None:
 
 
 def plain(value: Any) -> Any:
-    """Numpy values as JSON values, NaN as None, one-element arrays as their element."""
+    """Numpy values as JSON values, NaN as None."""
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
     if isinstance(value, np.ndarray):
-        return plain(value[0]) if value.shape == (1,) else [plain(v) for v in value.tolist()]
+        return [plain(v) for v in value.tolist()]
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -10,11 +10,12 @@ from tamis.workflow.files import (
     write,
     write_comparison,
 )
-from tamis.workflow.job import Job, describe, evaluate_on, run
+from tamis.workflow.job import METHOD, Job, describe, evaluate_on, run
 from tamis.workflow.score import predicted
 from tamis.workflow.told import Told, explain_row
 
 __all__ = [
+    "METHOD",
     "Comparison",
     "Job",
     "Told",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -31,8 +31,8 @@ from tamis.explain.intervals import Interval
 from tamis.progress import tracked
 from tamis.results.describe import Columns, take
 from tamis.results.words import plain
-from tamis.workflow.job import Job
-from tamis.workflow.prepare import Data, prepare
+from tamis.workflow.job import Job, prepared
+from tamis.workflow.prepare import Data
 from tamis.workflow.split import folds_of
 
 SVC_GRID = {"svc__C": [0.1, 1.0, 10.0, 100.0], "svc__gamma": [0.003, 0.01, 0.03, 0.1, "scale"]}
@@ -73,11 +73,12 @@ class Comparison:
     n_features: int
     folds: int
     entries: tuple[Entry, ...]
+    warnings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
         own = {name: getattr(self, name) for name in ("source", "target", "n_rows", "n_features", "folds")}
-        return {**own, "entries": [_entry(e) for e in self.entries]}
+        return {**own, "entries": [_entry(e) for e in self.entries], "warnings": list(self.warnings)}
 
 
 def _entry(entry: Entry) -> dict[str, Any]:
@@ -87,8 +88,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 def compare(table: Any, job: Job, folds: int = 5, source: str = "table", without: Collection[str] = ()) -> Comparison:
     """Fit every method, but for those `without`, on the same folds of a table."""
-    roles = {"id_column": job.id, "group_column": job.group, "categorical": job.categorical, "drop": job.drop}
-    data = prepare(table, job.target, **roles)  # type: ignore[arg-type]
+    data, job = prepared(table, job)
     splits = folds_of(data.y, data.groups, folds, job.seed)
     if len(splits) < 2:
         raise ValueError("no two folds have every class to learn from: collect more rows of the smallest class")
@@ -103,18 +103,14 @@ def compare(table: Any, job: Job, folds: int = 5, source: str = "table", without
     entries = []
     for name in methods:
         entries.append(_summarise(name, [run for (method, _), run in zip(cells, found, strict=True) if method == name]))
-    return Comparison(source, job.target, len(data.y), len(data.columns), len(splits), tuple(entries))
+    return Comparison(source, job.target, len(data.y), len(data.columns), len(splits), tuple(entries), data.warnings)
 
 
 def competitors(job: Job) -> dict[str, Callable[[Data], Any]]:
     """{name: maker}; a maker takes the data and gives an unfitted classifier."""
     out: dict[str, Callable[[Data], Any]] = {}
     for name in all_estimators():
-        try:
-            asked = replace(job, method=name, n_jobs=None)
-        except ValueError:  # a method without these budgets
-            asked = replace(job, method=name, n_jobs=None, max_instances=None, max_features=None)
-        out[name] = partial(_own, asked)
+        out[name] = partial(_own, job.of(name))
     out["SVC, tuned"] = partial(_svc, job)
     out["gradient boosting"] = partial(_boosting, job)
     if _has_interpret():

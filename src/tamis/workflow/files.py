@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from tamis import codec, report
 from tamis.io.datasets import load_dataset
 from tamis.io.formats import arrow
-from tamis.io.models import save
+from tamis.io.models import load, save
 from tamis.io.tables import Columns, read
 from tamis.io.writing import writing
 from tamis.results.data import Results
@@ -24,7 +24,7 @@ from tamis.workflow.score import kinds_of
 
 def check_folder(folder: Path) -> None:
     """Refuse a folder that cannot be written to, before any work is done."""
-    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not nearest.is_dir():
         raise ValueError(f"{str(nearest)!r} is a file: name a folder for the results")
     if not os.access(nearest, os.W_OK):
@@ -32,32 +32,38 @@ def check_folder(folder: Path) -> None:
 
 
 def write(results: Results, folder: Path) -> dict[str, Path]:
-    """Write model.tamis, metrics.json and report.html, all of them or none.
+    """Write model.tamis, metrics.json and report.html: each whole, and none of them if one cannot be made.
 
-    Without jinja2 or plotly there is no report; the model and the measures are written all the same.
+    Without jinja2 or plotly there is no report, and one of an earlier run is taken away; the model and the
+    measures are written all the same.
     """
     names = {"model": "model.tamis", "metrics": "metrics.json", "report": "report.html"}
     files = {what: folder / name for what, name in names.items()}
-    try:
-        page: str | None = report.render(results)
-    except ImportError:
-        page = None
-        del files["report"]
-    measures = json.dumps(summary(results), ensure_ascii=False, indent=2, default=str)
+    page = _page(lambda: report.render(results))
+    if page is None:
+        files.pop("report").unlink(missing_ok=True)
+    measures = json.dumps(summary(results), ensure_ascii=False, indent=2, allow_nan=False)
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         temporary = {what: stack.enter_context(codec.replacing(path)) for what, path in files.items()}
         save(results, temporary["model"])
-        temporary["metrics"].write_text(measures + "\n", encoding="utf-8")
+        temporary["metrics"].write_bytes(f"{measures}\n".encode("utf-8", "replace"))
         if page is not None:
-            temporary["report"].write_text(page, encoding="utf-8")
+            temporary["report"].write_bytes(page)
     return files
+
+
+def _page(render: Callable[[], str]) -> bytes | None:
+    """A page as bytes, or None where what it is made with is not installed."""
+    if any(find_spec(name) is None for name in ("jinja2", "plotly")):
+        return None
+    return render().encode("utf-8", "replace")
 
 
 def load_results(path: str | os.PathLike) -> Results:
     """Results from a model file; of a model that was saved alone, what it knows of itself."""
     loaded = codec.read(path, "model")
-    return loaded if isinstance(loaded, Results) else describe(loaded, Path(path).name)
+    return loaded if isinstance(loaded, Results) else describe(load(path), Path(path).name)
 
 
 def read_for(results: Results, path: Path, missing: Collection[str] = (), encoding: str = "utf-8") -> Columns:
@@ -84,14 +90,14 @@ def export_dataset(name: str, path: Path) -> str:
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> dict[str, Path]:
-    """Write compare.json and compare.html."""
-    files = {"numbers": folder / "compare.json", "page": folder / "compare.html"}
-    text: dict[str, Any] = {
-        "numbers": json.dumps(comparison.to_dict(), ensure_ascii=False, indent=2, default=str) + "\n",
-        "page": report.render_comparison(comparison.to_dict()),
-    }
+    """Write compare.json and compare.html; without jinja2 or plotly the first alone."""
+    numbers = json.dumps(comparison.to_dict(), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    texts = {"numbers": numbers.encode("utf-8", "replace")}
+    page = _page(lambda: report.render_comparison(comparison.to_dict()))
+    texts |= {} if page is None else {"page": page}
+    names = {"numbers": "compare.json", "page": "compare.html"}
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        for what, path in files.items():
-            stack.enter_context(codec.replacing(path)).write_text(text[what], encoding="utf-8")
-    return files
+        for what, text in texts.items():
+            stack.enter_context(codec.replacing(folder / names[what])).write_bytes(text)
+    return {what: folder / names[what] for what in texts}

@@ -9,11 +9,13 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+import scipy
+import sklearn
 
+import tamis
 from tamis.estimators.across_folds import fit_folds, stability_of
 from tamis.estimators.base import KernelClassifier
 from tamis.estimators.kept import parts
@@ -21,9 +23,20 @@ from tamis.estimators.keys import row_keys
 from tamis.estimators.registry import all_estimators
 from tamis.estimators.table import read_columns
 from tamis.explain.stability import Stability
+from tamis.io.cells import level
 from tamis.results.data import Notes, Results, ShownRows, Task
 from tamis.results.describe import cases_of, evaluate, parts_of, shares, show_rows, take
-from tamis.workflow.prepare import Data, as_columns, check_column, missing_cells, positive_class, prepare
+from tamis.workflow.prepare import (
+    Data,
+    as_columns,
+    check_column,
+    complete,
+    missing_cells,
+    positive_class,
+    prepare,
+    row_names,
+)
+from tamis.workflow.score import unseen
 from tamis.workflow.split import folds_of, split_rows
 
 METHOD = "EM2NOLCClassifierCV"
@@ -75,6 +88,14 @@ class Job:
             raise ValueError(f"seed={self.seed!r} must be an integer between 0 and 2**32 - 1")
         self.classifier()
 
+    def of(self, method: str) -> Job:
+        """The same job for another method, which gets what it knows of the parameters; one process."""
+        accepted = inspect.signature(all_estimators()[method]).parameters
+        options = {name: value for name, value in self.options.items() if name in accepted}
+        names = ("max_instances", "max_features")
+        budgets: dict[str, Any] = {n: getattr(self, n) if n in accepted else None for n in names}
+        return replace(self, method=method, options=options, n_jobs=None, **budgets)
+
     def classifier(self) -> KernelClassifier:
         """The unfitted classifier that the job asks for."""
         known = all_estimators()
@@ -102,22 +123,15 @@ def run(table: Any, job: Job, source: str = "table") -> Results:
     """
     seconds: dict[str, float] = {}
     with _timed(seconds, "prepare"):
-        data = prepare(
-            table,
-            job.target,
-            id_column=job.id,
-            group_column=job.group,
-            split_column=job.split,
-            categorical=job.categorical,
-            drop=job.drop,
-        )
+        data, job = prepared(table, job)
         positive = positive_class(data.y, job.positive)
-        job = _with_class_weights(job, data.y)
         train, test, words = split_rows(data, job.test_size, job.seed)
     X, y, groups = take(data.columns, train), data.y[train], None if data.groups is None else data.groups[train]
     with _timed(seconds, "fit"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = job.classifier().fit(X, y, groups=groups)
+    for warning in caught:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     model = model if positive is None else model.oriented(positive)
     with _timed(seconds, "stability"):
         stable, by_fold = _stability(model, X, y, groups, job)
@@ -150,30 +164,45 @@ def run(table: Any, job: Job, source: str = "table") -> Results:
     )
 
 
-def evaluate_on(results: Results, table: Any, source: str) -> Results:
-    """The same results with the evaluation and the rows of another table; the target may be absent there."""
+def prepared(table: Any, job: Job) -> tuple[Data, Job]:
+    """The data of a job, and the job with its class weights by the labels of the data."""
+    roles = {"id_column": job.id, "group_column": job.group, "split_column": job.split}
+    data = prepare(table, job.target, categorical=job.categorical, drop=job.drop, **roles)
+    return data, _with_class_weights(job, data.y)
+
+
+def evaluate_on(results: Results, table: Any, source: str, target: str | None = None) -> Results:
+    """The same results with the evaluation, the rows and the notes of another table.
+
+    Parameters
+    ----------
+    target : its column of classes, by default that of the fit; without one nothing is evaluated
+    """
     columns, task = as_columns(table), results.task
-    for name in results.model.model_.encoder.names:
+    for name in (*results.model.model_.encoder.names, *([] if target is None else [target])):
         check_column(columns, name)
+    target = target or task.target
     n = len(next(iter(columns.values())))
     rows, truth = np.arange(n), None
-    if task.target in columns:
-        known = ~missing_cells(columns[task.target])
-        rows = np.flatnonzero(known)
-        truth = _as_labels(columns[task.target][rows], results.model.classes_, task.target)
-    own = take({k: v for k, v in columns.items() if k != task.target}, rows)
-    ids = columns.get(task.id_column) if task.id_column else None
-    labels = rows + 1 if ids is None else ids[rows].astype(object)
+    if target in columns:
+        rows = np.flatnonzero(~missing_cells(columns[target]))
+        truth = _as_labels(columns[target][rows], results.model.classes_, target)
+    own = take({k: v for k, v in columns.items() if k != target}, rows)
+    labels = row_names(columns.get(task.id_column or ""), rows)
     evaluation = None
     if truth is not None and len(truth):
-        groups = columns[task.group_column][rows] if task.group_column in columns else None
+        groups = None
+        if task.group_column in columns:
+            groups = complete(columns[task.group_column], rows, task.group_column, "group")
         balance = results.notes.balance
-        majority = max(balance, key=lambda label: balance[label][0]) if balance else truth[0]
-        source = f"{len(truth)} rows of {source}"
-        evaluation = evaluate(
-            results.model, own, truth, groups=groups, majority=majority, source=source, seed=task.seed
-        )
-    return replace(results, evaluation=evaluation, rows=show_rows(results.model, own, truth, labels, task.seed))
+        majority = max(balance, key=lambda label: balance[label][0]) if balance else None
+        where = f"{len(truth)} rows of {source}"
+        evaluation = evaluate(results.model, own, truth, groups=groups, majority=majority, source=where, seed=task.seed)
+    said = [f"the rows are those of {source}; notes on columns and training rows are those of the fit"]
+    said += [f"column {name!r}: {words}" for name, words in unseen(results.model, own).items()]
+    notes = replace(results.notes, warnings=(*results.notes.warnings, *said))
+    shown = show_rows(results.model, own, truth, labels, task.seed)
+    return replace(results, evaluation=evaluation, rows=shown, notes=notes, task=replace(task, target=target))
 
 
 def describe(model: KernelClassifier, source: str) -> Results:
@@ -182,7 +211,7 @@ def describe(model: KernelClassifier, source: str) -> Results:
     notes = Notes(source, 0, 0, len(names), 0, {}, (), {}, {}, "not known: the model was saved without its test", None,
                   0, ())  # fmt: skip
     rows = _no_rows(model)
-    task = Task("target", None, None, None, 0)
+    task = Task(None, None, None, None, 0)
     return Results(
         model, task, None, parts_of(model), cases_of(model, None, None, None), rows, None, notes, {}, versions()
     )
@@ -190,8 +219,8 @@ def describe(model: KernelClassifier, source: str) -> Results:
 
 def versions() -> dict[str, str]:
     """Versions of what the numbers depend on."""
-    names = ("tamis", "numpy", "scipy", "scikit-learn")
-    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+    packages = {"tamis": tamis, "numpy": np, "scipy": scipy, "scikit-learn": sklearn}
+    return {"python": platform.python_version(), **{name: package.__version__ for name, package in packages.items()}}
 
 
 def _no_rows(model: KernelClassifier) -> ShownRows:
@@ -225,16 +254,12 @@ def _with_class_weights(job: Job, y: np.ndarray) -> Job:
 
 def _as_labels(values: np.ndarray, classes: np.ndarray, target: str) -> np.ndarray:
     """Classes of new rows, however they were typed."""
-    known = {_word(label): label for label in classes.tolist()}
-    words = [_word(v) for v in values.tolist()]
+    known = {str(level(label)): label for label in classes.tolist()}
+    words = [str(level(v)) for v in values.tolist()]
     odd = [w for w in words if w not in known]
     if odd:
         raise ValueError(f"target {target!r} holds {odd[0]!r}, which is not a class of the model: {', '.join(known)}")
     return np.array([known[w] for w in words], dtype=classes.dtype)
-
-
-def _word(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _stability(

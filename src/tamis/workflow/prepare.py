@@ -12,8 +12,8 @@ import numpy as np
 
 from tamis.errors import UnknownColumn
 from tamis.estimators.table import is_missing
-from tamis.io.cells import number
-from tamis.io.tables import levels
+from tamis.io.cells import level, number
+from tamis.io.tables import Columns, levels
 
 LEAST = 3  # rows (or groups) of each class: one to test on, two to hold out from each other
 COUNTER = 20  # rows from which consecutive integers are a row counter and not a measurement
@@ -71,7 +71,7 @@ def prepare(
     for name in (target, id_column, group_column, split_column, *categorical, *drop):
         if name is not None:
             check_column(columns, name)
-    declared = [name for name in getattr(table, "categorical", ()) if name not in drop]
+    declared = [name for name in table.categorical if name not in drop] if isinstance(table, Columns) else []
     roles = [name for name in (target, id_column, group_column, split_column) if name is not None]
     _check_roles(roles, target, drop, categorical)
     n_rows, n_columns = len(columns[target]), len(columns)
@@ -87,10 +87,10 @@ def prepare(
         raise ValueError(f"no column is left to learn from besides {roles}: {left_out or 'the table has no other'}")
     warnings += _leaks(features, y, target)
     groups, split = (
-        None if name is None else _complete(columns[name], rows, name, role)
+        None if name is None else complete(columns[name], rows, name, role)
         for name, role in ((group_column, "group"), (split_column, "split"))
     )
-    labels = rows + 1 if id_column is None else _ids(columns[id_column], rows)
+    labels = row_names(columns.get(id_column or ""), rows)
     _check_counts(y, groups, target)
     gaps = {name: int(missing_cells(values).sum()) for name, values in features.items()}
     return Data(
@@ -134,7 +134,9 @@ def _values(series: Any) -> np.ndarray:
     values = series.to_numpy() if hasattr(series, "to_numpy") else series
     if values.dtype.kind in "mM":
         return values
-    if values.dtype.kind in "fiu" and not nominal:
+    if values.dtype.kind in "iu" and not nominal:
+        return values  # floats could not tell long ids apart
+    if values.dtype.kind == "f" and not nominal:
         return values.astype(float)
     cells = [None if is_missing(v) else v for v in values.tolist()]
     known = [v for v in cells if v is not None]
@@ -188,7 +190,7 @@ def _classes(values: np.ndarray, target: str) -> np.ndarray:
     """Class labels: whole numbers, booleans or text."""
     if values.dtype.kind in "mM":
         raise ValueError(f"target {target!r} holds dates: a classifier needs classes")
-    if values.dtype.kind == "f":
+    if values.dtype.kind in "fiu":
         if not np.isfinite(values).all():
             raise ValueError(f"target {target!r} holds an infinite value: it must name classes")
         distinct = np.unique(values)
@@ -231,8 +233,9 @@ def _features(
     warnings: list[str] = []
     empty = [name for name, values in offered.items() if missing_cells(values).all()]
     if empty:
-        flags = " ".join(f"--drop {name!r}" for name in empty)
-        raise ValueError(f"column {empty[0]!r} has no value in any row: drop it ({flags})")
+        raise ValueError(
+            f"column {empty[0]!r} has no value in any row: name it in drop ({len(empty)} such: {empty[:20]})"
+        )
     for name, values in offered.items():
         if values.dtype.kind in "mM":
             raise ValueError(_dates(name))
@@ -285,19 +288,18 @@ def _check_kind(name: str, values: np.ndarray, rows: np.ndarray) -> None:
         k, v = odd[0]
         raise ValueError(
             f"column {name!r} mixes numbers and text: row {rows[k] + 1} holds {v!r} ({len(odd)} of {len(cells)} cells "
-            f"are text); mend it, declare it a category (--categorical {name!r}) or say that this means missing "
-            f"(--missing {v!r})"
+            f"are text); mend it, name it in categorical, or say that this cell means missing"
         )
 
 
 def _dates(name: str) -> str:
     return (
-        f"column {name!r} holds dates or times: convert it to numbers, such as days since a fixed date, or drop it "
-        f"(--drop {name!r})"
+        f"column {name!r} holds dates or times: convert it to numbers, such as days since a fixed date, or name it in "
+        "drop"
     )
 
 
-def _complete(values: np.ndarray, rows: np.ndarray, name: str, role: str) -> np.ndarray:
+def complete(values: np.ndarray, rows: np.ndarray, name: str, role: str) -> np.ndarray:
     """Values of a column that must not have gaps."""
     gaps = np.flatnonzero(missing_cells(values[rows]))
     if len(gaps):
@@ -305,20 +307,14 @@ def _complete(values: np.ndarray, rows: np.ndarray, name: str, role: str) -> np.
     return values[rows].astype(str) if values.dtype == object else values[rows]
 
 
-def _ids(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Ids as text or whole numbers; a row without one is called by its place in the file."""
+def row_names(ids: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
+    """Ids as text; without one a row is called by its place in the file, the first is 1."""
+    if ids is None:
+        return rows + 1
     out = np.empty(len(rows), dtype=object)
-    gaps = missing_cells(values)
-    whole = values.dtype.kind == "f" and np.all(values[~gaps] == np.round(values[~gaps]))
-    out[:] = [
-        f"row {row + 1}" if gaps[row] else int(values[row]) if whole else _id(values[row]) for row in rows.tolist()
-    ]
+    gaps = missing_cells(ids)
+    out[:] = [f"row {row + 1}" if gaps[row] else level(ids[row]) for row in rows.tolist()]
     return out
-
-
-def _id(value: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
-    return value if isinstance(value, str | int | float) else str(value)
 
 
 def _leaks(features: dict[str, np.ndarray], y: np.ndarray, target: str) -> list[str]:

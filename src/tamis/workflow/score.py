@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,21 @@ def model_blocks(
         if not n:
             continue
         yield batch, columns or Columns({"": np.zeros(n)})  # a model that kept no feature still counts rows
+
+
+def unseen(model: KernelClassifier, columns: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """{feature: words} where rows have categories that training never saw, which count as no category."""
+    out = {}
+    encoder = model.model_.encoder
+    for name, column in zip(encoder.names, encoder.columns, strict=True):
+        if isinstance(column, Nominal) and name in columns:
+            cells = [v for v in columns[name].tolist() if v is not None and v == v]
+            odd = [v for v in cells if v not in column.levels]
+            if odd:
+                out[name] = (
+                    f"{len(odd)} of {len(cells)} cells are categories that training never saw, such as {odd[0]!r}"
+                )
+    return out
 
 
 def scores(model: KernelClassifier, columns: Columns, top: int = 0) -> dict[str, np.ndarray]:
@@ -86,10 +101,16 @@ def predicted(
     top: int = 0,
     missing: Collection[str] = (),
     encoding: str = "utf-8",
+    odd: dict[str, str] | None = None,
 ) -> Iterator[Any]:
-    """The record batches of a file with prediction, score, probability and contributions added."""
+    """The record batches of a file with prediction, score, probability and contributions added.
+
+    What is odd about a column is put into `odd`, by the first block that shows it.
+    """
     pa = arrow()
     for batch, columns in model_blocks(model, path, missing, encoding):
+        if odd is not None:
+            odd.update({name: words for name, words in unseen(model, columns).items() if name not in odd})
         added = scores(model, columns, top)
         names = new_names(batch.schema.names, added)
         for name, values in added.items():

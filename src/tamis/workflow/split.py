@@ -16,7 +16,7 @@ def split_rows(data: Data, test_size: float, seed: int) -> tuple[np.ndarray, np.
         train, test, words = _by_column(data)
     elif data.groups is not None:
         train, test = _by_groups(data, test_size, seed)
-        words = f"whole groups at random, about {100 * test_size:.0f}% of the rows, seed {seed}"
+        words = f"{len(test)} of {len(data.y)} rows, whole groups at random, seed {seed}"
     else:
         rows = np.arange(len(data.y))
         least = len(np.unique(data.y))

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from tamis.io.cells import level
 from tamis.io.tables import Columns, blocks
 from tamis.results.data import Results
 from tamis.results.describe import as_cell, take
@@ -101,9 +100,8 @@ def explain_row(
     which = _output(classes, output, predicted)
     k, sign = (0, 1.0 if which == classes[1] else -1.0) if len(classes) == 2 else (classes.index(which), 1.0)
     values = [tuple(as_cell(columns[name][0]) for name in part) for part in explanation.parts]
-    truths = {str(case.label): case.truth for case in results.cases}
-    labels = [str(v) for v in explanation.instances]
-    cases = labels if results.task.id_column is not None else [f"row {v}" for v in labels]
+    kept = sorted(results.cases, key=lambda case: case.place)
+    cases = [case.label if isinstance(case.label, str) else f"row {case.label}" for case in kept]
     probability = None
     if hasattr(classifier, "predict_proba"):
         probability = float(classifier.predict_proba(columns)[0, classes.index(which)])
@@ -120,7 +118,7 @@ def explain_row(
         values,
         sign * explanation.by_part[0, k],
         cases,
-        [truths.get(v) for v in labels],
+        [case.truth for case in kept],
         sign * explanation.by_instance[0, k],
     )
 
@@ -130,30 +128,32 @@ def _find(
 ) -> tuple[Columns, int, Any, Any]:
     """The columns of one row, its place, its id and its class."""
     task, kinds = results.task, kinds_of(results.model)
+    if (row is None) == (id is None):
+        raise ValueError(f"row={row!r} and id={id!r}: name the row by one of the two")
     if id is not None and task.id_column is None:
-        raise ValueError("the model was fitted without an id column: name the row by its place, --row")
+        raise ValueError(f"id={id!r}: the model was fitted without an id column, name the row by its place")
     if row is not None and row < 1:
         raise ValueError(f"row={row} must be at least 1, the first row below the header")
     beside = {name: "text" for name in (task.id_column, task.target) if name}
+    found: list[tuple[Columns, int, Any, Any]] = []
     start = 1
     for batch, columns in blocks(path, {**beside, **kinds}, missing=missing, encoding=encoding):
-        for name in kinds:
+        for name in (*kinds, *([str(task.id_column)] if id is not None else [])):
             check_column(columns, name)
-        ids = columns.get(task.id_column) if task.id_column else None
-        if id is not None:
-            check_column(columns, str(task.id_column))
-            found = np.flatnonzero([level(v) == id for v in columns[str(task.id_column)]])
-            k = int(found[0]) if len(found) else -1
-        else:
-            k = int(row or 0) - start
-        if 0 <= k < batch.num_rows:
-            one = take(columns, np.array([k]))
-            label = None if ids is None else ids[k]
-            truth = columns[task.target][k] if task.target in columns else None
-            return Columns(one), start + k, label, truth
+        ids = columns.get(task.id_column or "", np.full(batch.num_rows, None, dtype=object))
+        truth = columns.get(task.target or "", np.full(batch.num_rows, None, dtype=object))
+        for k in np.flatnonzero(np.arange(start, start + batch.num_rows) == row if id is None else ids == id).tolist():
+            found.append((Columns(take(columns, np.array([k]))), start + k, ids[k], truth[k]))
         start += batch.num_rows
-    what = f"id {id!r}" if id is not None else f"row {row}"
-    raise ValueError(f"{path.name!r} has no {what}: it has {start - 1} rows")
+        if found and id is None:
+            break
+    if len(found) > 1:
+        places = ", ".join(str(place) for _, place, _, _ in found)
+        raise ValueError(f"id={id!r} stands in the rows {places}: name one of them by its place")
+    if not found:
+        what = f"id {id!r}" if id is not None else f"row {row}"
+        raise ValueError(f"{path.name!r} has no {what}: it has {start - 1} rows")
+    return found[0]
 
 
 def _output(classes: list, asked: str | None, predicted: Any) -> Any:
