@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ pytest.importorskip("jinja2", reason="the page needs jinja2")
 pytest.importorskip("plotly", reason="the page needs plotly")
 
 from tamis.report import render_comparison
+
+FAST = {"bandwidths": (1.0,), "alphas": (0.01,), "cv": 2}
 
 
 @pytest.fixture
@@ -29,7 +32,7 @@ def table(rng):
 def quick(monkeypatch):
     monkeypatch.setattr(comparison, "SVC_GRID", {"svc__C": [1.0]})
     monkeypatch.setattr(comparison, "_has_interpret", lambda: False)
-    return Job("y", max_instances=2, max_features=2)
+    return Job("y", max_instances=2, max_features=2, options=FAST)
 
 
 def test_every_row_is_tested_once_by_every_method(table, quick):
@@ -47,9 +50,7 @@ def test_every_row_is_tested_once_by_every_method(table, quick):
 
 def test_the_same_in_two_processes(table, quick):
     without = ("SVC, tuned", "gradient boosting")
-    one, two = (
-        comparison.compare(table, Job("y", max_instances=2, max_features=2, n_jobs=n), 2, "t", without) for n in (1, 2)
-    )
+    one, two = (comparison.compare(table, replace(quick, n_jobs=n), 2, "t", without) for n in (1, 2))
     for a, b in zip(one.entries, two.entries, strict=True):
         assert (a.method, a.accuracy, a.auc, a.n_features) == (b.method, b.accuracy, b.auc, b.n_features)
 

@@ -113,7 +113,9 @@ class TestEveryEstimator:
 
 def test_a_model_is_small(cancer, tmp_path):
     X, y = cancer
-    io.save(EM2NOLCClassifierCV(bandwidths=(1.0,), alphas=(0.01,), cv=2).fit(X, y), tmp_path / "m.tamis")
+    io.save(
+        EM2NOLCClassifierCV(bandwidths=(1.0,), alphas=(0.01,), cv=2, rule="largest").fit(X, y), tmp_path / "m.tamis"
+    )
     assert (tmp_path / "m.tamis").stat().st_size < 50_000
 
 
@@ -200,8 +202,7 @@ def test_a_fresh_process_knows_what_files_hold(call, tmp_path):
     if "Statistics" in call:
         Statistics(Plan.of(X, y)).update(X, y).save(tmp_path / "f")
     else:
-        options = {"bandwidths": (1.0,), "alphas": (0.01,), "cv": 2}
-        run(X.assign(y=y), Job("y", options=options)).save(tmp_path / "f")
+        run(X.assign(y=y), Job("y", method="EM2NOLCClassifier", max_instances=2, max_features=2)).save(tmp_path / "f")
     code = f"import sys; from tamis import io, Results, Statistics; path = sys.argv[1]; {call}"
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "f")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
