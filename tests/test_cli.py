@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -62,6 +63,10 @@ def folder(tmp_path_factory):
     args = ["--target", "outcome", "--id", "who", "--group", "site", "--positive", "ill", "--out", folder / "out"]
     (folder / "screen.txt").write_text(run("fit", folder / "people.csv", *args, *QUICK).output)
     return folder
+
+
+def read_kept(text):
+    return next(csv.reader(text.splitlines()))
 
 
 class TestFit:
@@ -147,9 +152,13 @@ class TestPredict:
     def test_kinds_of_files(self, folder, tmp_path):
         model = folder / "out" / "model.tamis"
         run("predict", model, folder / "new.csv", "-o", tmp_path / "p.parquet")
-        again = run("predict", model, tmp_path / "p.parquet", "--json").stdout.splitlines()
-        first = json.loads(again[0])
-        assert first["tamis_score"] == pytest.approx(first["score"]) and len(again) == N
+        again = json.loads(run("predict", model, tmp_path / "p.parquet", "--json").stdout)
+        assert again[0]["tamis_score"] == pytest.approx(again[0]["score"]) and len(again) == N
+        run("predict", model, tmp_path / "p.parquet", "-o", tmp_path / "p.jsonl")
+        assert [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()] == again
+        run("predict", model, tmp_path / "p.parquet", "-o", tmp_path / "q.parquet")
+        third = read_kept(run("predict", model, tmp_path / "q.parquet").stdout)
+        assert third[-3:] == ["tamis_tamis_prediction", "tamis_tamis_score", "tamis_tamis_probability"]
 
     def test_only_kept_columns_are_needed(self, folder, tmp_path):
         model = io.load(folder / "out" / "model.tamis")
@@ -180,8 +189,44 @@ class TestPredict:
         assert (tmp_path / "old.csv").read_text() == "old"
         assert "is one of the files to read" in run("predict", model, folder / "new.csv", "-o", model, code=1).stderr
 
+    def test_no_rows(self, folder, tmp_path):
+        (tmp_path / "none.csv").write_text((folder / "new.csv").read_text().splitlines()[0] + "\n")
+        model = folder / "out" / "model.tamis"
+        for _ in range(5):
+            result = run("predict", model, tmp_path / "none.csv", "-o", tmp_path / "p.csv", code=1)
+            assert "no rows below its header" in result.stderr and not (tmp_path / "p.csv").exists()
+
+    def test_flags_are_the_same_in_every_kind_of_file(self, tmp_path):
+        pa = pytest.importorskip("pyarrow")
+        import pyarrow.parquet as pq
+
+        rng = np.random.default_rng(0)
+        flag, x = rng.random(100) < 0.5, rng.normal(size=100)
+        y = np.where(flag ^ (rng.random(100) < 0.1), "a", "b")
+        table = pa.table({"flag": flag, "x": x, "y": y})
+        pq.write_table(table, tmp_path / "t.parquet")
+        lines = ["flag,x,y", *(f"{f},{v!r},{c}" for f, v, c in zip(flag, x.tolist(), y, strict=True))]
+        (tmp_path / "t.csv").write_text("\n".join(lines))
+        scores = []
+        for fitted in ("t.csv", "t.parquet"):
+            run("fit", tmp_path / fitted, "-t", "y", "-o", tmp_path / "out", *QUICK)
+            for told in ("t.csv", "t.parquet"):
+                run("predict", tmp_path / "out" / "model.tamis", tmp_path / told, "-o", tmp_path / "p.parquet")
+                scores.append(read(tmp_path / "p.parquet")["score"])
+        for other in scores[1:]:
+            np.testing.assert_allclose(other, scores[0])
+
 
 class TestExplain:
+    def test_brackets_are_no_markup(self, tmp_path):
+        text = write_csv(tmp_path / "t.csv").read_text()
+        text = text.replace("ill", "grade [low]").replace("well", "[/z]").replace("P003", "P [site]")
+        (tmp_path / "t.csv").write_text(text)
+        out = tmp_path / "x[b]"
+        assert "x[b]" in run("fit", tmp_path / "t.csv", "-t", "outcome", "--id", "who", "-o", out, *QUICK).output
+        told = run("explain", out / "model.tamis", tmp_path / "t.csv", "--row", 4).output
+        assert "(P [site])" in told and "grade [low]" in told
+
     def test_one_row(self, folder):
         model = folder / "out" / "model.tamis"
         told = json.loads(run("explain", model, folder / "new.csv", "--row", 7, "--json").stdout)
@@ -205,14 +250,19 @@ class TestExplain:
         text = (folder / "new.csv").read_text().replace("P003,", "P001,")
         (tmp_path / "twice.csv").write_text(text)
         args = ["explain", folder / "out" / "model.tamis", tmp_path / "twice.csv"]
-        assert "stands in the rows 2, 4" in run(*args, "--id", "P001", code=1).stderr
+        assert "stands in the rows 2, 4" in run(*args, "--id", "P001", code=2).stderr
 
     def test_rows_that_are_not_there(self, folder):
         args = ["explain", folder / "out" / "model.tamis", folder / "new.csv"]
-        assert "has no row 999: it has 120 rows" in run(*args, "--row", 999, code=1).stderr
-        assert "has no id 'nobody'" in run(*args, "--id", "nobody", code=1).stderr
-        assert "class 'what' is unknown" in run(*args, "--row", 1, "--class", "what", code=1).stderr
+        assert "has no row 999: it has 120 rows" in run(*args, "--row", 999, code=2).stderr
+        assert "has no id 'nobody'" in run(*args, "--id", "nobody", code=2).stderr
+        assert "class 'what' is unknown" in run(*args, "--row", 1, "--class", "what", code=2).stderr
         run(*args, code=2)
+
+    def test_another_table(self, folder, tmp_path):
+        (tmp_path / "o.csv").write_text("alpha,beta\n1,2\n")
+        said = run("explain", folder / "out" / "model.tamis", tmp_path / "o.csv", "--row", 1, code=2).stderr
+        assert "it has 'alpha', 'beta'" in " ".join(said.split())
 
 
 class TestReport:
@@ -236,7 +286,7 @@ class TestOthers:
         assert {d["name"] for d in json.loads(run("datasets", "--json").stdout)} >= {"iris", "wine", "digits"}
         assert "--target species" in run("datasets", "iris").output.replace("\n", " ")
         assert len(read("iris.csv")["species"]) == 150
-        assert "no dataset 'nothing'" in run("datasets", "nothing", code=1).stderr
+        assert "no dataset 'nothing'" in run("datasets", "nothing", code=2).stderr
 
     def test_compare(self, folder, tmp_path, monkeypatch):
         monkeypatch.setattr("tamis.workflow.comparison.SVC_GRID", {"svc__C": [1.0]})
@@ -292,11 +342,16 @@ class TestBadInput:
         self.refused(tmp_path, self.rows() + "\n1,2", "line 42 has 2 cells")
 
     def test_usage(self, tmp_path):
-        self.refused(tmp_path, self.rows(), "method='Nothing' is unknown", "--method", "Nothing")
-        self.refused(tmp_path, self.rows(), "has no parameter 'x'", "--set", "x=1")
+        self.refused(tmp_path, self.rows(), "method='Nothing' is unknown", "--method", "Nothing", code=2)
+        self.refused(tmp_path, self.rows(), "has no parameter 'x'", "--set", "x=1", code=2)
         self.refused(tmp_path, self.rows(), "NAME=VALUE", "--set", "x", code=2)
         self.refused(tmp_path, self.rows(), "CLASS=NUMBER", "--class-weight", "x", code=2)
-        self.refused(tmp_path, self.rows(), "max_instances=0", "--max-instances", "0")
+        self.refused(tmp_path, self.rows(), "max_instances=0", "--max-instances", "0", code=2)
+        self.refused(tmp_path, self.rows(), "rule='x'", "--set", "rule=x", code=2)
+        self.refused(tmp_path, self.rows(), "positive='x' is not a class", "--positive", "x", code=2)
+        self.refused(tmp_path, self.rows(), "n_jobs=0", "--jobs", "0", code=2)
+        self.refused(tmp_path, self.rows(), "test_size=0.99 leaves", "--test-size", "0.99")
+        self.refused(tmp_path, self.rows(), "encoding='x' is unknown", "--encoding", "x", code=2)
         run("fit", tmp_path / "none.csv", "-t", "y", code=2)
         run("fit", tmp_path / "t.csv", code=2)
         assert json.loads(run("fit", tmp_path / "none.csv", "-t", "y", "--json", code=2).stdout)["error"]
@@ -339,6 +394,12 @@ def test_an_interrupt_leaves_nothing_half_written(tmp_path):
     assert process.returncode == 1, said
     assert "stopped; nothing was written" in said and "Traceback" not in said
     assert sorted(p.name for p in tmp_path.iterdir()) == ["t.csv"]
+
+
+def test_usage_errors_are_json_too(tmp_path):
+    code = "import sys; sys.argv = ['tamis', 'fit', 't.csv', '--json']; from tamis.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2 and "--target" in json.loads(done.stdout)["error"]
 
 
 def test_what_is_missing_is_one_sentence(tmp_path):

@@ -133,6 +133,7 @@ def test_test_rows_that_training_has_seen_are_counted():
     side = np.repeat(["train", "test"], N)
     found = run(twice | {"side": side}, Job("y", split="side", max_instances=2, max_features=1, options=QUICK))
     assert found.notes.repeated == N
+    assert any(f"{N} of {N} test rows are equal to a training row" in warning for warning in found.notes.warnings)
 
 
 def test_other_rows_can_be_tested(results):
@@ -174,6 +175,36 @@ def test_several_classes_and_groups_of_features():
     assert any(part.kind == "group" and part.direction == "together" for part in found.parts)
     assert 0.5 < found.evaluation.auc.low < found.evaluation.auc.high <= 1.0
     json.dumps(summary(found), allow_nan=False)
+
+
+def test_codes_that_are_categories_are_known_as_numbers_too():
+    table = pd.DataFrame(columns()).drop(columns=["who", "site"]).assign(stage=np.arange(N) % 3 + 1)
+    table["y"] = np.where(table["stage"] == 2, "yes", "no")
+    found = run(table, Job("y", categorical=["stage"], max_instances=3, max_features=1, options=QUICK))
+    assert (found.model.predict(table.drop(columns="y")) == table["y"]).all()
+
+
+def test_rows_are_called_by_the_index_of_a_frame():
+    frame = pd.DataFrame(columns()).drop(columns=["who", "site"])
+    frame.index = [f"pt{k}" for k in range(N)]
+    found = run(frame, Job("y", max_instances=3, max_features=2, options=QUICK))
+    case = found.cases[0]
+    assert frame.loc[case.label, "y"] == case.truth
+    assert "Results(EM2NOLCClassifierCV for 'y'" in repr(found) and "<table" in found._repr_html_()
+    assert repr(found.explanation).startswith("Explanation(40 rows")
+
+
+def test_classes_of_all_kinds():
+    base = {k: v for k, v in columns().items() if k in ("a", "b")}
+    for labels, expected in (
+        (["01", "1"], ["01", "1"]),
+        (["0", "1"], [0, 1]),
+        ([0.5, 1.5], ["0.5", "1.5"]),
+        ([True, False], [False, True]),
+        (["true", "false"], ["false", "true"]),
+    ):
+        y = np.array(labels, dtype=object)[np.arange(N) % 2]
+        assert np.unique(prepare(base | {"y": y}, "y").y).tolist() == expected
 
 
 class TestLongNumbers:
@@ -272,6 +303,7 @@ class TestSplit:
         train, test, _ = split_rows(data, 0.25, 3)
         assert not set(data.groups[train]) & set(data.groups[test])
         assert 0.15 < len(test) / N < 0.35
+        assert 0.65 < len(split_rows(data, 0.75, 3)[1]) / N < 0.85
 
     @pytest.mark.parametrize(
         ("side", "match"),

@@ -3,5 +3,9 @@
 from __future__ import annotations
 
 
-class UnknownColumn(ValueError):
+class BadOption(ValueError):
+    """What was asked for cannot be, whatever the data; on the command line this is bad usage."""
+
+
+class UnknownColumn(BadOption):
     """A column was asked for that the table does not have."""

@@ -100,7 +100,7 @@ def fit(
             seed=seed,
             n_jobs=jobs,
         )
-        beside = [name for name in (id, group, split, *job.categorical) if name]
+        beside = [name for name in (target, id, group, split, *job.categorical) if name]
         table = io.read(data, text=beside, missing=missing or (), encoding=encoding)
         _fit(now, table, job, data.name, out or Path(f"{data.name.split('.')[0]}-tamis"))
 
@@ -143,7 +143,7 @@ def _fit(now: Session, table: Any, job: Job, source: str, folder: Path) -> None:
 def predict(
     model: ModelFile,
     data: Table,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help=".csv, .tsv, .parquet or .jsonl.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help=".csv, .tsv, .parquet, .json or .jsonl.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Add the largest contributions.")] = False,
     top: Annotated[int, typer.Option(min=1, help="How many contributions.")] = 3,
     missing: Missing = None,
@@ -160,8 +160,10 @@ def predict(
             raise ValueError(f"--out {str(out)!r} is one of the files to read: name another")
         odd: dict[str, str] = {}
         batches = workflow.predicted(classifier, data, top if explain else 0, missing or (), encoding, odd)
-        kind = ".jsonl" if as_json else ".csv"
+        kind = ".json" if as_json else ".csv"
         rows = 0
+        if out is None:
+            now.written.append("the rows printed so far")
         with writing(out) if out is not None else streaming(sys.stdout.buffer, kind) as write:
             for batch in batches:
                 write(batch)
@@ -268,7 +270,7 @@ def compare(
             seed=seed,
             n_jobs=jobs,
         )
-        beside = [name for name in (id, group, *job.categorical) if name]
+        beside = [name for name in (target, id, group, *job.categorical) if name]
         table = io.read(data, text=beside, missing=missing or (), encoding=encoding)
         folder = out or Path(f"{data.name.split('.')[0]}-tamis")
         workflow.check_folder(folder)

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from tamis.errors import UnknownColumn
+from tamis.errors import BadOption
 from tamis.progress import listening
 
 FAILED, USAGE = 1, 2
@@ -47,7 +47,7 @@ class Session:
             self.bars.stop()
         if not self.as_json:
             for thing in things:
-                self.out.print(thing)
+                self.out.print(thing, markup=False)
 
     def finish(self, document: Any) -> None:
         """Print the JSON document if it was asked for."""
@@ -92,7 +92,7 @@ def _tell(now: Session, error: Exception) -> None:
     if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(FAILED) from None
-    if isinstance(error, UnknownColumn | FileNotFoundError):
+    if isinstance(error, BadOption | FileNotFoundError):
         raise now.fail(str(error), USAGE) from None
     if isinstance(error, ValueError | OSError | ImportError | MemoryError):
         raise now.fail(str(error) or type(error).__name__, FAILED) from None

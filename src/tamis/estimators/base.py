@@ -78,8 +78,12 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """Whether the estimator has probabilities."""
         return True
 
+    def check_parameters(self) -> None:
+        """Raise ValueError for parameters that no data could make right; `fit` does this too."""
+        self._check_parameters()
+
     def _check_parameters(self) -> None:
-        """Raise ValueError for parameters that no data could make right."""
+        """What `check_parameters` checks."""
         check_choice("scaling", self.scaling, ("standard", "rank", None))
         check_choice("missing", self.missing, ("absent", "median", None))
 

@@ -295,6 +295,7 @@ class Encoder:
         for j, column in enumerate(self.columns):
             if isinstance(column, Nominal):
                 raw = table.labels[j] if j in table.labels else _number_labels(table.numbers[:, j])
+                raw = _codes_as_text(raw, column.levels)
                 _check_kind(raw, column.levels, self.names[j])
                 out[:, j] = column.encode(raw)
             elif j in table.labels:
@@ -302,6 +303,18 @@ class Encoder:
             else:
                 out[:, j] = column.encode(table.numbers[:, j])
         return out
+
+
+def _codes_as_text(values: np.ndarray, levels: tuple) -> np.ndarray:
+    """Numbers as text where the levels are text and know some of them: codes that were declared categories."""
+    if "text" in _kinds(values) or _kinds(levels) != {"text"}:
+        return values
+    words = [None if v is None else str(int(v)) if float(v).is_integer() else repr(v) for v in values]
+    if not set(words) & set(levels):
+        return values
+    out = np.empty(len(words), dtype=object)
+    out[:] = words
+    return out
 
 
 def _kinds(values: Any) -> set[str]:

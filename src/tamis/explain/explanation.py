@@ -12,7 +12,7 @@ import numpy as np
 from tamis.explain.html import explanation_html
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """Exact contributions of kept instances and kernels to decision values.
 
@@ -33,6 +33,10 @@ class Explanation:
     instances: Sequence[Any]
     kernels: Sequence[str]
     features: Sequence[tuple[str, ...]]
+
+    def __repr__(self) -> str:
+        rows, outputs, instances, kernels = self.contributions.shape
+        return f"Explanation({rows} rows, {outputs} outputs, {instances} cases, {kernels} kernels)"
 
     @property
     def by_instance(self) -> np.ndarray:

@@ -32,7 +32,7 @@ def wilson(hits: float, n: float, level: float = 0.95) -> Interval:
     z, p = norm.ppf(0.5 + level / 2), hits / n
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return Interval(p, min(p, max(0.0, centre - half)), max(p, min(1.0, centre + half)))
+    return Interval(float(p), float(min(p, max(0.0, centre - half))), float(max(p, min(1.0, centre + half))))
 
 
 def difference(first: tuple[float, float], second: tuple[float, float], level: float = 0.95) -> Interval:
@@ -41,7 +41,7 @@ def difference(first: tuple[float, float], second: tuple[float, float], level: f
     value = a.value - b.value
     low = value - np.hypot(a.value - a.low, b.high - b.value)
     high = value + np.hypot(a.high - a.value, b.value - b.low)
-    return Interval(value, float(low), float(high))
+    return Interval(float(value), float(low), float(high))
 
 
 def area(value: float, n_positive: int, n_negative: int, level: float = 0.95) -> Interval:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "?", "."})
+FLAGS = ("true", "false")  # in small letters in every table, however a file writes them
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 
@@ -47,7 +48,7 @@ def cleaned(texts: list[str | None], marks: Collection[str]) -> np.ndarray:
     known: dict[str | None, str | None] = {None: None}
     for text in set(texts) - {None}:
         bare = str(text).strip()
-        known[text] = None if bare in marks else bare
+        known[text] = None if bare in marks else bare.lower() if bare.lower() in FLAGS else bare
     out = np.empty(len(texts), dtype=object)
     out[:] = [known[text] for text in texts]
     return out

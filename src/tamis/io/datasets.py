@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from sklearn import datasets
 
+from tamis.errors import BadOption
 from tamis.io.tables import Columns, read
 
 EMBEDDED = {"breast_cancer": "diagnosis", "iris": "species", "wine": "cultivar", "digits": "digit"}
@@ -48,7 +49,7 @@ def load_dataset(name: str) -> tuple[Columns, str]:
         if path.stem == name:
             return read(path), "y"
     known = ", ".join([*EMBEDDED, *(path.stem for path in _files())])
-    raise ValueError(f"there is no dataset {name!r}: there are {known}")
+    raise BadOption(f"there is no dataset {name!r}: there are {known}")
 
 
 def _files() -> list[Path]:

@@ -6,10 +6,12 @@ Every reader is a generator of pyarrow record batches. Text files give text; not
 from __future__ import annotations
 
 import bz2
+import codecs
 import csv
 import gzip
 import io
 import lzma
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -20,10 +22,12 @@ from typing import IO, Any
 
 import numpy as np
 
+from tamis.errors import BadOption
 from tamis.progress import report, tracked
 
 BLOCK = 1 << 22  # bytes of text at a time
 ROWS = 1 << 15  # rows at a time of other formats
+BLANKS = re.compile(rb"(?m)^ +\r?$")  # lines of blanks count as empty
 DELIMITERS = ",;\t|"
 
 
@@ -66,6 +70,10 @@ def open_raw(path: Path, encoding: str = "utf-8") -> Raw:
     if path.is_dir():
         raise ValueError(f"{str(path)!r} is a folder: name a file in it")
     arrow()
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        raise BadOption(f"encoding={encoding!r} is unknown: use utf-8, latin-1, utf-16, cp1252, ...") from None
     suffixes = [s.lower() for s in path.suffixes]
     packed = suffixes[-1] if suffixes and suffixes[-1] in OPENERS else None
     kind = suffixes[-2 if packed else -1] if len(suffixes) > bool(packed) else ".csv" if packed else ""
@@ -146,6 +154,9 @@ def _check_names(names: list[str], path: Path) -> None:
 
 def _delimited(opener: Opener, delimiter: str | None = None) -> Raw:
     try:
+        with opener.bytes() as (file, _):
+            if "utf-8" in opener.encoding.lower() and b"\0" in file.read(1 << 12):
+                raise opener.failed("it holds zero bytes, as UTF-16 text does; name its encoding")
         with opener.text() as file:
             first = file.readline()
             while first and not first.strip():
@@ -192,6 +203,7 @@ class Watched(io.RawIOBase):
             data += self.file.readline() if data and not data.endswith(b"\n") else b""
             lines = data.split(b"\n")
             data = b"\n".join(b"" if line.lstrip().startswith(self.comment) else line for line in lines)
+        data = BLANKS.sub(b"", data)
         self.quotes += data.count(self.quote)
         return data
 
@@ -200,14 +212,6 @@ def _text_batches(
     opener: Opener, names: list[str], delimiter: str, skipped: int, quote: str, comment: bytes | None = None
 ) -> Iterator[Any]:
     pa = arrow()
-    bad: list[Any] = []
-
-    def ragged(row: Any) -> str:
-        if row.text is not None and not row.text.strip():
-            return "skip"  # a line of blanks
-        bad.append(row)
-        return "error"
-
     with opener.bytes() as (file, disk):
         size = opener.path.stat().st_size
         watched = Watched(file, quote.encode(), comment)
@@ -222,22 +226,17 @@ def _text_batches(
                     quote_char=quote,
                     newlines_in_values=True,
                     ignore_empty_lines=False,
-                    invalid_row_handler=ragged,
                 ),
                 convert_options=pa.csv.ConvertOptions(
                     column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
                 ),
             )
-            for batch in reader:
-                report("reading", disk.tell(), size)
-                yield _without_empty_lines(batch)
+            with reader:
+                for batch in reader:
+                    report("reading", disk.tell(), size)
+                    yield _without_empty_lines(batch)
         except pa.ArrowInvalid as error:
-            if bad:
-                row = bad[0]
-                where = f"line {row.number}" if row.number else f"the line {row.text[:60]!r}"
-                expected, found = row.expected_columns, row.actual_columns
-                raise opener.failed(f"{where} has {found} cells, and the header names {expected} columns") from None
-            raise opener.failed(_arrow_words(str(error), opener.encoding)) from None
+            raise opener.failed(_arrow_words(str(error), opener, delimiter, quote)) from None
         except (*UNREADABLE, UnicodeDecodeError) as error:
             raise opener.failed(error) from None
         if watched.quotes % 2:
@@ -255,12 +254,26 @@ def _without_empty_lines(batch: Any) -> Any:
     return batch.filter(pc.invert(empty))
 
 
-def _arrow_words(message: str, encoding: str) -> str:
-    """Arrow's message about a text, with the line in front."""
-    if "invalid UTF8" in message:
-        where = message.split("Row #")[1].split(":")[0] if "Row #" in message else "?"
-        return f"line {where} is not {encoding} text; save it as UTF-8 or name its encoding"
+def _arrow_words(message: str, opener: Opener, delimiter: str, quote: str) -> str:
+    """Arrow's message about a text, in our words, with the line in front."""
+    row = re.search(r"Row #(\d+)", message)
+    where = f"line {_line_of(opener, int(row[1]), delimiter, quote)}" if row else "some line"
+    ragged = re.search(r"Expected (\d+) columns, got (\d+)", message)
+    if ragged:
+        return f"{where} has {ragged[2]} cells, and the header names {ragged[1]} columns"
+    if "UTF8" in message:
+        return f"{where} is not {opener.encoding} text; save it as UTF-8 or name its encoding"
     return message
+
+
+def _line_of(opener: Opener, row: int, delimiter: str, quote: str) -> int:
+    """The line of the file on which a row ends; cells may hold line breaks."""
+    with opener.text() as file:
+        rows = csv.reader(file, delimiter=delimiter, quotechar=quote)
+        for k, _ in enumerate(rows, 1):
+            if k == row:
+                return rows.line_num
+    return row
 
 
 def _open_quote(opener: Opener, quote: str) -> str:
@@ -335,8 +348,8 @@ def _npz(opener: Opener) -> Raw:
     try:
         with np.load(opener.all(), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (ValueError, *UNREADABLE) as error:
-        raise opener.failed(f"it is not an NPZ file of plain arrays, or it is damaged ({error})") from None
+    except (ValueError, *UNREADABLE):
+        raise opener.failed("it is not an NPZ file of plain arrays, or it is damaged") from None
     columns: dict[str, np.ndarray] = {}
     if "X" in arrays:
         X = arrays["X"]

@@ -122,7 +122,7 @@ def blocks(
 
     Parameters
     ----------
-    kinds : {name: "number" or "text"} of the columns to interpret; a cell that is not of its kind is refused
+    kinds : {name: "number", "text" or "flag"} of the columns to interpret; a cell that is not a number is refused
 
     Yields
     ------
@@ -147,6 +147,8 @@ def _block(raw: Raw, cells: Any, name: str, kind: str, missing: Collection[str],
     if kind == "text" and arrow().types.is_integer(cells.type):
         return levels(np.array(cells.to_pylist(), dtype=object))
     values = _values(cells, name, missing)
+    if kind == "flag":
+        return np.array([{"true": True, "false": False}.get(str(v)) for v in levels(values)], dtype=object)
     return levels(values) if kind == "text" else _as_numbers(values, name, first, raw.comma)
 
 

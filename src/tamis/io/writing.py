@@ -1,4 +1,4 @@
-"""Writing tables block by block: CSV, TSV, Parquet or JSON lines; a file appears whole or not at all."""
+"""Writing tables block by block: CSV, TSV, Parquet, JSON or JSON lines; a file appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from tamis.codec import replacing
+from tamis.errors import BadOption
 from tamis.io.formats import arrow
 
 Write = Callable[[Any], None]  # takes a record batch
-KINDS = (".csv", ".tsv", ".parquet", ".jsonl")
+KINDS = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 
 
 @contextmanager
@@ -20,7 +21,7 @@ def writing(path: Path) -> Iterator[Write]:
     """A function that appends record batches to a file, whose ending says its kind."""
     kind = path.suffix.lower()
     if kind not in KINDS:
-        raise ValueError(f"{path.name!r} is of no known kind: write to {', '.join(KINDS)}")
+        raise BadOption(f"{path.name!r} is of no known kind: write to {', '.join(KINDS)}")
     with replacing(path) as temporary, temporary.open("wb") as file, streaming(file, kind) as write:
         yield write
 
@@ -30,12 +31,18 @@ def streaming(file: IO[bytes], kind: str) -> Iterator[Write]:
     """A function that appends record batches to an open file."""
     pa = arrow()
     writer: Any = None
+    rows = 0
 
     def write(batch: Any) -> None:
         nonlocal writer
-        if kind == ".jsonl":
+        nonlocal rows
+        if kind in (".jsonl", ".json"):
             for record in batch.to_pylist():
-                file.write(json.dumps(_plain(record), ensure_ascii=False, default=str).encode() + b"\n")
+                if kind == ".json":
+                    file.write(b",\n" if rows else b"[\n")
+                file.write(json.dumps(_plain(record), ensure_ascii=False, default=str).encode("utf-8", "replace"))
+                file.write(b"\n" if kind == ".jsonl" else b"")
+                rows += 1
             return
         if writer is None and kind == ".parquet":
             writer = pa.parquet.ParquetWriter(file, batch.schema)
@@ -46,6 +53,8 @@ def streaming(file: IO[bytes], kind: str) -> Iterator[Write]:
 
     try:
         yield write
+        if kind == ".json":
+            file.write(b"\n]\n" if rows else b"[]\n")
     finally:
         if writer is not None:
             writer.close()

@@ -84,7 +84,8 @@ def data_facts(results: Results) -> list[tuple[str, str]]:
         facts.append(("Groups", f"{notes.groups}; the rows of a group stay on one side of every split"))
     facts.append(("Test rows", notes.split))
     if notes.n_rows:
-        facts.append(("Repeated rows", f"test rows that equal a training row in all features: {notes.repeated}"))
+        repeated = "not known" if notes.repeated is None else notes.repeated
+        facts.append(("Repeated rows", f"test rows that equal a training row in all features: {repeated}"))
     if notes.categories:
         facts.append(("Categories", ", ".join(notes.categories)))
     return facts

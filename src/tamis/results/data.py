@@ -180,7 +180,7 @@ class Notes:
     balance : {class: (training rows, test rows)}
     split : how the test rows were chosen, in words
     groups : number of groups, None without
-    repeated : test rows that are equal to a training row in all features
+    repeated : test rows that are equal to a training row in all features; None where that is not known
     warnings : sentences that a reader should see
     """
 
@@ -195,7 +195,7 @@ class Notes:
     balance: dict[Any, tuple[int, int]]
     split: str
     groups: int | None
-    repeated: int
+    repeated: int | None
     warnings: tuple[str, ...]
 
 
@@ -232,6 +232,9 @@ class Results:
         kept = f"{len(self.cases)} cases, {len(self.model.features_)} features"
         test = "" if self.evaluation is None else f", accuracy {self.evaluation.accuracy.value:.3f}"
         return f"Results({type(self.model).__name__} for {self.task.target!r}: {kept}{test})"
+
+    def _repr_html_(self) -> str:
+        return self.model._repr_html_()
 
     @property
     def path(self) -> Mapping[str, np.ndarray] | None:

@@ -24,6 +24,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.parallel import Parallel, delayed
 
+from tamis.errors import BadOption
 from tamis.estimators.base import KernelClassifier
 from tamis.estimators.registry import all_estimators
 from tamis.explain import intervals, measures
@@ -95,7 +96,7 @@ def compare(table: Any, job: Job, folds: int = 5, source: str = "table", without
     methods = competitors(job)
     for name in without:
         if methods.pop(name, None) is None:
-            raise ValueError(f"without={name!r} is not among the methods: {', '.join(competitors(job))}")
+            raise BadOption(f"without={name!r} is not among the methods: {', '.join(competitors(job))}")
     cells = [(name, k) for name in methods for k in range(len(splits))]
     parallel = Parallel(n_jobs=job.n_jobs, return_as="generator")
     runs = parallel(delayed(_run)(methods[name], name, data, *splits[k]) for name, k in cells)

@@ -16,6 +16,7 @@ import scipy
 import sklearn
 
 import tamis
+from tamis.errors import BadOption
 from tamis.estimators.across_folds import fit_folds, stability_of
 from tamis.estimators.base import KernelClassifier
 from tamis.estimators.kept import parts
@@ -41,6 +42,7 @@ from tamis.workflow.split import folds_of, split_rows
 
 METHOD = "EM2NOLCClassifierCV"
 BUDGET = 10
+REPEATED = 0.01  # share of test rows equal to training rows that is worth a warning
 FOLDS = 5  # of the training rows, to see whether the choice of features is stable
 
 
@@ -83,10 +85,15 @@ class Job:
 
     def __post_init__(self) -> None:
         if not 0 < self.test_size < 1:
-            raise ValueError(f"test_size={self.test_size!r} must be a share between 0 and 1, such as 0.25")
+            raise BadOption(f"test_size={self.test_size!r} must be a share between 0 and 1, such as 0.25")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed={self.seed!r} must be an integer between 0 and 2**32 - 1")
-        self.classifier()
+            raise BadOption(f"seed={self.seed!r} must be an integer between 0 and 2**32 - 1")
+        if self.n_jobs is not None and (not isinstance(self.n_jobs, int) or self.n_jobs == 0):
+            raise BadOption(f"n_jobs={self.n_jobs!r} must be a number of processes, or -1 for all cores")
+        try:
+            self.classifier().check_parameters()
+        except ValueError as error:
+            raise BadOption(str(error)) from None
 
     def of(self, method: str) -> Job:
         """The same job for another method, which gets what it knows of the parameters; one process."""
@@ -149,7 +156,13 @@ def run(table: Any, job: Job, source: str = "table") -> Results:
     labels = data.labels[train]
     model.instance_labels_ = labels[model.instances_]
     said = [str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning)]
-    notes = _notes(data, train, test, words, source, tuple(dict.fromkeys([*data.warnings, *said])))
+    repeated = _repeated(data, train, test)
+    if repeated > REPEATED * len(test):
+        said.append(
+            f"{repeated} of {len(test)} test rows are equal to a training row in all features: the test is easier than "
+            "new rows would be; if rows belong together, name their group"
+        )
+    notes = _notes(data, train, test, words, source, repeated, tuple(dict.fromkeys([*data.warnings, *said])))
     return Results(
         model,
         Task(job.target, job.id, job.group, job.split, job.seed),
@@ -168,6 +181,10 @@ def prepared(table: Any, job: Job) -> tuple[Data, Job]:
     """The data of a job, and the job with its class weights by the labels of the data."""
     roles = {"id_column": job.id, "group_column": job.group, "split_column": job.split}
     data = prepare(table, job.target, categorical=job.categorical, drop=job.drop, **roles)
+    index = getattr(table, "index", None)
+    if job.id is None and index is not None and not callable(index) and type(index).__name__ != "RangeIndex":
+        named = np.array([level(v) for v in index], dtype=object)
+        data = replace(data, labels=row_names(named, data.labels - 1))
     return data, _with_class_weights(job, data.y)
 
 
@@ -198,9 +215,9 @@ def evaluate_on(results: Results, table: Any, source: str, target: str | None = 
         majority = max(balance, key=lambda label: balance[label][0]) if balance else None
         where = f"{len(truth)} rows of {source}"
         evaluation = evaluate(results.model, own, truth, groups=groups, majority=majority, source=where, seed=task.seed)
-    said = [f"the rows are those of {source}; notes on columns and training rows are those of the fit"]
+    said = [f"tested on the rows of {source}; whether the model was trained on some of them is not known"]
     said += [f"column {name!r}: {words}" for name, words in unseen(results.model, own).items()]
-    notes = replace(results.notes, warnings=(*results.notes.warnings, *said))
+    notes = replace(results.notes, warnings=(*results.notes.warnings, *said), repeated=None)
     shown = show_rows(results.model, own, truth, labels, task.seed)
     return replace(results, evaluation=evaluation, rows=shown, notes=notes, task=replace(task, target=target))
 
@@ -248,7 +265,7 @@ def _with_class_weights(job: Job, y: np.ndarray) -> Job:
     labels = {str(label): label for label in np.unique(y).tolist()}
     odd = [name for name in job.class_weight if str(name) not in labels]
     if odd:
-        raise ValueError(f"class_weight names {odd[0]!r}, which is not a class: they are {', '.join(labels)}")
+        raise BadOption(f"class_weight names {odd[0]!r}, which is not a class: they are {', '.join(labels)}")
     return replace(job, class_weight={labels[str(name)]: float(w) for name, w in job.class_weight.items()})
 
 
@@ -277,10 +294,17 @@ def _stability(
     return stability_of(models, X), by_fold
 
 
-def _notes(data: Data, train: np.ndarray, test: np.ndarray, words: str, source: str, said: tuple[str, ...]) -> Notes:
+def _repeated(data: Data, train: np.ndarray, test: np.ndarray) -> int:
+    """Test rows that are equal to a training row."""
+    keys = row_keys(read_columns(data.columns, list(data.columns), None, allow_missing=True), 0)
+    return int(np.isin(keys[test], keys[train]).sum())
+
+
+def _notes(
+    data: Data, train: np.ndarray, test: np.ndarray, words: str, source: str, repeated: int, said: tuple[str, ...]
+) -> Notes:
     labels = np.unique(data.y).tolist()
     sides = data.y[train], data.y[test]
-    keys = row_keys(read_columns(data.columns, list(data.columns), None, allow_missing=True), 0)
     return Notes(
         source,
         data.n_rows,
@@ -293,6 +317,6 @@ def _notes(data: Data, train: np.ndarray, test: np.ndarray, words: str, source: 
         {label: (int(np.sum(sides[0] == label)), int(np.sum(sides[1] == label))) for label in labels},
         words,
         None if data.groups is None else len(np.unique(data.groups)),
-        int(np.isin(keys[test], keys[train]).sum()),
+        repeated,
         said,
     )

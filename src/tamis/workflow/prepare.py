@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.errors import UnknownColumn
+from tamis.errors import BadOption, UnknownColumn
 from tamis.estimators.table import is_missing
 from tamis.io.cells import level, number
 from tamis.io.tables import Columns, levels
@@ -199,12 +199,16 @@ def _classes(values: np.ndarray, target: str) -> np.ndarray:
                 f"target {target!r} has {len(distinct)} different numbers: a classifier needs classes; cut the numbers "
                 "into ranges first"
             )
-        return values.astype(int) if np.all(distinct == np.round(distinct)) else values
+        return values.astype(int) if np.all(distinct == np.round(distinct)) else levels(values).astype(str)
     cells = values.tolist()
     kinds = {type(v) for v in cells}
     if kinds <= {bool, np.bool_}:
         return np.array(cells, dtype=bool)
-    y = np.array([str(v) for v in cells])
+    words = [str(level(v)) for v in cells]
+    whole = {word: number(word) for word in set(words)}
+    if all(v is not None and float(v).is_integer() for v in whole.values()) and len(set(whole.values())) == len(whole):
+        return _classes(np.array([whole[word] for word in words]), target)  # whole numbers that came as text
+    y = np.array(words)
     if len(np.unique(y)) > max(20, len(y) / 3):
         raise ValueError(f"target {target!r} has {len(np.unique(y))} different values in {len(y)} rows: is it an id?")
     return y
@@ -242,7 +246,7 @@ def _features(
         if values.dtype.kind in "ObUS" and name not in categorical:
             _check_kind(name, values, rows)
         values = levels(values) if name in categorical or values.dtype.kind in "ObUS" else values.astype(float)
-        reason, warning = _look(name, values, rows)
+        reason, warning = _look(name, values, rows, asked=name in categorical)
         if reason:
             left_out[name] = reason
         else:
@@ -251,14 +255,14 @@ def _features(
     return kept, left_out, warnings
 
 
-def _look(name: str, values: np.ndarray, rows: np.ndarray) -> tuple[str, str]:
+def _look(name: str, values: np.ndarray, rows: np.ndarray, *, asked: bool) -> tuple[str, str]:
     """Why a column should be left out, and what to warn of; both may be empty."""
     there = values[~missing_cells(values)]
     distinct = len(set(there.tolist()))
     if distinct == 1:
         return "it has one value only", ""
     if values.dtype == object:
-        if distinct == len(there) and distinct > LEAST:
+        if distinct == len(there) and distinct > LEAST and not asked:
             return (
                 "it has another value in every row and looks like an id",
                 f"column {name!r} has another value in every row, looks like an id and was dropped (name it as id "
@@ -354,9 +358,9 @@ def positive_class(y: np.ndarray, asked: Any = None) -> Any:
     if asked is not None:
         found = [label for label in labels if label == asked or str(label) == str(asked)]
         if not found:
-            raise ValueError(f"positive={asked!r} is not a class: the classes are {', '.join(map(str, labels))}")
+            raise BadOption(f"positive={asked!r} is not a class: the classes are {', '.join(map(str, labels))}")
         if len(labels) != 2:
-            raise ValueError(f"positive={asked!r} is for two classes, and there are {len(labels)}: leave it out")
+            raise BadOption(f"positive={asked!r} is for two classes, and there are {len(labels)}: leave it out")
         return found[0]
     if len(labels) != 2:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,16 @@ LABEL = "tamis_"  # in front of a new column whose name is taken
 
 
 def kinds_of(model: KernelClassifier) -> dict[str, str]:
-    """What each kept feature is in a file: "number" or "text"."""
+    """What each kept feature is in a file: "number", "text" or "flag"."""
     encoder = model.model_.encoder
     return {name: _kind(column) for name, column in zip(encoder.names, encoder.columns, strict=True)}
 
 
 def _kind(column: Any) -> str:
-    return "text" if isinstance(column, Nominal) and any(isinstance(v, str) for v in column.levels) else "number"
+    levels = column.levels if isinstance(column, Nominal) else ()
+    if levels and all(isinstance(v, bool) for v in levels):
+        return "flag"
+    return "text" if any(isinstance(v, str) for v in levels) else "number"
 
 
 def model_blocks(
@@ -92,7 +96,13 @@ def _contributions(explanation: Explanation, output: np.ndarray, top: int) -> di
 
 def new_names(taken: Collection[str], wanted: Collection[str]) -> dict[str, str]:
     """Names of the new columns, changed where the file has them already."""
-    return {name: f"{LABEL}{name}" if name in taken else name for name in wanted}
+    out = {}
+    for name in wanted:
+        free = name
+        while free in taken:
+            free = f"{LABEL}{free}"
+        out[name] = free
+    return out
 
 
 def predicted(
@@ -108,7 +118,9 @@ def predicted(
     What is odd about a column is put into `odd`, by the first block that shows it.
     """
     pa = arrow()
+    empty = True
     for batch, columns in model_blocks(model, path, missing, encoding):
+        empty = False
         if odd is not None:
             odd.update({name: words for name, words in unseen(model, columns).items() if name not in odd})
         added = scores(model, columns, top)
@@ -116,3 +128,5 @@ def predicted(
         for name, values in added.items():
             batch = batch.append_column(names[name], pa.array(values.tolist()))
         yield batch
+    if empty:
+        raise ValueError(f"{Path(path).name!r} has no rows below its header")

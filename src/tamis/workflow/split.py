@@ -21,6 +21,9 @@ def split_rows(data: Data, test_size: float, seed: int) -> tuple[np.ndarray, np.
         rows = np.arange(len(data.y))
         least = len(np.unique(data.y))
         size = max(least, round(test_size * len(rows)))
+        if len(rows) - size < 2 * least:
+            left = len(rows) - size
+            raise ValueError(f"test_size={test_size} leaves {left} of {len(rows)} rows to learn from: lower it")
         train, test = train_test_split(rows, test_size=size, stratify=data.y, random_state=seed)
         train, test = np.sort(train), np.sort(test)
         words = f"{len(test)} of {len(rows)} rows at random, within classes, seed {seed}"
@@ -43,12 +46,13 @@ def _by_column(data: Data) -> tuple[np.ndarray, np.ndarray, str]:
 
 
 def _by_groups(data: Data, test_size: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    folds = max(2, min(round(1 / test_size), len(np.unique(np.asarray(data.groups)))))
+    share = min(test_size, 1.0 - test_size)  # of the smaller side
+    folds = max(2, min(round(1 / share), len(np.unique(np.asarray(data.groups)))))
     classes = set(np.unique(data.y).tolist())
     rows = np.zeros((len(data.y), 1))
     for train, test in StratifiedGroupKFold(folds, shuffle=True, random_state=seed).split(rows, data.y, data.groups):
         if all(set(data.y[side].tolist()) == classes for side in (train, test)):
-            return train, test
+            return (train, test) if test_size <= 0.5 else (test, train)
     raise ValueError("no split into whole groups has every class on both sides: use fewer classes or a split column")
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tamis.io.tables import Columns, blocks
+from tamis.errors import BadOption
+from tamis.io.tables import Columns, blocks, header
 from tamis.results.data import Results
 from tamis.results.describe import as_cell, take
 from tamis.results.words import plain
@@ -129,17 +130,18 @@ def _find(
     """The columns of one row, its place, its id and its class."""
     task, kinds = results.task, kinds_of(results.model)
     if (row is None) == (id is None):
-        raise ValueError(f"row={row!r} and id={id!r}: name the row by one of the two")
+        raise BadOption(f"row={row!r} and id={id!r}: name the row by one of the two")
     if id is not None and task.id_column is None:
-        raise ValueError(f"id={id!r}: the model was fitted without an id column, name the row by its place")
+        raise BadOption(f"id={id!r}: the model was fitted without an id column, name the row by its place")
     if row is not None and row < 1:
-        raise ValueError(f"row={row} must be at least 1, the first row below the header")
+        raise BadOption(f"row={row} must be at least 1, the first row below the header")
     beside = {name: "text" for name in (task.id_column, task.target) if name}
+    names = dict.fromkeys(header(path, encoding))
+    for name in (*kinds, *([str(task.id_column)] if id is not None else [])):
+        check_column(names, name)
     found: list[tuple[Columns, int, Any, Any]] = []
     start = 1
     for batch, columns in blocks(path, {**beside, **kinds}, missing=missing, encoding=encoding):
-        for name in (*kinds, *([str(task.id_column)] if id is not None else [])):
-            check_column(columns, name)
         ids = columns.get(task.id_column or "", np.full(batch.num_rows, None, dtype=object))
         truth = columns.get(task.target or "", np.full(batch.num_rows, None, dtype=object))
         for k in np.flatnonzero(np.arange(start, start + batch.num_rows) == row if id is None else ids == id).tolist():
@@ -149,10 +151,10 @@ def _find(
             break
     if len(found) > 1:
         places = ", ".join(str(place) for _, place, _, _ in found)
-        raise ValueError(f"id={id!r} stands in the rows {places}: name one of them by its place")
+        raise BadOption(f"id={id!r} stands in the rows {places}: name one of them by its place")
     if not found:
         what = f"id {id!r}" if id is not None else f"row {row}"
-        raise ValueError(f"{path.name!r} has no {what}: it has {start - 1} rows")
+        raise BadOption(f"{path.name!r} has no {what}: it has {start - 1} rows")
     return found[0]
 
 
@@ -162,7 +164,7 @@ def _output(classes: list, asked: str | None, predicted: Any) -> Any:
     for label in classes:
         if str(label) == asked:
             return label
-    raise ValueError(f"class {asked!r} is unknown: the classes are {', '.join(map(str, classes))}")
+    raise BadOption(f"class {asked!r} is unknown: the classes are {', '.join(map(str, classes))}")
 
 
 def _show(value: Any) -> str:
