@@ -170,3 +170,12 @@ def test_gram_columns_are_computed_once(rng):
     problem.gram_columns = lambda idx: asked.extend(idx.tolist()) or inner(idx)
     best_subset(problem, Cardinality(3))
     assert len(asked) == len(set(asked))
+
+
+def test_pruning_a_crowd_keeps_what_matters(rng):
+    X = rng.normal(size=(120, 900))
+    planted = np.array([7, 300, 899])
+    y = X[:, planted] @ np.array([3.0, -2.0, 2.5])
+    problem = Quadratic.from_design(X.T.copy(), y[:, None], 1.0)
+    left = prune(problem, Cardinality(5), np.arange(900))
+    assert set(planted) <= set(left.tolist()) and len(left) == 5
