@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from tamis import (
     EM2NOLCClassifierCV,
     Job,
     Plan,
+    Results,
     Statistics,
     all_estimators,
     codec,
@@ -206,3 +208,13 @@ def test_a_fresh_process_knows_what_files_hold(call, tmp_path):
     code = f"import sys; from tamis import io, Results, Statistics; path = sys.argv[1]; {call}"
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "f")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_file_of_format_1_can_still_be_read():
+    """Written by the first version that had files; it must load for ever, and give the same numbers."""
+    found = Results.load(Path(__file__).parent / "data" / "model_format_1.tamis")
+    assert [case.label for case in found.cases] == ["P120", "P099", "P106"]
+    expected = [0.20662375724685467, 0.10609406745562283, 0.0235289272915572]
+    np.testing.assert_allclose(found.model.decision_function(found.rows.values)[:3], expected, rtol=1e-12)
+    np.testing.assert_allclose(found.rows.decision[:3, 0], expected, rtol=1e-12)
+    np.testing.assert_allclose(found.model.predict_proba(found.rows.values)[0, 1], 0.736955881857413, rtol=1e-12)

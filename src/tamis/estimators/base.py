@@ -16,18 +16,16 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, estimator_html_repr
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from tamis.codec import plain_labels
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_choice, check_integer, encode_classes, resolve_columns
-from tamis.estimators.kept import estimator_html
+from tamis.estimators.keeping import Keeping
 from tamis.estimators.model import Model, decide
 from tamis.estimators.rows import Rows, check_groups, check_weights, class_factors, folds, merge_rows
 from tamis.estimators.selection import Tests, each_fold
@@ -38,7 +36,6 @@ from tamis.optim.driver import Iterate, Status
 logger = logging.getLogger("tamis")
 
 
-NEEDED = ("_seed", "_categorical", "_allow_missing")  # what reading rows needs besides the learned attributes
 VARIATION_ROWS = 2000  # most training rows that measure the variation of contributions
 
 
@@ -51,7 +48,7 @@ def _has_probabilities(self: KernelClassifier) -> bool:
     return self._calibrates
 
 
-class KernelClassifier(ClassifierMixin, BaseEstimator):
+class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
     """Base of the classifiers that end in a kernel expansion.
 
     Subclasses have at least the parameters `scaling`, `missing`, `categorical_features`,
@@ -337,29 +334,6 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             other.dual_coef_, other.instance_importance_ = -self.dual_coef_, -self.instance_importance_
         return other
 
-    # ------------------------------------------------------------------ files
-
-    def to_stored(self) -> dict[str, Any]:
-        """What a file holds: parameters, and what was learned except what only `warm_start` needs."""
-        check_is_fitted(self)
-        params = self.get_params(deep=False)
-        if "random_state" in params:
-            params["random_state"] = self._seed
-        learned = {name: value for name, value in vars(self).items() if _is_learned(name)}
-        return {"params": params, "learned": learned | {"instance_labels_": plain_labels(self.instance_labels_)}}
-
-    @classmethod
-    def from_stored(cls, parts: dict[str, Any]) -> KernelClassifier:
-        """The fitted classifier of a file."""
-        out = cls(**parts["params"])
-        if not isinstance(parts["learned"].get("model_"), Model):
-            raise ValueError(f"this {cls.__name__} has no model in it")
-        for name, value in parts["learned"].items():
-            if not _is_learned(name):
-                raise ValueError(f"{name!r} is not something that a {cls.__name__} learns")
-            setattr(out, name, value)
-        return out
-
     def _progress(self) -> Callable[[int, Iterate], None] | None:
         """A callback that logs iterates when verbose."""
         if not self.verbose:
@@ -374,23 +348,6 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         return report
 
     # ------------------------------------------------------------------ notebooks
-
-    @property
-    def _repr_html_(self) -> Callable[[], str]:
-        if get_config()["display"] != "diagram":
-            raise AttributeError("_repr_html_ is only there with sklearn.set_config(display='diagram')")
-        return self._html
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle = {"text/plain": repr(self)}
-        return bundle | ({"text/html": self._html()} if get_config()["display"] == "diagram" else {})
-
-    def _html(self) -> str:
-        """scikit-learn's diagram; once fitted, what was learned comes first."""
-        diagram = estimator_html_repr(self)
-        if not self.__sklearn_is_fitted__():
-            return diagram
-        return f"{estimator_html(self)}<details><summary>Parameters</summary>{diagram}</details>"
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -452,11 +409,6 @@ def warn_unheld() -> None:
 
 def _decide_fold(estimator: DirectClassifier, train: Rows, test: Rows) -> np.ndarray:
     return estimator._learn(train, quick=True).decision(test.table)
-
-
-def _is_learned(name: str) -> bool:
-    """Whether an attribute belongs into a file."""
-    return name in NEEDED or (name.endswith("_") and not name.startswith("_"))
 
 
 def _squeeze(values: np.ndarray) -> np.ndarray:
