@@ -5,7 +5,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from tamis.estimators.table import KNOTS, Encoder, Nominal, Number, Table, read_table
+from tamis.estimators.encoding import KNOTS, Encoder, Nominal, Number
+from tamis.estimators.table import Table, read_table
 
 
 def table(**columns):

@@ -25,11 +25,12 @@ from threadpoolctl import threadpool_limits
 
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_choice, check_integer, encode_classes, resolve_columns
+from tamis.estimators.encoding import Nominal
 from tamis.estimators.keeping import Keeping
 from tamis.estimators.model import Model, decide
 from tamis.estimators.rows import Rows, check_groups, check_weights, class_factors, folds, merge_rows
 from tamis.estimators.selection import Tests, each_fold
-from tamis.estimators.table import Nominal, Table, checked_input, read_columns, read_table, row_labels
+from tamis.estimators.table import Table, checked_input, read_columns, read_table, row_labels
 from tamis.explain import Explanation, signed_percentages, variation
 from tamis.optim.driver import Iterate, Status
 

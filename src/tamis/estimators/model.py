@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from tamis.codec import stored
+from tamis.estimators.encoding import Encoder
 from tamis.estimators.rows import Rows
-from tamis.estimators.table import Encoder, Table
+from tamis.estimators.table import Table
 from tamis.expansion import Coefficients, KernelExpansion
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample

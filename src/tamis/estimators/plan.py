@@ -22,6 +22,7 @@ from tamis.estimators.checks import (
     encode_classes,
     resolve_columns,
 )
+from tamis.estimators.encoding import Encoder
 from tamis.estimators.keys import fold_of, label_keys, lowest, lowest_distinct, row_keys, sampling_keys
 from tamis.estimators.model import POOL, Pool, make_bank
 from tamis.estimators.plan_columns import (
@@ -35,14 +36,7 @@ from tamis.estimators.plan_columns import (
     with_levels,
 )
 from tamis.estimators.rows import Rows, by_class, check_weights, class_factors
-from tamis.estimators.table import (
-    Encoder,
-    Table,
-    checked_input,
-    has_names,
-    read_table,
-    row_labels,
-)
+from tamis.estimators.table import Table, checked_input, has_names, read_table, row_labels
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.chebyshev import Levels, chebyshev
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample, per_feature

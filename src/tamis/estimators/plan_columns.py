@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tamis.estimators.checks import check_integer
+from tamis.estimators.encoding import Encoder, Nominal, Number, sorted_levels
 from tamis.estimators.rows import Rows
-from tamis.estimators.table import Encoder, Nominal, Number, Table, sorted_levels
+from tamis.estimators.table import Table
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.chebyshev import SIZES, Basis, Chebyshev, Levels, chebyshev
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from tamis.codec import digest, read, stored, write
 from tamis.estimators.checks import check_length, encode_classes
+from tamis.estimators.encoding import UNSEEN, Nominal, Number
 from tamis.estimators.keys import fold_of, label_keys, row_keys
 from tamis.estimators.plan import Plan
-from tamis.estimators.table import UNSEEN, Nominal, Number, Table, checked_input, has_names, read_table
+from tamis.estimators.table import Table, checked_input, has_names, read_table
 from tamis.kernels.chebyshev import Chebyshev, Levels
 from tamis.kernels.statistics import Block, outer_sums
 

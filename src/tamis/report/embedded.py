@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tamis.estimators.calibration import Calibrator
-from tamis.estimators.table import Nominal, Number
+from tamis.estimators.encoding import Nominal, Number
 from tamis.kernels.base import Categorical, Gaussian, Laplacian, Polynomial, Sigmoid
 from tamis.results.data import Results
 

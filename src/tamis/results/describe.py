@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tamis.estimators.base import KernelClassifier
+from tamis.estimators.encoding import Nominal
 from tamis.estimators.kept import case_pulls, case_values, kept_cases, kept_features, parts
-from tamis.estimators.table import Nominal
 from tamis.explain import measures
 from tamis.explain.importance import variation
 from tamis.explain.intervals import UNKNOWN, Interval, bootstrap

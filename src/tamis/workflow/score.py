@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tamis.estimators.base import KernelClassifier
-from tamis.estimators.table import Nominal
+from tamis.estimators.encoding import Nominal
 from tamis.explain.explanation import Explanation
 from tamis.io.formats import arrow
 from tamis.io.tables import Columns, blocks, header
