@@ -114,7 +114,7 @@ def test_planted_features_are_found():
 @pytest.mark.parametrize("budgets", [(1, 1), (2, 1), (1, 2), (2, 2)])
 def test_tiny_problems_come_close_to_joint_enumeration(budgets):
     ratios = []
-    for seed in range(6):
+    for seed in range(6 if budgets != (2, 2) else 3):
         X, y = zoo.tiny(seed=seed)
         task, K = make(X, y, budgets=budgets)
         ratios.append(method.solve(task).objective / _enumerate(K, y, 0.01, *budgets))
@@ -200,14 +200,14 @@ def test_constant_features_are_never_chosen():
 
 def test_splicing_ends_at_or_below_the_other_solvers_nearly_always_and_never_above_the_zero_model():
     wins = []
-    for seed in range(4):
+    for seed in range(2):
         X, y = zoo.planted(seed=seed)
         for bandwidth in (0.3, 1.0, 3.0):
             task, _ = make(X, y, bandwidth=bandwidth)
             ends = {s: method.solve(task, solver=s).objective for s in method.SOLVERS}
             assert ends["splicing"] < task.zero_objective
             wins.append(ends["splicing"] <= min(ends.values()) * (1 + 1e-9))
-    assert sum(wins) >= 10, wins
+    assert sum(wins) >= 5, wins
 
 
 def test_paper_mode_follows_the_printed_updates_for_one_round():
