@@ -70,6 +70,19 @@ class TestText:
         (tmp_path / "t.csv").write_text('a,b\n"1,234",x\n999,y\n')
         assert read(tmp_path / "t.csv")["a"].tolist() == ["1,234", "999"]
 
+    def test_leading_zeros_are_codes(self, tmp_path):
+        (tmp_path / "t.csv").write_text("zip,v\n01000,0.5\n1000,-0.25\n")
+        columns = read(tmp_path / "t.csv")
+        assert columns["zip"].tolist() == ["01000", "1000"] and columns["v"].tolist() == [0.5, -0.25]
+
+    def test_marks_within_a_cell_open_nothing(self, tmp_path):
+        (tmp_path / "t.csv").write_text('a,b\n1,5" pipe\n2,"say ""hi"""\n')
+        assert read(tmp_path / "t.csv")["b"].tolist() == ['5" pipe', 'say "hi"']
+
+    def test_empty_cells_are_not_an_empty_line(self, tmp_path):
+        (tmp_path / "t.csv").write_text("a,b\n1,2\n,\n\n3,4\n")
+        np.testing.assert_array_equal(read(tmp_path / "t.csv")["a"], [1.0, np.nan, 3.0])
+
     def test_text_on_request_and_marks_of_missing_cells(self, tmp_path):
         (tmp_path / "t.csv").write_text("code,v\n007,1\n12,-99\n")
         columns = read(tmp_path / "t.csv", text=["code"], missing=["-99"])
@@ -112,6 +125,21 @@ class TestText:
         columns = read(tmp_path / "t.csv")
         assert columns["a"][0] == "1" and columns["a"][-1] == "x"
         assert columns["b"].sum() == 2 * n + 3
+
+
+def test_arff_in_either_quotation_marks(tmp_path):
+    lines = ["@relation r", "@attribute 'it\\'s' numeric", '@attribute "my colour" {a,b}', "@attribute y{p,q}",
+             "@attribute d date 'yyyy-MM-dd'", "@data", "1, 'dark, blue', p, '2020-01-02' % a comment",
+             '2,"O\'Neil",q,?', "3,'it\\'s',p,'2020-01-03'"]  # fmt: skip
+    (tmp_path / "t.arff").write_text("\n".join(lines))
+    columns = read(tmp_path / "t.arff")
+    assert columns["it's"].tolist() == [1.0, 2.0, 3.0]
+    assert columns["my colour"].tolist() == ["dark, blue", "O'Neil", "it's"]
+    assert columns["y"].tolist() == ["p", "q", "p"]
+    assert columns["d"].dtype.kind == "M" and np.isnat(columns["d"]).tolist() == [False, True, False]
+    (tmp_path / "t.arff").write_text("\n".join([*lines, "4,'open,p,?"]))
+    with pytest.raises(ValueError, match="line 10 opens a quotation mark"):
+        read(tmp_path / "t.arff")
 
 
 ARFF = """% a comment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -207,7 +208,56 @@ def test_classes_of_all_kinds():
         assert np.unique(prepare(base | {"y": y}, "y").y).tolist() == expected
 
 
+def test_flags_and_odd_types_of_frames():
+    rng = np.random.default_rng(0)
+    flag = rng.random(N) < 0.5
+    y = np.where(flag ^ (rng.random(N) < 0.05), "yes", "no")
+    frame = pd.DataFrame({"flag": flag, "x": [Decimal(f"{v:.3f}") for v in rng.normal(size=N)], "y": y})
+    job = Job("y", max_instances=3, max_features=2, options=QUICK)
+    found = run(frame, job)
+    assert found.notes.categories == ("flag",) and found.evaluation.accuracy.value > 0.85
+    expected = np.mean(found.model.predict(frame[["flag", "x"]].astype({"x": float})) == y)
+    nullable = frame.assign(flag=frame["flag"].astype("boolean"))
+    words = frame.assign(flag=frame["flag"].map({True: "True", False: "FALSE"}))
+    for table in (frame, nullable, words):
+        assert evaluate_on(found, table, "t").evaluation.accuracy.value == pytest.approx(expected)
+        np.testing.assert_allclose(run(table, job).rows.decision, found.rows.decision)
+
+
+def test_classes_written_in_other_ways_are_known(results):
+    table = {k: v for k, v in columns().items() if k in ("a", "b")} | {"y": np.arange(N) % 2}
+    found = run(table, Job("y", max_instances=2, max_features=1, options=QUICK))
+    for labels in (["0", "1"], ["0.0", "1.0"], [0.0, 1.0]):
+        other = table | {"y": np.array(labels, dtype=object)[np.arange(N) % 2]}
+        assert evaluate_on(found, other, "t").evaluation.n_rows == N
+
+
+def test_large_values_in_a_narrow_range():
+    rng = np.random.default_rng(0)
+    t = 1.7e18 + 1000.0 * rng.integers(0, 6, size=N)
+    found = run({"t": t, "y": (t > np.median(t)).astype(int)}, Job("y", max_instances=2, max_features=1, options=QUICK))
+    assert found.parts[0].counts.sum() == 120
+
+
 class TestLongNumbers:
+    def test_classes(self):
+        labels = np.array(["9007199254740993", "9007199254740997"], dtype=object)[np.arange(N) % 2]
+        assert np.unique(prepare(columns() | {"y": labels}, "y").y).tolist() == [9007199254740993, 9007199254740997]
+
+    def test_codes_of_a_model(self):
+        codes = 2**53 + np.arange(N) % 6
+        frame = pd.DataFrame({"code": codes, "y": np.where(codes % 2 == 1, "yes", "no")})
+        found = run(frame, Job("y", categorical=["code"], max_instances=6, max_features=1, options=QUICK))
+        assert len(found.model.model_.encoder.columns[0].levels) == 6
+        words = frame.assign(code=codes.astype(str))
+        for table in (frame, words):
+            told = evaluate_on(found, table, "t").evaluation.accuracy.value
+            assert told == pytest.approx(np.mean(found.model.predict(words[["code"]]) == frame["y"]))
+        with pytest.raises(ValueError, match="beyond 2"):
+            found.model.predict(frame[["code"]])
+        gaps = pd.Series(codes, dtype="Int64").where(np.arange(N) != 3)
+        assert len(set(prepare(frame.assign(id=gaps), "y", id_column="id").labels)) == 7
+
     """Ids, groups, classes and codes stay apart however long they are."""
 
     @pytest.mark.parametrize("first", [1_234_560, 10**17])

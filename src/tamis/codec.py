@@ -224,6 +224,8 @@ def write(path: str | os.PathLike, kind: str, value: Any) -> None:
 def read(path: str | os.PathLike, kind: str) -> Any:
     """Read what `write` has written; a ValueError says what is wrong with any other file."""
     name = str(path)
+    if not Path(path).exists():
+        raise FileNotFoundError(f"there is no file {name!r}")
     try:
         with Path(path).open("rb") as raw, zipfile.ZipFile(raw) as file:
             size = sum(entry.file_size for entry in file.infolist())

@@ -231,6 +231,8 @@ def report(
         path = out or model.with_name("report.html" if data is None else f"report-{data.name.split('.')[0]}.html")
         pages.write(results, path)
         now.written.append(str(path))
+        for warning in results.notes.warnings:
+            now.warn(warning)
         now.show(screen.overview(results, now.height), f"Report: {path}")
         now.finish({**summary(results), "files": {"report": str(path)}})
 

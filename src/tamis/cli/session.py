@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import typer
@@ -58,13 +58,14 @@ class Session:
         """A sentence beside the results."""
         if self.bars is not None:
             self.bars.stop()
-        if not self.as_json:
-            self.err.print(f"warning: {message}", style="yellow", markup=False)
+        self.err.print(f"warning: {message}", style="yellow", markup=False)
 
     def fail(self, message: str, code: int) -> typer.Exit:
         """Say what went wrong; the exit to raise."""
-        if self.as_json:
-            self.finish({"error": message})
+        if self.as_json and sys.stdout.writable():
+            with suppress(OSError):
+                self.finish({"error": message})
+                sys.stdout.flush()
         else:
             self.err.print(f"error: {message}", style="bold red", markup=False, soft_wrap=True)
         return typer.Exit(code)

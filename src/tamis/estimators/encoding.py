@@ -19,6 +19,7 @@ from tamis.estimators.table import Table, flags, kinds, number_labels
 
 KNOTS = 201  # most knots of a rank map, so that a model's size does not grow with the data
 UNSEEN = -1.0
+EXACT = 2.0**53
 
 
 @stored
@@ -130,12 +131,21 @@ def _codes_as_text(values: np.ndarray, levels: tuple) -> np.ndarray:
     """Numbers as text where the levels are text and know some of them: codes that were declared categories."""
     if "text" in kinds(values) or kinds(levels) != {"text"}:
         return values
-    words = [None if v is None else str(int(v)) if float(v).is_integer() else repr(v) for v in values]
+    if any(isinstance(v, float) and abs(v) > EXACT for v in values):
+        raise ValueError("a column of categories holds whole numbers beyond 2**53, which blur: convert it to text")
+    words = [None if v is None else _word(v) for v in values]
     if not set(words) & set(levels):
         return values
     out = np.empty(len(words), dtype=object)
     out[:] = words
     return out
+
+
+def _word(value: Any) -> str:
+    """The text of a code: flags in small letters, whole numbers without a decimal point."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if float(value).is_integer() else repr(value)
 
 
 def _check_kind(values: np.ndarray, levels: tuple, name: str) -> None:

@@ -10,11 +10,14 @@ import numpy as np
 
 MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "?", "."})
 FLAGS = ("true", "false")  # in small letters in every table, however a file writes them
+LEADING_ZERO = re.compile(r"[+-]?0\d+")
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 
 def number(text: str, comma: bool = False) -> float | None:
     """The number that a text means, or None; `comma` allows a decimal comma."""
+    if LEADING_ZERO.fullmatch(text):
+        return None  # a code
     try:
         return None if "_" in text else float(text)
     except ValueError:
@@ -29,7 +32,12 @@ def level(value: Any) -> str | None:
         return str(bool(value)).lower()
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else repr(value)
-    return str(value)
+    return flag(str(value))
+
+
+def flag(text: str) -> str:
+    """Text, but "true" and "false" in small letters."""
+    return text.lower() if text.lower() in FLAGS else text
 
 
 def numbers(texts: np.ndarray, comma: bool = False) -> np.ndarray | None:
@@ -48,7 +56,7 @@ def cleaned(texts: list[str | None], marks: Collection[str]) -> np.ndarray:
     known: dict[str | None, str | None] = {None: None}
     for text in set(texts) - {None}:
         bare = str(text).strip()
-        known[text] = None if bare in marks else bare.lower() if bare.lower() in FLAGS else bare
+        known[text] = None if bare in marks else flag(bare)
     out = np.empty(len(texts), dtype=object)
     out[:] = [known[text] for text in texts]
     return out

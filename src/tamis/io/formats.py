@@ -27,6 +27,10 @@ from tamis.progress import report, tracked
 
 BLOCK = 1 << 22  # bytes of text at a time
 ROWS = 1 << 15  # rows at a time of other formats
+ATTRIBUTE = re.compile(
+    r"""@attribute\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s{'"][^\s{]*))\s*(?P<kind>\S.*)""", re.IGNORECASE
+)
+CELL = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,%'"][^,%]*|))\s*(,|%.*$|$)""")
 BLANKS = re.compile(rb"(?m)^ +\r?$")  # lines of blanks count as empty
 DELIMITERS = ",;\t|"
 
@@ -189,32 +193,26 @@ def _is_number(text: str) -> bool:
 
 
 class Watched(io.RawIOBase):
-    """A stream that counts quotation marks, so that one left open is noticed; comments can be blanked."""
+    """A stream that counts quotation marks, so that one left open is noticed; lines of blanks become empty."""
 
-    def __init__(self, file: IO[bytes], quote: bytes, comment: bytes | None):
-        self.file, self.quote, self.comment, self.quotes = file, quote, comment, 0
+    def __init__(self, file: IO[bytes], quote: bytes):
+        self.file, self.quote, self.quotes = file, quote, 0
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
         data = self.file.read(size)
-        if self.comment is not None:
-            data += self.file.readline() if data and not data.endswith(b"\n") else b""
-            lines = data.split(b"\n")
-            data = b"\n".join(b"" if line.lstrip().startswith(self.comment) else line for line in lines)
         data = BLANKS.sub(b"", data)
         self.quotes += data.count(self.quote)
         return data
 
 
-def _text_batches(
-    opener: Opener, names: list[str], delimiter: str, skipped: int, quote: str, comment: bytes | None = None
-) -> Iterator[Any]:
+def _text_batches(opener: Opener, names: list[str], delimiter: str, skipped: int, quote: str) -> Iterator[Any]:
     pa = arrow()
     with opener.bytes() as (file, disk):
         size = opener.path.stat().st_size
-        watched = Watched(file, quote.encode(), comment)
+        watched = Watched(file, quote.encode())
         try:
             reader = pa.csv.open_csv(
                 pa.PythonFile(watched, "r"),
@@ -225,7 +223,6 @@ def _text_batches(
                     delimiter=delimiter,
                     quote_char=quote,
                     newlines_in_values=True,
-                    ignore_empty_lines=False,
                 ),
                 convert_options=pa.csv.ConvertOptions(
                     column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
@@ -234,24 +231,14 @@ def _text_batches(
             with reader:
                 for batch in reader:
                     report("reading", disk.tell(), size)
-                    yield _without_empty_lines(batch)
+                    yield batch
         except pa.ArrowInvalid as error:
             raise opener.failed(_arrow_words(str(error), opener, delimiter, quote)) from None
         except (*UNREADABLE, UnicodeDecodeError) as error:
             raise opener.failed(error) from None
-        if watched.quotes % 2:
-            raise opener.failed(f"{_open_quote(opener, quote)} opens a quotation mark that is never closed")
-
-
-def _without_empty_lines(batch: Any) -> Any:
-    """Arrow reads an empty line as a row of empty cells; with one column only it may be a missing value."""
-    pc = arrow().compute
-    empty = pc.equal(batch.column(0), "")
-    if batch.num_columns == 1 or not pc.any(empty).as_py():
-        return batch
-    for column in batch.columns[1:]:
-        empty = pc.and_(empty, pc.equal(column, ""))
-    return batch.filter(pc.invert(empty))
+        opened = _open_quote(opener, quote, delimiter) if watched.quotes % 2 else 0
+        if opened:
+            raise opener.failed(f"line {opened} opens a quotation mark that is never closed")
 
 
 def _arrow_words(message: str, opener: Opener, delimiter: str, quote: str) -> str:
@@ -270,27 +257,31 @@ def _line_of(opener: Opener, row: int, delimiter: str, quote: str) -> int:
     """The line of the file on which a row ends; cells may hold line breaks."""
     with opener.text() as file:
         rows = csv.reader(file, delimiter=delimiter, quotechar=quote)
-        for k, _ in enumerate(rows, 1):
+        full = (cells for cells in rows if len(cells) > 1 or "".join(cells).strip())
+        for k, _ in enumerate(full, 1):
             if k == row:
                 return rows.line_num
     return row
 
 
-def _open_quote(opener: Opener, quote: str) -> str:
-    """The last line after which the number of quotation marks is odd for good."""
-    inside, opened = False, 0
+def _open_quote(opener: Opener, quote: str, delimiter: str) -> int:
+    """The line on which a quoted cell begins that never ends; zero if there is none."""
+    opened, before = 0, "\n"
     with opener.text() as file:
-        for k, line in enumerate(file, 1):
-            if line.count(quote) % 2:
-                inside = not inside
-                opened = k if inside else opened
-    return f"line {opened}"
+        for number, line in enumerate(file, 1):
+            for letter in line:
+                if letter == quote and opened:
+                    opened = 0
+                elif letter == quote and (before in ("\n", "\r", delimiter) or before == quote):
+                    opened = number  # a cell begins, or a doubled mark goes on
+                before = letter
+    return opened
 
 
 def _arff(opener: Opener) -> Raw:
     names: list[str] = []
     declared: dict[str, str] = {}
-    skipped, started, sample = 0, False, ""
+    skipped = 0
     try:
         with opener.text() as file:
             for k, line in enumerate(file, 1):
@@ -300,32 +291,66 @@ def _arff(opener: Opener) -> Raw:
                     names.append(name)
                     declared[name] = kind
                 elif words.lower().startswith("@data"):
-                    skipped, started = k, True
-                    sample = file.read(1 << 16)
+                    skipped = k
                     break
     except UNREADABLE as error:
         raise opener.failed(error) from None
-    if not started or not names:
+    if not skipped or not names:
         raise opener.failed("it has no @attribute or no @data line")
-    if sample.lstrip().startswith("{"):
-        raise opener.failed(f"line {skipped + 1} is in the sparse form of ARFF, which is not supported")
-    quote = "'" if "'" in sample else '"'
-    return Raw(names, _text_batches(opener, names, ",", skipped, quote, b"%"), declared)
+    return Raw(names, _arff_batches(opener, names, skipped), declared)
 
 
 def _attribute(line: str, number: int, opener: Opener) -> tuple[str, str]:
-    """Name and kind of an attribute line of ARFF."""
-    rest = line[len("@attribute") :].strip()
-    if rest[:1] in ("'", '"'):
-        name, _, kind = rest[1:].partition(rest[0])
-    else:
-        name, _, kind = rest.replace("\t", " ").partition(" ")
-        name, brace, inside = (name, "", "") if "{" not in name else name.partition("{")
-        kind = f"{brace}{inside} {kind}"
-    kind = kind.strip().lower()
-    if not name or not kind:
+    """Name and kind of an attribute line of ARFF: a number, text or a date."""
+    found = ATTRIBUTE.fullmatch(line)
+    if not found:
         raise opener.failed(f"line {number} is not an attribute: {line[:60]!r}")
-    return name, "number" if kind.split("(")[0].split()[0] in ("numeric", "real", "integer") else "text"
+    name = next(part for part in found.groups()[:3] if part is not None)
+    kind = found["kind"].lower()
+    if kind.startswith("date"):
+        return _unescaped(name), "date"
+    return _unescaped(name), "number" if re.match(r"numeric|real|integer", kind) else "text"
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+def _arff_batches(opener: Opener, names: list[str], skipped: int) -> Iterator[Any]:
+    """The data lines of ARFF: cells in either kind of quotation marks or in none, comments after %."""
+    pa = arrow()
+    rows: list[list[str]] = []
+    with opener.text() as file:
+        for number, line in enumerate(file, 1):
+            if number <= skipped or not line.strip() or line.lstrip().startswith("%"):
+                continue
+            if line.lstrip().startswith("{"):
+                raise opener.failed(f"line {number} is in the sparse form of ARFF, which is not supported")
+            cells = _arff_cells(line.rstrip("\r\n"))
+            if cells is None:
+                raise opener.failed(f"line {number} opens a quotation mark that is never closed")
+            if len(cells) != len(names):
+                raise opener.failed(f"line {number} has {len(cells)} cells, and there are {len(names)} attributes")
+            rows.append(cells)
+            if len(rows) == ROWS:
+                yield pa.RecordBatch.from_arrays([pa.array(column) for column in zip(*rows, strict=True)], names)
+                rows = []
+    if rows:
+        yield pa.RecordBatch.from_arrays([pa.array(column) for column in zip(*rows, strict=True)], names)
+
+
+def _arff_cells(line: str) -> list[str] | None:
+    """Cells of one line; None if a quotation mark is left open."""
+    out, place = [], 0
+    while True:
+        found = CELL.match(line, place)
+        if found is None:
+            return None
+        single, double, bare, end = found.groups()
+        out.append(bare.strip() if bare is not None else _unescaped(single if single is not None else double))
+        place = found.end()
+        if end != ",":
+            return out
 
 
 # ---------------------------------------------------------------------- binary

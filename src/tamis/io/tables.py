@@ -55,6 +55,9 @@ def _typed(raw: Raw, name: str, column: Any, as_text: bool, missing: Collection[
         return levels(np.array(column.to_pylist(), dtype=object))
     if as_text:
         return levels(_values(column, name, missing))
+    if declared == "date":
+        known = np.array([v is not None for v in _values(column, name, missing)])
+        return np.where(known, np.datetime64(0, "D"), np.datetime64("NaT"))
     if _is_text(column.type) and declared != "text":
         found = _cast(column, missing)
         if found is not None:
@@ -80,6 +83,8 @@ def _cast(column: Any, missing: Collection[str]) -> np.ndarray | None:
     pc = pa.compute
     trimmed = pc.utf8_trim_whitespace(column)
     gaps = pc.is_in(trimmed, value_set=pa.array(sorted(MISSING | set(missing))))
+    if pc.any(pc.match_substring_regex(trimmed, r"^[+-]?0[0-9]")).as_py():
+        return None  # codes
     try:
         floats = pc.cast(pc.if_else(gaps, None, trimmed), pa.float64())
     except pa.ArrowInvalid:
@@ -91,6 +96,13 @@ def levels(values: np.ndarray) -> np.ndarray:
     """Any column as text."""
     out = np.empty(len(values), dtype=object)
     out[:] = [level(v) for v in values.tolist()]
+    return out
+
+
+def flags(values: np.ndarray) -> np.ndarray:
+    """Any column as True, False and None."""
+    out = np.empty(len(values), dtype=object)
+    out[:] = [{"true": True, "false": False}.get(str(level(v))) for v in values.tolist()]
     return out
 
 
@@ -148,7 +160,7 @@ def _block(raw: Raw, cells: Any, name: str, kind: str, missing: Collection[str],
         return levels(np.array(cells.to_pylist(), dtype=object))
     values = _values(cells, name, missing)
     if kind == "flag":
-        return np.array([{"true": True, "false": False}.get(str(v)) for v in levels(values)], dtype=object)
+        return flags(values)
     return levels(values) if kind == "text" else _as_numbers(values, name, first, raw.comma)
 
 

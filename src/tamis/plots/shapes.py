@@ -11,6 +11,7 @@ import numpy as np
 from tamis.estimators import kept
 from tamis.estimators.base import KernelClassifier
 from tamis.plots.drawing import COLOURS, HATCH, PLAIN, Display, class_style, label, legend_beside
+from tamis.results.describe import bin_edges
 
 RUG = 200  # rows up to which each gets a tick; beyond, a histogram
 COLUMNS = 3  # panels side by side
@@ -157,6 +158,6 @@ def _mark_rows(ax: Any, values: np.ndarray) -> None:
     if len(values) <= RUG:
         ax.vlines(values, 0.0, 0.4 * SHARE, transform=place, color=PLAIN, linewidth=0.6, alpha=0.6)
         return
-    counts, edges = np.histogram(values, bins=30)
+    counts, edges = np.histogram(values, bins=bin_edges(values))
     heights = 0.9 * SHARE * counts / counts.max()
     ax.bar(edges[:-1], heights, np.diff(edges), align="edge", transform=place, color=PLAIN, alpha=0.5)

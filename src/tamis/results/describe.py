@@ -121,9 +121,19 @@ def _distribution(
         return levels, np.array(counts, dtype=int).reshape(len(classes), len(levels)), cells.count(None)
     numbers = np.asarray(values, dtype=float)
     there = ~np.isnan(numbers)
-    edges = np.histogram_bin_edges(numbers[there], bins=BINS) if there.any() else np.array([0.0, 1.0])
+    edges = bin_edges(numbers[there])
     binned = [np.histogram(numbers[there & (y == label)], bins=edges)[0] for label in classes]
     return edges, np.array(binned), int((~there).sum())
+
+
+def bin_edges(values: np.ndarray) -> np.ndarray:
+    """Edges of equal bins; one bin where the values are too large for their range to be cut."""
+    if not len(values):
+        return np.array([0.0, 1.0])
+    try:
+        return np.histogram_bin_edges(values, bins=BINS)
+    except ValueError:
+        return np.array([values.min(), np.nextafter(values.max(), np.inf)])
 
 
 def cases_of(

@@ -71,7 +71,7 @@ def read_for(results: Results, path: Path, missing: Collection[str] = (), encodi
     kinds = kinds_of(results.model)
     task = results.task
     beside = [name for name in (task.id_column, task.group_column) if name]
-    text = [name for name, kind in kinds.items() if kind == "text"] + beside
+    text = [name for name, kind in kinds.items() if kind != "number"] + beside
     table = read(path, text=text, missing=missing, encoding=encoding)
     for name, kind in kinds.items():
         if name in table and kind == "number" and table[name].dtype.kind != "f":

@@ -24,7 +24,7 @@ from tamis.estimators.keys import row_keys
 from tamis.estimators.registry import all_estimators
 from tamis.estimators.table import read_columns
 from tamis.explain.stability import Stability
-from tamis.io.cells import level
+from tamis.io.cells import level, number
 from tamis.results.data import Notes, Results, ShownRows, Task
 from tamis.results.describe import cases_of, evaluate, parts_of, shares, show_rows, take
 from tamis.workflow.prepare import (
@@ -37,7 +37,7 @@ from tamis.workflow.prepare import (
     prepare,
     row_names,
 )
-from tamis.workflow.score import unseen
+from tamis.workflow.score import unseen, wanted
 from tamis.workflow.split import folds_of, split_rows
 
 METHOD = "EM2NOLCClassifierCV"
@@ -205,6 +205,7 @@ def evaluate_on(results: Results, table: Any, source: str, target: str | None = 
         rows = np.flatnonzero(~missing_cells(columns[target]))
         truth = _as_labels(columns[target][rows], results.model.classes_, target)
     own = take({k: v for k, v in columns.items() if k != target}, rows)
+    own = {**own, **wanted(results.model, own)}
     labels = row_names(columns.get(task.id_column or ""), rows)
     evaluation = None
     if truth is not None and len(truth):
@@ -272,11 +273,19 @@ def _with_class_weights(job: Job, y: np.ndarray) -> Job:
 def _as_labels(values: np.ndarray, classes: np.ndarray, target: str) -> np.ndarray:
     """Classes of new rows, however they were typed."""
     known = {str(level(label)): label for label in classes.tolist()}
+    known = {_canonical(word): label for word, label in known.items()} | known
     words = [str(level(v)) for v in values.tolist()]
+    words = [word if word in known else _canonical(word) for word in words]
     odd = [w for w in words if w not in known]
     if odd:
         raise ValueError(f"target {target!r} holds {odd[0]!r}, which is not a class of the model: {', '.join(known)}")
     return np.array([known[w] for w in words], dtype=classes.dtype)
+
+
+def _canonical(word: str) -> str:
+    """The same word for numbers that are written in several ways."""
+    value = number(word)
+    return word if value is None else str(level(value))
 
 
 def _stability(

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from tamis.io.cells import level, number
 from tamis.io.tables import Columns, levels
 
 LEAST = 3  # rows (or groups) of each class: one to test on, two to hold out from each other
+EXACT = 2**53  # whole numbers beyond this are not told apart by floats
 COUNTER = 20  # rows from which consecutive integers are a row counter and not a measurement
 DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})([T ].*)?")
+WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,17})(\.0+)?")
 POSITIVE = {"1", "yes", "y", "true", "t", "positive", "pos", "+", "case", "malignant", "bad", "present", "abnormal"}
 NEGATIVE = {"0", "-1", "no", "n", "false", "f", "negative", "neg", "-", "control", "benign", "good", "absent", "normal"}
 
@@ -140,7 +143,8 @@ def _values(series: Any) -> np.ndarray:
         return values.astype(float)
     cells = [None if is_missing(v) else v for v in values.tolist()]
     known = [v for v in cells if v is not None]
-    if known and not nominal and all(isinstance(v, int | float) and not isinstance(v, bool) for v in known):
+    plain = not nominal and all(isinstance(v, int | float | Decimal) and not isinstance(v, bool) for v in known)
+    if known and plain and all(isinstance(v, float) or abs(v) <= EXACT for v in known):
         return np.array([np.nan if v is None else float(v) for v in cells])
     out = np.empty(len(cells), dtype=object)
     out[:] = cells
@@ -205,9 +209,10 @@ def _classes(values: np.ndarray, target: str) -> np.ndarray:
     if kinds <= {bool, np.bool_}:
         return np.array(cells, dtype=bool)
     words = [str(level(v)) for v in cells]
-    whole = {word: number(word) for word in set(words)}
-    if all(v is not None and float(v).is_integer() for v in whole.values()) and len(set(whole.values())) == len(whole):
-        return _classes(np.array([whole[word] for word in words]), target)  # whole numbers that came as text
+    if all(WHOLE.fullmatch(word) for word in set(words)):
+        whole = np.array([int(word.partition(".")[0]) for word in words])
+        if len(np.unique(whole)) == len(set(words)) and len(set(words)) <= max(20, len(words) / 10):
+            return whole  # numbers that came as text
     y = np.array(words)
     if len(np.unique(y)) > max(20, len(y) / 3):
         raise ValueError(f"target {target!r} has {len(np.unique(y))} different values in {len(y)} rows: is it an id?")

@@ -13,7 +13,7 @@ from tamis.estimators.base import KernelClassifier
 from tamis.estimators.encoding import Nominal
 from tamis.explain.explanation import Explanation
 from tamis.io.formats import arrow
-from tamis.io.tables import Columns, blocks, header
+from tamis.io.tables import Columns, blocks, flags, header, levels
 from tamis.workflow.prepare import check_column
 
 LABEL = "tamis_"  # in front of a new column whose name is taken
@@ -30,6 +30,13 @@ def _kind(column: Any) -> str:
     if levels and all(isinstance(v, bool) for v in levels):
         return "flag"
     return "text" if any(isinstance(v, str) for v in levels) else "number"
+
+
+def wanted(model: KernelClassifier, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The kept features as the model knows them, however the table has them."""
+    kinds = {name: kind for name, kind in kinds_of(model).items() if name in columns}
+    ways = {"text": levels, "flag": flags}
+    return {name: ways[kind](columns[name]) if kind in ways else columns[name] for name, kind in kinds.items()}
 
 
 def model_blocks(

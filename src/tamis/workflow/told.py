@@ -145,7 +145,8 @@ def _find(
         ids = columns.get(task.id_column or "", np.full(batch.num_rows, None, dtype=object))
         truth = columns.get(task.target or "", np.full(batch.num_rows, None, dtype=object))
         for k in np.flatnonzero(np.arange(start, start + batch.num_rows) == row if id is None else ids == id).tolist():
-            found.append((Columns(take(columns, np.array([k]))), start + k, ids[k], truth[k]))
+            one = Columns(take(columns, np.array([k]))) or Columns({"": np.zeros(1)})
+            found.append((one, start + k, ids[k], truth[k]))
         start += batch.num_rows
         if found and id is None:
             break
