@@ -135,6 +135,8 @@ def _values(series: Any) -> np.ndarray:
     """A column as floats, as dates, or as objects with None for missing cells."""
     nominal = "categor" in str(series.dtype).lower() or str(series.dtype).lower().startswith("enum")
     values = series.to_numpy() if hasattr(series, "to_numpy") else series
+    if values.dtype.kind == "f" and "int" in str(series.dtype).lower():  # whole numbers with gaps among them
+        values = np.array(list(series), dtype=object)
     if values.dtype.kind in "mM":
         return values
     if values.dtype.kind in "iu" and not nominal:
