@@ -290,8 +290,24 @@ def test_categories_that_training_never_saw_are_told(results):
     fresh = columns(seed=1)
     fresh["colour"] = np.where(np.arange(N) % 4 == 0, "purple", fresh["colour"])
     again = evaluate_on(results, fresh, "fresh.csv")
-    assert any("40 of 160 cells are categories that training never saw, such as 'purple'" in w
+    assert any("40 of 160 cells are categories that training never saw and count as none, such as 'purple'" in w
                for w in again.notes.warnings)  # fmt: skip
+
+
+def test_values_out_of_range_are_told(results):
+    fresh = columns(seed=1)
+    fresh["a"] = fresh["a"] * 100  # other units
+    again = evaluate_on(results, fresh, "fresh.csv")
+    assert any("'a'" in w and "beyond the training range" in w for w in again.notes.warnings)
+    assert not any("range" in w for w in evaluate_on(results, columns(seed=2), "fresh.csv").notes.warnings)
+
+
+def test_rows_without_a_class_are_told(results):
+    fresh = columns(seed=1)
+    fresh["y"] = np.where(np.arange(N) < 5, None, fresh["y"].astype(object))
+    again = evaluate_on(results, fresh, "fresh.csv")
+    assert again.evaluation.n_rows == N - 5
+    assert any("5 rows of fresh.csv have no class" in w for w in again.notes.warnings)
 
 
 def test_warnings_of_a_fit_are_heard_and_noted():

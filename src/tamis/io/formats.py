@@ -5,66 +5,24 @@ Every reader is a generator of pyarrow record batches. Text files give text; not
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import csv
-import gzip
 import io
-import lzma
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from tamis.errors import BadOption
+from tamis.io.arff import read_arff
+from tamis.io.opening import OPENERS, ROWS, UNREADABLE, Opener, Raw, arrow, as_it_is
 from tamis.progress import report, tracked
 
 BLOCK = 1 << 22  # bytes of text at a time
-ROWS = 1 << 15  # rows at a time of other formats
-ATTRIBUTE = re.compile(
-    r"""@attribute\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s{'"][^\s{]*))\s*(?P<kind>\S.*)""", re.IGNORECASE
-)
-CELL = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,%'"][^,%]*|))\s*(,|%.*$|$)""")
 BLANKS = re.compile(rb"(?m)^ +\r?$")  # lines of blanks count as empty
 DELIMITERS = ",;\t|"
-
-
-def arrow() -> Any:
-    """The pyarrow package, or a sentence that says how to get it."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-        import pyarrow.csv
-        import pyarrow.parquet
-    except ImportError:
-        raise ImportError("reading tables needs pyarrow: pip install 'tamis[io]'") from None
-    return pyarrow
-
-
-@dataclass
-class Raw:
-    """A table as it comes from a file.
-
-    Attributes
-    ----------
-    names : of the columns, as they stand in the batches
-    batches : the rows
-    declared : {name: "number" or "text"} where the file says so
-    comma : whether numbers may have a decimal comma: where it does not part the cells
-    aside : columns that are beside the table (further arrays of an NPZ file)
-    """
-
-    names: list[str]
-    batches: Iterator[Any]
-    declared: dict[str, str] = field(default_factory=dict)
-    aside: tuple[str, ...] = ()
-    comma: bool = False
 
 
 def open_raw(path: Path, encoding: str = "utf-8") -> Raw:
@@ -86,64 +44,9 @@ def open_raw(path: Path, encoding: str = "utf-8") -> Raw:
             f"{path.name!r} is of no known kind: use .csv, .tsv, .txt, .parquet, .arff or .npz, or one of these with "
             f"{', '.join(OPENERS)}"
         )
-    raw = READERS[kind](Opener(path, OPENERS.get(packed or "", _as_it_is), encoding))
+    raw = READERS[kind](Opener(path, OPENERS.get(packed or "", as_it_is), encoding))
     _check_names(raw.names, path)
     return raw
-
-
-@dataclass(frozen=True)
-class Opener:
-    """Opens a file, as often as needed, as the bytes it holds once unpacked."""
-
-    path: Path
-    unpack: Callable[[IO[bytes]], Any]
-    encoding: str
-
-    @contextmanager
-    def bytes(self) -> Iterator[tuple[Any, IO[bytes]]]:
-        """The unpacked bytes, and the file on disk beneath them."""
-        with self.path.open("rb") as raw:
-            yield self.unpack(raw), raw
-
-    @contextmanager
-    def text(self) -> Iterator[io.TextIOWrapper]:
-        encoding = "utf-8-sig" if self.encoding.lower() in ("utf-8", "utf8") else self.encoding
-        with self.bytes() as (file, _):
-            yield io.TextIOWrapper(file, encoding=encoding, errors="replace", newline="")
-
-    def all(self) -> io.BytesIO:
-        with self.bytes() as (file, _):
-            return io.BytesIO(file.read())
-
-    def failed(self, why: object) -> ValueError:
-        return ValueError(f"{self.path.name!r} cannot be read: {why}")
-
-
-def _as_it_is(file: IO[bytes]) -> IO[bytes]:
-    return file
-
-
-def _unzipped(file: IO[bytes]) -> IO[bytes]:
-    archive = zipfile.ZipFile(file)
-    names = [name for name in archive.namelist() if not name.endswith("/")]
-    if len(names) != 1:
-        raise OSError(f"it holds {len(names)} files, and an archive must hold one table")
-    return archive.open(names[0])
-
-
-def _zstd(file: IO[bytes]) -> IO[bytes]:
-    pa = arrow()
-    return io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd"))
-
-
-OPENERS: dict[str, Callable[[IO[bytes]], Any]] = {
-    ".gz": gzip.open,
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
-    ".zst": _zstd,
-    ".zip": _unzipped,
-}
-UNREADABLE = (OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
 
 
 def _check_names(names: list[str], path: Path) -> None:
@@ -278,88 +181,13 @@ def _open_quote(opener: Opener, quote: str, delimiter: str) -> int:
     return opened
 
 
-def _arff(opener: Opener) -> Raw:
-    names: list[str] = []
-    declared: dict[str, str] = {}
-    skipped = 0
-    try:
-        with opener.text() as file:
-            for k, line in enumerate(file, 1):
-                words = line.strip()
-                if words.lower().startswith("@attribute"):
-                    name, kind = _attribute(words, k, opener)
-                    names.append(name)
-                    declared[name] = kind
-                elif words.lower().startswith("@data"):
-                    skipped = k
-                    break
-    except UNREADABLE as error:
-        raise opener.failed(error) from None
-    if not skipped or not names:
-        raise opener.failed("it has no @attribute or no @data line")
-    return Raw(names, _arff_batches(opener, names, skipped), declared)
-
-
-def _attribute(line: str, number: int, opener: Opener) -> tuple[str, str]:
-    """Name and kind of an attribute line of ARFF: a number, text or a date."""
-    found = ATTRIBUTE.fullmatch(line)
-    if not found:
-        raise opener.failed(f"line {number} is not an attribute: {line[:60]!r}")
-    name = next(part for part in found.groups()[:3] if part is not None)
-    kind = found["kind"].lower()
-    if kind.startswith("date"):
-        return _unescaped(name), "date"
-    return _unescaped(name), "number" if re.match(r"numeric|real|integer", kind) else "text"
-
-
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text)
-
-
-def _arff_batches(opener: Opener, names: list[str], skipped: int) -> Iterator[Any]:
-    """The data lines of ARFF: cells in either kind of quotation marks or in none, comments after %."""
-    pa = arrow()
-    rows: list[list[str]] = []
-    with opener.text() as file:
-        for number, line in enumerate(file, 1):
-            if number <= skipped or not line.strip() or line.lstrip().startswith("%"):
-                continue
-            if line.lstrip().startswith("{"):
-                raise opener.failed(f"line {number} is in the sparse form of ARFF, which is not supported")
-            cells = _arff_cells(line.rstrip("\r\n"))
-            if cells is None:
-                raise opener.failed(f"line {number} opens a quotation mark that is never closed")
-            if len(cells) != len(names):
-                raise opener.failed(f"line {number} has {len(cells)} cells, and there are {len(names)} attributes")
-            rows.append(cells)
-            if len(rows) == ROWS:
-                yield pa.RecordBatch.from_arrays([pa.array(column) for column in zip(*rows, strict=True)], names)
-                rows = []
-    if rows:
-        yield pa.RecordBatch.from_arrays([pa.array(column) for column in zip(*rows, strict=True)], names)
-
-
-def _arff_cells(line: str) -> list[str] | None:
-    """Cells of one line; None if a quotation mark is left open."""
-    out, place = [], 0
-    while True:
-        found = CELL.match(line, place)
-        if found is None:
-            return None
-        single, double, bare, end = found.groups()
-        out.append(bare.strip() if bare is not None else _unescaped(single if single is not None else double))
-        place = found.end()
-        if end != ",":
-            return out
-
-
 # ---------------------------------------------------------------------- binary
 
 
 def _parquet(opener: Opener) -> Raw:
     pa = arrow()
     try:
-        source = str(opener.path) if opener.unpack is _as_it_is else pa.BufferReader(opener.all().read())
+        source = str(opener.path) if opener.unpack is as_it_is else pa.BufferReader(opener.all().read())
         file = pa.parquet.ParquetFile(source)
     except (pa.ArrowInvalid, *UNREADABLE) as error:
         raise opener.failed(f"it is not a Parquet file, or it is damaged ({error})") from None
@@ -411,6 +239,6 @@ READERS: dict[str, Callable[[Opener], Raw]] = {
     ".tsv": lambda opener: _delimited(opener, "\t"),
     ".tab": lambda opener: _delimited(opener, "\t"),
     ".parquet": _parquet,
-    ".arff": _arff,
+    ".arff": read_arff,
     ".npz": _npz,
 }

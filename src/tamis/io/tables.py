@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from tamis.io.cells import MISSING, cleaned, level, number, numbers
-from tamis.io.formats import Raw, arrow, open_raw
+from tamis.io.formats import open_raw
+from tamis.io.opening import Raw, arrow
 
 
 class Columns(dict[str, np.ndarray]):

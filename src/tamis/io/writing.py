@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from tamis.codec import replacing
 from tamis.errors import BadOption
-from tamis.io.formats import arrow
+from tamis.io.opening import arrow
 
 Write = Callable[[Any], None]  # takes a record batch
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tamis import codec, report
 from tamis.io.datasets import load_dataset
-from tamis.io.formats import arrow
 from tamis.io.models import load, save
+from tamis.io.opening import arrow
 from tamis.io.tables import Columns, read
 from tamis.io.writing import writing
 from tamis.results.data import Results

@@ -37,7 +37,7 @@ from tamis.workflow.prepare import (
     prepare,
     row_names,
 )
-from tamis.workflow.score import unseen, wanted
+from tamis.workflow.score import oddities, wanted
 from tamis.workflow.split import folds_of, split_rows
 
 METHOD = "EM2NOLCClassifierCV"
@@ -216,8 +216,11 @@ def evaluate_on(results: Results, table: Any, source: str, target: str | None = 
         majority = max(balance, key=lambda label: balance[label][0]) if balance else None
         where = f"{len(truth)} rows of {source}"
         evaluation = evaluate(results.model, own, truth, groups=groups, majority=majority, source=where, seed=task.seed)
-    said = [f"tested on the rows of {source}; whether the model was trained on some of them is not known"]
-    said += [f"column {name!r}: {words}" for name, words in unseen(results.model, own).items()]
+    said = [f"column {name!r}: {words}" for name, words in oddities(results.model, own).items()]
+    if evaluation is not None:
+        said.append(f"tested on the rows of {source}; whether the model was trained on some of them is not known")
+    if len(rows) < n:
+        said.append(f"{n - len(rows)} rows of {source} have no class and were left out")
     notes = replace(results.notes, warnings=(*results.notes.warnings, *said), repeated=None)
     shown = show_rows(results.model, own, truth, labels, task.seed)
     return replace(results, evaluation=evaluation, rows=shown, notes=notes, task=replace(task, target=target))
@@ -227,7 +230,7 @@ def describe(model: KernelClassifier, source: str) -> Results:
     """Results of a model that was saved on its own: no training rows, no test."""
     names = [str(name) for name in getattr(model, "feature_names_in_", range(model.n_features_in_))]
     notes = Notes(source, 0, 0, len(names), 0, {}, (), {}, {}, "not known: the model was saved without its test", None,
-                  0, ())  # fmt: skip
+                  None, ())  # fmt: skip
     rows = _no_rows(model)
     task = Task(None, None, None, None, 0)
     return Results(

@@ -12,10 +12,11 @@ import numpy as np
 from tamis.estimators.base import KernelClassifier
 from tamis.estimators.encoding import Nominal
 from tamis.explain.explanation import Explanation
-from tamis.io.formats import arrow
+from tamis.io.opening import arrow
 from tamis.io.tables import Columns, blocks, flags, header, levels
 from tamis.workflow.prepare import check_column
 
+BEYOND = 0.05  # share of a column beyond the training range that is worth a warning
 LABEL = "tamis_"  # in front of a new column whose name is taken
 
 
@@ -54,18 +55,22 @@ def model_blocks(
         yield batch, columns or Columns({"": np.zeros(n)})  # a model that kept no feature still counts rows
 
 
-def unseen(model: KernelClassifier, columns: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """{feature: words} where rows have categories that training never saw, which count as no category."""
+def oddities(model: KernelClassifier, columns: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """{feature: words} where rows are unlike those of training: unknown categories, many numbers out of range."""
     out = {}
     encoder = model.model_.encoder
     for name, column in zip(encoder.names, encoder.columns, strict=True):
-        if isinstance(column, Nominal) and name in columns:
-            cells = [v for v in columns[name].tolist() if v is not None and v == v]
-            odd = [v for v in cells if v not in column.levels]
-            if odd:
-                out[name] = (
-                    f"{len(odd)} of {len(cells)} cells are categories that training never saw, such as {odd[0]!r}"
-                )
+        cells = [v for v in columns[name].tolist() if v is not None and v == v] if name in columns else []
+        if isinstance(column, Nominal):
+            levels = set(column.levels)
+            odd = [v for v in cells if v not in levels]
+            what = "are categories that training never saw and count as none"
+        else:
+            odd = [v for v in cells if not column.low <= v <= column.high]
+            odd = odd if len(odd) > BEYOND * len(cells) else []
+            what = f"lie beyond the training range {column.low:.6g} to {column.high:.6g} and count as its nearest end"
+        if odd:
+            out[name] = f"{len(odd)} of {len(cells)} cells {what}, such as {odd[0]!r}"
     return out
 
 
@@ -129,7 +134,7 @@ def predicted(
     for batch, columns in model_blocks(model, path, missing, encoding):
         empty = False
         if odd is not None:
-            odd.update({name: words for name, words in unseen(model, columns).items() if name not in odd})
+            odd.update({name: words for name, words in oddities(model, columns).items() if name not in odd})
         added = scores(model, columns, top)
         names = new_names(batch.schema.names, added)
         for name, values in added.items():
