@@ -44,6 +44,7 @@ def test_every_row_is_tested_once_by_every_method(table, quick):
     expected = np.mean(cross_val_score(DummyClassifier(), np.zeros((90, 1)), table["y"], cv=3))
     assert by_name["majority class"].accuracy.value == pytest.approx(expected, abs=0.02)
     assert by_name["EM2NOLCClassifierCV"].n_cases <= 2 and by_name["SVC, tuned"].n_cases > 2
+    assert by_name["gradient boosting"].n_features == by_name["SVC, tuned"].n_features == 3
     assert by_name["gradient boosting"].n_cases is None and by_name["gradient boosting"].auc.value > 0.7
     json.dumps(found.to_dict(), allow_nan=False)
 

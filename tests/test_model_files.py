@@ -113,6 +113,13 @@ class TestEveryEstimator:
             clf.oriented("maybe")
 
 
+def test_probabilities_turn_with_class_weights_too():
+    X, y = mixed(200)
+    clf = EM2NOLCClassifier(**SMALL, class_weight={"yes": 5.0, "no": 1.0}).fit(X, y)
+    assert abs(clf.calibrator_.offset) > 0.1
+    np.testing.assert_allclose(clf.oriented("no").predict_proba(X)[:, ::-1], clf.predict_proba(X))
+
+
 def test_a_model_is_small(cancer, tmp_path):
     X, y = cancer
     io.save(

@@ -12,7 +12,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, confusion_matrix, roc_auc_score
 
-from tamis import io, per_feature, product
+from tamis import io, per_feature, product, progress
+from tamis.io.cells import level
 from tamis.results import Results
 from tamis.results.words import sentence, summary
 from tamis.workflow import Job, UnknownColumn, describe, evaluate_on, run
@@ -240,6 +241,10 @@ def test_large_values_in_a_narrow_range():
 
 
 class TestLongNumbers:
+    def test_floats_as_text(self):
+        texts = [level(v) for v in (1234567.0, 0.1234567891, 2.0**60, True, float("nan"), None)]
+        assert texts == ["1234567", "0.1234567891", str(2**60), "true", None, None]
+
     def test_classes(self):
         labels = np.array(["9007199254740993", "9007199254740997"], dtype=object)[np.arange(N) % 2]
         assert np.unique(prepare(columns() | {"y": labels}, "y").y).tolist() == [9007199254740993, 9007199254740997]
@@ -292,6 +297,29 @@ def test_categories_that_training_never_saw_are_told(results):
     again = evaluate_on(results, fresh, "fresh.csv")
     assert any("40 of 160 cells are categories that training never saw and count as none, such as 'purple'" in w
                for w in again.notes.warnings)  # fmt: skip
+
+
+def test_the_majority_is_that_of_training():
+    table = {k: v for k, v in columns().items() if k in ("a", "b")}
+    y = np.where(np.arange(N) % 4 == 0, "rare", "often")
+    side = np.where((y == "rare") & (np.arange(N) < 120) | (np.arange(N) % 16 == 1), "test", "train")
+    found = run(table | {"y": y, "side": side}, Job("y", split="side", max_instances=2, max_features=1, options=QUICK))
+    truth = y[side == "test"]
+    assert np.mean(truth == "rare") > 0.5
+    assert found.evaluation.majority == pytest.approx(np.mean(truth == "often"))
+
+
+def test_who_listens_hears_of_every_stage():
+    heard = []
+    table = {k: v for k, v in columns().items() if k in ("a", "b", "y")}
+    with progress.listening(lambda *words: heard.append(words)):
+        run(table, Job("y", max_instances=2, max_features=1, options=QUICK))
+    run(table, Job("y", max_instances=2, max_features=1, options=QUICK))  # nobody listens any more
+    stages = list(dict.fromkeys(what for what, _, _ in heard))
+    assert stages == ["tuning: settings", "tuning: budgets", "stability of the selection"]
+    for stage in stages:
+        counts = [(done, total) for what, done, total in heard if what == stage]
+        assert counts == [(k, counts[0][1]) for k in range(counts[0][1] + 1)]
 
 
 def test_values_out_of_range_are_told(results):
