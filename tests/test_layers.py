@@ -28,6 +28,7 @@ LAYERS = [
 ALLOWED = {
     "arrays": {"array_api_compat", "torch"},
     "parallel": {"threadpoolctl"},
+    "optim": {"sklearn"},
     "estimators": {"sklearn", "threadpoolctl"},
     "workflow": {"sklearn", "interpret"},
     "io": {"pyarrow", "sklearn"},

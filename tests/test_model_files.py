@@ -54,6 +54,7 @@ def same(one, two, X):
     assert a.kernels == b.kernels and a.features == b.features and a.instances == b.instances
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", list(all_estimators()))
 class TestEveryEstimator:
     def test_save_and_load(self, name, tmp_path):
@@ -65,7 +66,7 @@ class TestEveryEstimator:
         same(clf, again, X)
         for attribute in [a for a in vars(clf) if a.endswith("_") and not a.startswith("_")]:
             assert hasattr(again, attribute), attribute
-        np.testing.assert_array_equal(again.feature_importance_, clf.feature_importance_)
+        np.testing.assert_array_equal(again.kernel_importance_, clf.kernel_importance_)
         assert str(clone(again)) == str(clone(clf).set_params(random_state=0))
 
     def test_several_classes(self, name, tmp_path):
@@ -95,7 +96,7 @@ class TestEveryEstimator:
         X, y = mixed()
         clf = quick(name).fit(X, y)
         fixed = clf.fixed().fit(X, y)
-        assert type(fixed) is EM2NOLCClassifier
+        assert type(fixed).__name__ == name.removesuffix("CV")
         np.testing.assert_array_equal(fixed.features_, clf.features_)
         np.testing.assert_array_equal(fixed.instances_, clf.instances_)
 

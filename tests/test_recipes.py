@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from tamis.codec import read, write
+from tamis.kernels.bank import Channel
 from tamis.kernels.base import Categorical, Gaussian, Laplacian
 from tamis.kernels.grouping import _evidence_gradient, embed, rank_columns
-from tamis.kernels.recipes import Sample, per_feature, product
+from tamis.kernels.recipes import WIDTHS, Sample, bandwidths, per_feature, product
 
 import zoo
 
@@ -105,3 +108,54 @@ def test_constant_columns_never_join_a_group(rng):
     X, y = zoo.xor()
     X[:, 4] = 1.0
     assert 4 not in rank_columns(X, np.zeros(6), np.where(y > 0, 1.0, -1.0)[:, None], np.ones(len(X)), 6)
+
+
+class TestBandwidths:
+    def test_gaussians_of_every_width_stand_on_all_columns_together(self, rng):
+        X = rng.normal(size=(12, 3))
+        bank = bandwidths().bank(sample(X, X[:, 0]), 99.0)
+        assert bank.names[:2] == ["all, width 0.1", "all, width 0.2"] and len(bank) == 10
+        D = np.sum((X[:, None] - X[None]) ** 2, axis=2)
+        for width, channel in zip(WIDTHS, bank.channels, strict=True):
+            np.testing.assert_allclose(channel(X, X), np.exp(-D / (2 * width**2)), atol=1e-12)
+
+    def test_categories_enter_a_group_as_in_a_product_and_alone_as_one_indicator(self, rng):
+        X = np.column_stack([rng.normal(size=20), rng.integers(0, 3, 20)])
+        table = sample(X, X[:, 0], np.array([False, True]))
+        bank = bandwidths([0.5, 2], on="both").bank(table, 1.0)
+        assert bank.names == ["all, width 0.5", "all, width 2.0", "f0, width 0.5", "f0, width 2.0", "f1"]
+        assert bank.channels[1].kernel == Gaussian(2.0, product("all").bank(table, 1.0).channels[0].kernel.mismatch)
+        assert bank.channels[1].kernel.mismatch[1] > 0
+        assert bank.channels[2] == Channel("f0, width 0.5", Gaussian(0.5), (0,))
+        assert bank.channels[4].kernel == Categorical() and bank.channels[4].columns == (1,)
+        assert bandwidths([0.5, 2], on="each").bank(table, 1.0).names == bank.names[2:]
+
+    def test_sixty_numbers_give_610_channels(self, rng):
+        X = rng.normal(size=(5, 60))
+        assert len(bandwidths(on="both").bank(sample(X, X[:, 0]), 1.0)) == 610
+
+    @pytest.mark.parametrize("nominal", [False, True])
+    def test_on_one_column_all_and_each_are_the_same(self, rng, nominal):
+        X = rng.integers(0, 3, (9, 1)).astype(float)
+        banks = [bandwidths(on=on).bank(sample(X, X[:, 0], np.array([nominal])), 1.0) for on in ("all", "each", "both")]
+        assert banks[0] == banks[1] == banks[2] and len(banks[0]) == (1 if nominal else 10)
+
+    def test_a_column_may_be_called_all(self, rng):
+        X = rng.normal(size=(5, 2))
+        table = replace(sample(X, X[:, 0]), names=["all", "b"])
+        names = bandwidths(1.5, on="both").bank(table, 1.0).names
+        assert names == ["all columns, width 1.5", "all, width 1.5", "b, width 1.5"]
+
+    @pytest.mark.parametrize("widths", [[], [1, 1.0], 0, -1.0, [1, np.inf], np.nan, "1", [[1, 2]], True, 1e-200, None])
+    def test_widths_that_are_none_are_refused(self, widths):
+        with pytest.raises(ValueError, match=r"widths=.* must be one or several distinct numbers"):
+            bandwidths(widths)
+
+    def test_an_unknown_place_is_refused(self):
+        with pytest.raises(ValueError, match="on='every' is unknown: use 'all', 'each' or 'both'"):
+            bandwidths(on="every")
+
+    def test_the_recipe_comes_back_from_a_file(self, tmp_path):
+        recipe = bandwidths(np.array([0.5, 1.0]), on="both") + per_feature()
+        write(tmp_path / "f", "thing", recipe)
+        assert read(tmp_path / "f", "thing") == recipe and not recipe.positions

@@ -9,15 +9,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tamis.estimators.admm_baselines import KernelSVMADMM, LassoADMM, LinearSVMADMM
     from tamis.estimators.em2nolc import EM2NOLCClassifier
     from tamis.estimators.em2nolc_cv import EM2NOLCClassifierCV
+    from tamis.estimators.fs_svm import FeatureScalingSVC
+    from tamis.estimators.l01_svm import ZeroOneMKLClassifier
+    from tamis.estimators.mkl import AverageMKLClassifier, EasyMKLClassifier, SimpleMKLClassifier
     from tamis.estimators.plan import Plan
     from tamis.estimators.registry import all_estimators
     from tamis.estimators.statistics import Statistics
     from tamis.explain import Explanation
     from tamis.kernels.bank import Channel, KernelBank
     from tamis.kernels.base import Categorical, Gaussian, Laplacian, Polynomial, Sigmoid
-    from tamis.kernels.recipes import per_feature, product
+    from tamis.kernels.precomputed import precomputed
+    from tamis.kernels.recipes import bandwidths, per_feature, product
+    from tamis.kernels.spectrum import repaired
     from tamis.results import Results
     from tamis.workflow import Job, run
 
@@ -26,13 +32,19 @@ __version__ = "0.1.0"
 _HOMES = {
     "tamis.estimators.em2nolc": ("EM2NOLCClassifier",),
     "tamis.estimators.em2nolc_cv": ("EM2NOLCClassifierCV",),
+    "tamis.estimators.admm_baselines": ("KernelSVMADMM", "LassoADMM", "LinearSVMADMM"),
+    "tamis.estimators.fs_svm": ("FeatureScalingSVC",),
+    "tamis.estimators.l01_svm": ("ZeroOneMKLClassifier",),
+    "tamis.estimators.mkl": ("AverageMKLClassifier", "EasyMKLClassifier", "SimpleMKLClassifier"),
     "tamis.estimators.plan": ("Plan",),
     "tamis.estimators.registry": ("all_estimators",),
     "tamis.estimators.statistics": ("Statistics",),
     "tamis.explain": ("Explanation",),
     "tamis.kernels.bank": ("Channel", "KernelBank"),
     "tamis.kernels.base": ("Categorical", "Gaussian", "Laplacian", "Polynomial", "Sigmoid"),
-    "tamis.kernels.recipes": ("per_feature", "product"),
+    "tamis.kernels.precomputed": ("precomputed",),
+    "tamis.kernels.recipes": ("bandwidths", "per_feature", "product"),
+    "tamis.kernels.spectrum": ("repaired",),
     "tamis.results": ("Results",),
     "tamis.workflow": ("Job", "run"),
 }
@@ -40,23 +52,34 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _ROOMS = ("explain", "io", "plots", "report", "results", "workflow")
 
 __all__ = [
+    "AverageMKLClassifier",
     "Categorical",
     "Channel",
     "EM2NOLCClassifier",
     "EM2NOLCClassifierCV",
+    "EasyMKLClassifier",
     "Explanation",
+    "FeatureScalingSVC",
     "Gaussian",
     "Job",
     "KernelBank",
+    "KernelSVMADMM",
     "Laplacian",
+    "LassoADMM",
+    "LinearSVMADMM",
     "Plan",
     "Polynomial",
     "Results",
     "Sigmoid",
+    "SimpleMKLClassifier",
     "Statistics",
+    "ZeroOneMKLClassifier",
     "all_estimators",
+    "bandwidths",
     "per_feature",
+    "precomputed",
     "product",
+    "repaired",
     "run",
 ]
 

@@ -36,6 +36,13 @@ class Coefficients:
     coef: np.ndarray
     intercept: np.ndarray
 
+    @classmethod
+    def rank_one(cls, dual_coef: np.ndarray, weights: np.ndarray, intercept: float) -> Coefficients:
+        """The pairs of one output, ``dual_coef[i] * weights[l]``, where neither factor is zero."""
+        instances, kernels = np.flatnonzero(dual_coef), np.flatnonzero(weights)
+        coef = np.outer(dual_coef[instances], weights[kernels])[None]
+        return cls(instances, kernels, coef, np.array([intercept]))
+
 
 @stored
 @dataclass(frozen=True)
@@ -108,7 +115,7 @@ class KernelExpansion:
         """
         used = np.any(self.coef != 0, axis=0)
         rows, kernels = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
-        bank = self.bank.take(kernels)
+        bank = self.bank.take(kernels).narrowed(self.instances[rows])
         columns = bank.columns
         small = replace(
             self,

@@ -31,3 +31,24 @@ def project_cardinality(v: Array, k: int) -> Array:
     keep[order[:k]] = True
     mask = keep if v.ndim == 1 else keep[:, None]
     return xp.where(mask, v, xp.zeros_like(v))
+
+
+def project_simplex(v: Array, total: float = 1.0) -> Array:
+    """Project a vector onto ``{x >= 0, sum x = total}`` in the Euclidean norm, ``total > 0``.
+
+    The projection is ``max(v - shift, 0)`` with the shift that makes the sum right.
+    """
+    xp = namespace(v)
+    falling = xp.sort(v, descending=True)
+    shifts = (xp.cumulative_sum(falling) - total) / xp.arange(1, v.shape[0] + 1, dtype=v.dtype)
+    size = int(xp.sum(xp.astype(falling > shifts, xp.int64)))
+    return xp.where(v > shifts[size - 1], v - shifts[size - 1], xp.zeros_like(v))
+
+
+def prox_zero_one(v: Array, cost: Array) -> Array:
+    """Proximal operator of the step loss, ``argmin_u cost [u > 0] + 1/2 (u - v)^2`` for each entry.
+
+    ``0`` where ``0 < v <= sqrt(2 cost)``, else `v`; where both are minimisers, ``0`` [Zhu2023, Eq. 32].
+    """
+    xp = namespace(v)
+    return xp.where((v > 0) & (v * v <= 2.0 * cost), xp.zeros_like(v), v)

@@ -25,10 +25,10 @@ from threadpoolctl import threadpool_limits
 
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_choice, check_integer, encode_classes, resolve_columns
-from tamis.estimators.encoding import Nominal
+from tamis.estimators.encoding import Nominal, Position
 from tamis.estimators.keeping import Keeping
 from tamis.estimators.model import Model, decide
-from tamis.estimators.rows import Rows, check_groups, check_weights, class_factors, folds, merge_rows
+from tamis.estimators.rows import Rows, check_groups, check_weights, class_factors, folds, merge_rows, weight_unit
 from tamis.estimators.selection import Tests, each_fold
 from tamis.estimators.table import Table, checked_input, read_columns, read_table, row_labels
 from tamis.explain import Explanation, signed_percentages, variation
@@ -95,7 +95,8 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
         X : array, DataFrame or dict of columns of shape (n_samples, n_features); NaN or None are missing
             cells. Where rows are predicted or explained, a dict of the kept features is enough.
         y : class labels of shape (n_samples,)
-        sample_weight : weights of shape (n_samples,), at least 0; only their ratios matter
+        sample_weight : weights of shape (n_samples,), at least 0; only their ratios matter, except where a
+            method has a cost `C`: there a weight multiplies C, as in scikit-learn's SVC
         groups : labels of shape (n_samples,); rows of one group never stand on both sides of a fold
 
         Returns
@@ -123,7 +124,8 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
             raise ValueError(f"y has one class only ({classes[0]!r}): a classifier needs rows of at least two classes")
         mass = check_weights(sample_weight, codes, classes)
         weight = mass * class_factors(self.class_weight, mass, codes, classes)
-        return Rows(table, codes, classes, weight, mass, check_groups(groups, len(codes)), np.arange(len(codes)))
+        unit = weight_unit(sample_weight, mass)
+        return Rows(table, codes, classes, weight, mass, check_groups(groups, len(codes)), np.arange(len(codes)), unit)
 
     def _read(self, X: Any, *, reset: bool) -> Table:
         if isinstance(X, Mapping) and not hasattr(X, "shape"):  # scipy has sparse arrays that are dicts
@@ -178,20 +180,18 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
             self.dual_coef_, self.kernel_weights_ = _squeeze(model.dual_coef), _squeeze(model.kernel_weights)
             self.instance_importance_ = signed_percentages(self.dual_coef_)
             self.kernel_importance_ = signed_percentages(self.kernel_weights_)
-        by_instance, by_kernel = model.expansion.split(Z)
-        self.instance_variation_ = _squeeze(variation(by_instance, mass))
-        self.kernel_variation_ = _squeeze(variation(by_kernel, mass))
+        self.instance_variation_, self.kernel_variation_ = map(_squeeze, model.variation or _variation(model, Z, mass))
         histories = [s.history for s in model.solutions]
         self.history_ = histories[0] if len(histories) == 1 else histories
         self.n_iter_ = max((s.n_iter for s in model.solutions), default=0)
         self.objective_ = sum(s.objective for s in model.solutions)
-        self.status_ = next((s.status for s in model.solutions if s.status is not Status.CONVERGED), Status.CONVERGED)
+        self.status_ = _worst_status([s.status for s in model.solutions])
         self._warn()
 
     def _warn(self) -> None:
         """Say what a user would not see otherwise."""
         name = type(self).__name__
-        if self.status_ is not Status.CONVERGED:
+        if not self.status_.converged:
             warnings.warn(f"{name}: {self.status_.value}", ConvergenceWarning, stacklevel=4)
         if not len(self.instances_):
             warnings.warn(
@@ -287,6 +287,8 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
         encoder, expansion = self.model_.encoder, self.model_.expansion
         place = self._kept_place(feature)
         column = encoder.columns[place]
+        if isinstance(column, Position):
+            raise ValueError(f"feature {feature!r} holds positions in precomputed kernels: it has no shape")
         if any(place in c.columns and len(set(c.columns)) > 1 for c in expansion.bank.channels):
             raise ValueError(
                 f"feature {feature!r} acts through a kernel on several features: it has no shape of its own"
@@ -406,6 +408,18 @@ def warn_unheld() -> None:
         UserWarning,
         stacklevel=5,
     )
+
+
+def _variation(model: Model, Z: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of instances and of kernels in the variation of the decision over encoded rows."""
+    by_instance, by_kernel = model.expansion.split(Z)
+    return variation(by_instance, mass), variation(by_kernel, mass)
+
+
+def _worst_status(statuses: list[Status]) -> Status:
+    """The first that did not converge, else the first that says more than that it did."""
+    telling = [s for s in statuses if not s.converged] + [s for s in statuses if s is not Status.CONVERGED]
+    return telling[0] if telling else Status.CONVERGED
 
 
 def _decide_fold(estimator: DirectClassifier, train: Rows, test: Rows) -> np.ndarray:

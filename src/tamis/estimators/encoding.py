@@ -72,10 +72,25 @@ class Nominal:
 
 @stored
 @dataclass(frozen=True)
+class Position:
+    """A column of positions in precomputed kernels: nothing is scaled, clipped or filled."""
+
+    low: float
+    high: float
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        return values.astype(np.float64)
+
+    def decode(self, z: np.ndarray) -> np.ndarray:
+        return z
+
+
+@stored
+@dataclass(frozen=True)
 class Encoder:
     """The encodings of some columns, in order."""
 
-    columns: tuple[Number | Nominal, ...]
+    columns: tuple[Number | Nominal | Position, ...]
     names: tuple[str, ...]
 
     @classmethod
@@ -103,6 +118,17 @@ class Encoder:
                 x, share = _clipped(table.numbers[:, j], weight, winsorise, limits)
                 columns.append(_fit_number(x, share, limits, scaling, missing))
         return cls(tuple(columns), tuple(table.names))
+
+    @classmethod
+    def positions(cls, table: Table) -> Encoder:
+        """For a table of one column, which says where in precomputed kernels each row stands."""
+        if table.numbers.shape[1] != 1 or table.labels:
+            raise ValueError(
+                f"X has {table.numbers.shape[1]} columns {table.names[:3]}: with precomputed kernels it must have one, the "
+                "positions of the rows in the stack, such as np.arange(n)[:, None]"
+            )
+        values = table.numbers[:, 0]
+        return cls((Position(float(np.nanmin(values)), float(np.nanmax(values))),), tuple(table.names))
 
     @property
     def nominal(self) -> np.ndarray:

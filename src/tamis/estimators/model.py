@@ -37,6 +37,8 @@ class Model:
     instances : (k,) kept rows, as positions in the user's input
     solutions : one per optimisation problem that was solved, without their states
     dual_coef, kernel_weights : (outputs, k) and (outputs or 1, L), where the method has such factors
+    variation : (outputs, k) and (outputs, L), shares of instances and kernels in the variation of the decision
+        over training rows, where the method knows them
     """
 
     encoder: Encoder
@@ -47,6 +49,7 @@ class Model:
     solutions: tuple[Solution, ...]
     dual_coef: np.ndarray | None = None
     kernel_weights: np.ndarray | None = None
+    variation: tuple[np.ndarray, np.ndarray] | None = None
 
     def encode(self, table: Table) -> np.ndarray:
         """Encoded kept columns of a table, which may have no others."""
@@ -107,21 +110,12 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Prepared(ABC):
-    """Kernels on training data: what a method solves on, and the way back to a model."""
+class Groundwork:
+    """Encodings, kernels on encoded columns, and rows that may become instances: the way back to a model."""
 
     encoder: Encoder
     bank: KernelBank
     pool: Pool
-
-    @abstractmethod
-    def designs(self, shared: bool) -> list[Design]:
-        """The data of each problem to solve: one for all outputs if `shared`, else one for each."""
-
-    @property
-    def incidence(self) -> np.ndarray | None:
-        """Boolean (kernels, columns): the columns behind each kernel; None where each has its own one."""
-        return None if self.bank.one_to_one else self.bank.incidence(self.pool.Z.shape[1])
 
     def model(self, blocks: Sequence[Coefficients], solutions: Sequence[Solution]) -> Model:
         """The smallest model with these coefficients, the outputs of all blocks side by side."""
@@ -146,6 +140,20 @@ class Prepared(ABC):
 
 
 @dataclass(frozen=True)
+class Prepared(Groundwork, ABC):
+    """Kernels on training data, with what a least-squares method solves on."""
+
+    @abstractmethod
+    def designs(self, shared: bool) -> list[Design]:
+        """The data of each problem to solve: one for all outputs if `shared`, else one for each."""
+
+    @property
+    def incidence(self) -> np.ndarray | None:
+        """Boolean (kernels, columns): the columns behind each kernel; None where each has its own one."""
+        return None if self.bank.one_to_one else self.bank.incidence(self.pool.Z.shape[1])
+
+
+@dataclass(frozen=True)
 class Encoded:
     """Training rows as numbers, and the rows among them that may become instances."""
 
@@ -166,18 +174,27 @@ class Encoded:
         candidates: int | str | None,
         seed: int,
         engine: str,
+        positions: bool = False,
     ) -> Encoded:
-        encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing)
+        if positions:
+            encoder = Encoder.positions(rows.table)
+        else:
+            encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing)
         Z = encoder.encode(rows.table)
         sample = Sample(Z, encoder.names, encoder.nominal, rows.targets, rows.weight, max_features, seed)
         return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed), engine)
 
-    def prepare(self, kernels: Any, default: Recipe, bandwidth: Bandwidth) -> Prepared:
+    def prepare(self, kernels: Any, default: Recipe, bandwidth: Bandwidth) -> PreparedRows:
         """Put kernels on the rows."""
+        ground = self.ground(make_bank(kernels, default, self.sample, bandwidth))
+        whole = len(self.candidates) == len(self.sample.Z)
+        stack = ground.bank.stack(self.sample.Z, None if whole else ground.pool.Z, form=self.engine)
+        return PreparedRows(ground.encoder, ground.bank, ground.pool, self, stack)
+
+    def ground(self, bank: KernelBank) -> Groundwork:
+        """The way back to a model for the kernels of a bank."""
         Z, rows = self.sample.Z, self.candidates
-        bank = make_bank(kernels, default, self.sample, bandwidth)
-        pool = Pool(Z[rows], self.rows.codes[rows], self.rows.position[rows])
-        return PreparedRows(self.encoder, bank, pool, self, bank.stack(Z, Z[rows], form=self.engine))
+        return Groundwork(self.encoder, bank, Pool(Z[rows], self.rows.codes[rows], self.rows.position[rows]))
 
 
 @dataclass(frozen=True)

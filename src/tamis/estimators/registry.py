@@ -6,8 +6,20 @@ from sklearn.base import BaseEstimator
 
 from tamis.estimators.em2nolc import EM2NOLCClassifier
 from tamis.estimators.em2nolc_cv import EM2NOLCClassifierCV
+from tamis.estimators.l01_svm import ZeroOneMKLClassifier
+from tamis.estimators.mkl import AverageMKLClassifier, EasyMKLClassifier, SimpleMKLClassifier
 
 
 def all_estimators() -> dict[str, type[BaseEstimator]]:
     """Return {name: class} of every public estimator."""
-    return {cls.__name__: cls for cls in (EM2NOLCClassifier, EM2NOLCClassifierCV)}
+    return {
+        cls.__name__: cls
+        for cls in (
+            EM2NOLCClassifier,
+            EM2NOLCClassifierCV,
+            ZeroOneMKLClassifier,
+            SimpleMKLClassifier,
+            EasyMKLClassifier,
+            AverageMKLClassifier,
+        )
+    }

@@ -27,6 +27,7 @@ class Rows:
     mass : (n,) what it counts in the population: its sample weight
     groups : (n,) code of the group of each row, or None
     position : (n,) first row of the input with these values
+    unit : the sample weight that counts as one in `weight` and `mass`, which are scaled to mean one
     """
 
     table: Table
@@ -36,6 +37,7 @@ class Rows:
     mass: np.ndarray
     groups: np.ndarray | None
     position: np.ndarray
+    unit: float = 1.0
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -55,6 +57,11 @@ class Rows:
     def targets(self) -> np.ndarray:
         """Outputs (n, q) in {-1, +1}: one for two classes, one per class otherwise."""
         return coding(len(self.classes))[self.codes]
+
+    @property
+    def absolute_weight(self) -> np.ndarray:
+        """Weights (n,) in the units of the input, for methods whose loss is a sum and not a mean."""
+        return self.weight * self.unit
 
     def problems(self, shared: bool) -> list[np.ndarray]:
         """Targets of each problem to solve."""
@@ -154,6 +161,11 @@ def check_weights(sample_weight: Any, codes: np.ndarray, classes: np.ndarray) ->
         name = classes[int(np.argmin(mass))]
         raise ValueError(f"sample_weight is zero for all rows of class {name!r}: give some of them a positive weight")
     return _mean_one(weight)
+
+
+def weight_unit(sample_weight: Any, mass: np.ndarray) -> float:
+    """What `check_weights` divided by."""
+    return 1.0 if sample_weight is None else float(np.max(np.asarray(sample_weight, dtype=float)) / np.max(mass))
 
 
 def _mean_one(weight: np.ndarray) -> np.ndarray:

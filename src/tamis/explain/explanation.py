@@ -11,6 +11,15 @@ import numpy as np
 
 from tamis.explain.html import explanation_html
 
+SPELLED = 6  # most features of a group that its name spells out
+
+
+def part_name(features: Sequence[str]) -> str:
+    """A name for the features that act through one kernel; a large group is named after its ends."""
+    if len(features) <= SPELLED:
+        return " * ".join(features)
+    return f"{features[0]} * {features[1]} * ... * {features[-1]} ({len(features)} features)"
+
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
@@ -82,8 +91,8 @@ class Explanation:
 
     @property
     def part_names(self) -> list[str]:
-        """The names of the parts; a group is called after all its features."""
-        return [" * ".join(part) for part in self.parts]
+        """The names of the parts; a group is called after its features."""
+        return [part_name(part) for part in self.parts]
 
     def part_values(self, data: Any) -> np.ndarray:
         """The values of the parts in the explained rows (rows, parts), for showing beside the contributions.

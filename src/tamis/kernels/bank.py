@@ -16,6 +16,7 @@ from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.base import Categorical, Kernel
 from tamis.kernels.chebyshev import Basis, Levels, chebyshev
+from tamis.kernels.factored import FactoredStack
 from tamis.kernels.stack import ChebyshevStack, DenseStack, KernelStack, StreamingStack
 
 MEMORY = 1 << 30  # bytes that a dense stack may take under form="auto"
@@ -34,6 +35,11 @@ class Channel:
         """Gram matrix (m, n) between the rows of two encoded tables."""
         columns = list(self.columns)
         return self.kernel(X[:, columns], Y[:, columns])
+
+    def narrowed(self, Y: Array) -> Channel:
+        """The channel for values with the rows Y only: a kernel that holds values drops the others."""
+        narrow = getattr(self.kernel, "narrowed", None)
+        return self if narrow is None else replace(self, kernel=narrow(Y[:, list(self.columns)]))
 
 
 @stored
@@ -66,6 +72,11 @@ class KernelBank:
         columns = [c for channel in self.channels for c in set(channel.columns)]
         return len(columns) == len(set(columns)) == len(self)
 
+    @property
+    def positions(self) -> bool:
+        """Whether a kernel takes positions of items in place of features."""
+        return any(getattr(channel.kernel, "positions", False) for channel in self.channels)
+
     def incidence(self, n_columns: int) -> np.ndarray:
         """Boolean matrix (kernels, columns): which channel stands on which column."""
         table = np.zeros((len(self), n_columns), dtype=bool)
@@ -82,6 +93,10 @@ class KernelBank:
         place = {int(c): k for k, c in enumerate(columns)}
         return KernelBank(tuple(replace(ch, columns=tuple(place[c] for c in ch.columns)) for ch in self.channels))
 
+    def narrowed(self, Y: Array) -> KernelBank:
+        """The same bank for values with the rows Y only."""
+        return KernelBank(tuple(channel.narrowed(Y) for channel in self.channels))
+
     def stack(self, X: Array, Y: Array | None = None, *, form: str = "auto") -> KernelStack:
         """Kernel values between the rows of X and Y (default: X itself), as a KernelStack.
 
@@ -90,14 +105,19 @@ class KernelBank:
         form : "dense" keeps all values, "streaming" recomputes them in blocks, "auto" is dense
             up to a gibibyte. "chebyshev" is for kernels of one column each that are short polynomials
             (Gaussian, polynomial) or indicators: products with vectors in linear time, values to within
-            the stack's `error_bound`.
+            the stack's `error_bound`. "factored" is for Y = X: smooth positive semi-definite kernels as products of
+            short factors, in linear time and to within `error_bound` as well; other kernels are streamed.
         """
+        if form == "factored":
+            if Y is not None and Y is not X:
+                raise ValueError("form='factored' takes the rows of X alone: leave Y out, or use form='streaming'")
+            return FactoredStack.evaluate(self.channels, X)
         Y = X if Y is None else Y
         if form == "auto":
             size = 8 * len(self) * X.shape[0] * Y.shape[0]
             form = "dense" if size <= MEMORY else "streaming"
         if form not in ("dense", "streaming", "chebyshev"):
-            raise ValueError(f"form={form!r} is unknown: use 'auto', 'dense', 'streaming' or 'chebyshev'")
+            raise ValueError(f"form={form!r} is unknown: use 'auto', 'dense', 'streaming', 'chebyshev' or 'factored'")
         if form == "chebyshev":
             return ChebyshevStack(self.channels, [_short_form(ch, X, Y) for ch in self.channels], X, Y)
         return DenseStack.evaluate(self.channels, X, Y) if form == "dense" else StreamingStack(self.channels, X, Y)

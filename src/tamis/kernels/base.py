@@ -10,14 +10,18 @@ definite and two rows that lack the same cell agree on it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from tamis.arrays import Array, namespace
 from tamis.codec import stored
 
 
 class Kernel(Protocol):
-    """A symmetric function of two rows, evaluated on blocks."""
+    """A symmetric function of two rows, evaluated on blocks.
+
+    A kernel with a true attribute `positive` is positive semi-definite on any rows. One that holds values
+    of training rows has a method ``narrowed(T)``: the same kernel for the columns T only.
+    """
 
     def __call__(self, S: Array, T: Array) -> Array: ...
 
@@ -87,6 +91,8 @@ class Gaussian:
     bandwidth: float = 1.0
     mismatch: tuple[float, ...] = ()
 
+    positive: ClassVar[bool] = True
+
     def __call__(self, S: Array, T: Array) -> Array:
         D = _squared_distance(S, T, self.mismatch)
         D *= -0.5 / self.bandwidth**2
@@ -99,6 +105,8 @@ class Laplacian:
     """``exp(-|s - t|_2 / bandwidth)``."""
 
     bandwidth: float = 1.0
+
+    positive: ClassVar[bool] = True
 
     def __call__(self, S: Array, T: Array) -> Array:
         xp = namespace(S, T)
@@ -113,6 +121,10 @@ class Polynomial:
 
     degree: int = 2
     offset: float = 1.0
+
+    @property
+    def positive(self) -> bool:
+        return self.offset >= 0 and self.degree == int(self.degree) and self.degree >= 0
 
     def __call__(self, S: Array, T: Array) -> Array:
         return _zero_absent((_fill(S) @ _fill(T).T + self.offset) ** self.degree, S, T)
@@ -135,6 +147,8 @@ class Sigmoid:
 @dataclass(frozen=True)
 class Categorical:
     """Share of the columns on which two rows have the same code; a missing cell agrees with nothing."""
+
+    positive: ClassVar[bool] = True
 
     def __call__(self, S: Array, T: Array) -> Array:
         xp = namespace(S, T)

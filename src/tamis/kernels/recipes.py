@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from tamis.kernels.grouping import rank_columns
 GROUP_ROWS = 800  # most rows that the search for a group looks at
 GROUP_SIZES = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 28, 40, 60)
 QUANTILES = 201
+WIDTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.2, 1.5, 1.7, 2.0)
+LEAST, MOST = 1e-6, 1e6  # widths, in units of the scaled features
 
 Bandwidth = float | str | np.ndarray  # a number, "median", or one number per column
 
@@ -77,6 +80,11 @@ class Recipe(ABC):
     def bank(self, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
         """The kernels for these rows."""
 
+    @property
+    def positions(self) -> bool:
+        """Whether X holds positions of items in place of features: one column, never scaled."""
+        return False
+
     def __add__(self, other: Recipe) -> Recipe:
         return Joined((self, other))
 
@@ -88,7 +96,16 @@ class Joined(Recipe):
 
     parts: tuple[Recipe, ...]
 
+    @property
+    def positions(self) -> bool:
+        return any(part.positions for part in self.parts)
+
     def bank(self, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
+        if self.positions and not all(part.positions for part in self.parts):
+            raise ValueError(
+                "kernels: precomputed kernels take positions in place of features, so recipes on features cannot be "
+                "added to them: compute those kernels too and add their matrices to the stack"
+            )
         channels = [ch for part in self.parts for ch in part.bank(sample, bandwidth).channels]
         return KernelBank(tuple(dict.fromkeys(channels)))
 
@@ -128,6 +145,41 @@ class Product(Recipe):
             groups = [tuple(_position(c, sample.names) for c in self.group)]
         widths = sample.bandwidths(bandwidth)
         return KernelBank(tuple(_product_channel(g, sample, widths) for g in groups))
+
+
+@stored
+@dataclass(frozen=True)
+class Bandwidths(Recipe):
+    """Gaussians of several widths on all columns together, on each column, or both.
+
+    The widths are taken as they are: they ignore the estimator's bandwidth and the number of columns. A
+    category on its own is one indicator. Where the table has one column, "all" is that column.
+    """
+
+    widths: tuple[float, ...] = WIDTHS
+    on: str = "all"
+
+    def bank(self, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
+        d = sample.Z.shape[1]
+        channels: list[Channel] = []
+        if self.on != "each" and d > 1:
+            label = "all"
+            while label in sample.names:  # a column may have this name
+                label += " columns"
+            mismatch = tuple(sample.mismatch.tolist())
+            channels += [
+                Channel(f"{label}, width {width!r}", Gaussian(width, mismatch), tuple(range(d)))
+                for width in self.widths
+            ]
+        if self.on != "all" or d == 1:
+            channels += [channel for column in range(d) for channel in self._of(column, sample)]
+        return KernelBank(tuple(channels))
+
+    def _of(self, column: int, sample: Sample) -> list[Channel]:
+        name = sample.names[column]
+        if sample.nominal[column]:
+            return [Channel(name, Categorical(), (column,))]
+        return [Channel(f"{name}, width {width!r}", Gaussian(width), (column,)) for width in self.widths]
 
 
 def _single_channel(column: int, sample: Sample, widths: np.ndarray, kernel: Kernel | None = None) -> Channel:
@@ -170,6 +222,24 @@ def product(group: str | Sequence[int | str] = "grown") -> Recipe:
     if not members or len(set(members)) < len(members) or not all(type(c) in (int, str) for c in members):
         raise ValueError(f"group={group!r} must list distinct columns by name or position, at least one")
     return Product(members)
+
+
+def bandwidths(widths: float | Sequence[float] = WIDTHS, on: str = "all") -> Recipe:
+    """Gaussians ``exp(-|s - t|^2 / (2 width^2))`` of several widths.
+
+    Parameters
+    ----------
+    widths : one or several distinct positive numbers, in units of the scaled features
+    on : "all" columns together, "each" column (a category gives one indicator), or "both"
+    """
+    if on not in ("all", "each", "both"):
+        raise ValueError(f"on={on!r} is unknown: use 'all', 'each' or 'both'")
+    widths = np.atleast_1d(widths) if isinstance(widths, np.ndarray) else widths
+    entries = list(widths) if isinstance(widths, Sequence | np.ndarray) else [widths]
+    numbers = all(isinstance(w, Real) and not isinstance(w, bool) and LEAST <= w <= MOST for w in entries)
+    if not entries or not numbers or len(set(entries)) < len(entries):
+        raise ValueError(f"widths={widths!r} must be one or several distinct numbers from {LEAST:g} to {MOST:g}")
+    return Bandwidths(tuple(float(w) for w in entries), on)
 
 
 def _weighted_quantiles(values: np.ndarray, weight: np.ndarray, n: int) -> np.ndarray:

@@ -7,6 +7,7 @@ where a block comes from.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from tamis.kernels.base import Kernel
 from tamis.kernels.chebyshev import Basis
 
 BLOCK = 1 << 21  # most entries of one block
+CHUNK = 1 << 17  # most entries of one block whose values are computed: they stay in the processor's cache
 CACHE = 1 << 14  # entries of a partial sum that stay in the processor's cache
 
 Index = np.ndarray | slice
@@ -38,6 +40,14 @@ class KernelStack(ABC):
     """L kernels between m rows and n columns."""
 
     shape: tuple[int, int, int]
+
+    def rough(self, level: float) -> KernelStack:
+        """A stack with cheaper matrices, off by at most `level` times their largest value; itself if there is none."""
+        return self
+
+    def held(self, limit: int) -> KernelStack:
+        """The same values, none to be computed again, if that takes at most `limit` bytes; else the stack itself."""
+        return self
 
     @abstractmethod
     def block(self, kernel: int, rows: slice) -> np.ndarray:
@@ -123,6 +133,30 @@ class StreamingStack(KernelStack):
 
     def block(self, kernel: int, rows: slice) -> np.ndarray:
         return self.kernels[kernel](self.X[rows], self.Y)
+
+    def blocks(self) -> Iterator[slice]:
+        _, m, n = self.shape
+        return _slices(m, min(BLOCK, CHUNK) // max(1, n))
+
+    def held(self, limit: int) -> KernelStack:
+        return DenseStack.evaluate(self.kernels, self.X, self.Y) if 8 * math.prod(self.shape) <= limit else self
+
+    def product(self, weights: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        part, coef = self._used(coef)
+        return KernelStack.product(part, weights, coef)
+
+    def apply(self, coef: np.ndarray) -> np.ndarray:
+        part, coef = self._used(coef)
+        return KernelStack.apply(part, coef)
+
+    def quad(self, left: np.ndarray, right: np.ndarray | None = None) -> np.ndarray:
+        rows = np.flatnonzero(left)
+        return left[rows] @ self.take(rows=rows).apply(left if right is None else right)
+
+    def _used(self, coef: np.ndarray) -> tuple[StreamingStack, np.ndarray]:
+        """The columns with a coefficient, and these: the values of the others need not be computed."""
+        cols = np.flatnonzero(coef.reshape(len(coef), -1).any(axis=1))
+        return (self, coef) if len(cols) == len(coef) else (self.take(cols=cols), coef[cols])
 
     def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> StreamingStack:
         chosen = np.arange(len(self.kernels))[kernels]

@@ -26,6 +26,21 @@ class Status(Enum):
     NON_FINITE = "the objective became infinite or NaN; the last finite point is returned"
     STOPPED = "a callback asked to stop before the violation fell below tol"
     COLLAPSED = "all coefficients became zero; the result predicts the majority class everywhere"
+    DEAD_START = (
+        "no coefficient left zero: the result gives every row the class of larger weight; raise C, or C / rho1 where "
+        "there is such a parameter"
+    )
+    HARD_MARGIN = (
+        "converged, but no row is given up: this is the hard-margin machine of the combined kernel, and the 0/1 loss "
+        "plays no role"
+    )
+    CYCLING = "the working set goes on changing without a better point; the best one seen is returned"
+    STALLED = "the steps died out at a point that does not satisfy the optimality conditions"
+
+    @property
+    def converged(self) -> bool:
+        """Whether the run reached what it was after."""
+        return self in (Status.CONVERGED, Status.HARD_MARGIN)
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tamis.estimators.base import KernelClassifier
-from tamis.estimators.encoding import Nominal
+from tamis.estimators.encoding import Nominal, Position
 from tamis.estimators.kept import case_pulls, case_values, kept_cases, kept_features, parts
-from tamis.explain import measures
+from tamis.explain import measures, part_name
 from tamis.explain.importance import variation
 from tamis.explain.intervals import UNKNOWN, Interval, bootstrap
 from tamis.results.data import Case, Curve, Evaluation, Part, ShownRows
@@ -72,11 +72,11 @@ def _part(
     by_fold: np.ndarray,
 ) -> Part:
     empty = np.empty(0)
-    if len(set(key)) > 1:
-        return Part(" * ".join(key), key, "group", **own, direction="together", grid=empty, shape=empty, edges=empty,
-                    counts=empty, missing=0, by_fold=by_fold)  # fmt: skip
     place = model.model_.encoder.names.index(key[0])
     column = model.model_.encoder.columns[place]
+    if len(set(key)) > 1 or isinstance(column, Position):
+        return Part(part_name(key), key, "group", **own, direction="together", grid=empty, shape=empty, edges=empty,
+                    counts=empty, missing=0, by_fold=by_fold)  # fmt: skip
     if isinstance(column, Nominal):
         kind, grid = "category", np.empty(len(column.levels), dtype=object)
         grid[:] = list(column.levels)

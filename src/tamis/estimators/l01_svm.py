@@ -1,0 +1,169 @@
+"""ZeroOneMKLClassifier: the support vector machine with the 0/1 loss on a learned mean of kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tamis.codec import stored
+from tamis.estimators.checks import check_choice, check_integer, check_number
+from tamis.estimators.stacked import Answer, StackClassifier, Task
+from tamis.methods import l01_svm as method
+
+# [Zhu2023], as in docs/references.bib
+ZHU2023 = "Zhu, Bin; Shi, Yijie (2023). MKL-L0/1-SVM."
+
+QUICK = 200  # most rounds on calibration folds
+RHO2 = {"simplex_qp": 16.0, "paper": 256.0}
+RHO3 = 256.0
+
+
+@stored
+class ZeroOneMKLClassifier(StackClassifier):
+    """Support vector machine that counts rows within the margin, on a learned mean of kernels [Zhu2023].
+
+    Minimises ``1/2 w'K(d)w + C * (number of rows with margin below one)`` over coefficients and over weights d
+    of kernels on the simplex. The decision is ``f(x) = sum_l d_l sum_i w_i k_l(x_i, x) + intercept``. The loss is
+    not convex: what is found is a stationary point, and `certificate_` says how strong a one.
+
+    Parameters
+    ----------
+    C : float, default=16.0
+        Cost of a row whose margin is below one; sample and class weights multiply it.
+    rho1 : float, default=1.0
+        Penalty of ADMM. ``C / rho1`` must be at least 2: below that ADMM never leaves its starting point,
+        which gives every row the class of larger weight. Limits are stationary with gamma = 1 / rho1.
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
+        None is `tamis.bandwidths()`, ten Gaussians on all features; see also `tamis.per_feature()`. With one
+        kernel this is the single-kernel L0/1-SVM.
+    solver : {"best", "admm", "drop_and_refit"}, default="best"
+        "admm" is the paper's algorithm, which often cycles; then the best point seen is taken.
+        "drop_and_refit" searches for the rows to give up and fits the others exactly. "best" runs both and
+        takes the lower objective.
+    d_step : {"simplex_qp", "paper"}, default="simplex_qp"
+        Step of the weights in ADMM: their exact minimiser over the simplex, or the printed one, whose limits
+        need not be stationary.
+    rho2 : float or None, default=None
+        Penalty of the step of the weights; None is 16 for "simplex_qp" and 256 for "paper". It does not move
+        stationary points.
+    scaling : {"standard", "rank", None}, default="standard"
+    missing : {"absent", "median", None}, default="absent"
+        "absent": in a kernel on several features a missing cell counts as the mean, one unit aside, and alone it
+        contributes nothing; "median": filled with the training median (the most frequent category); None:
+        refused.
+    categorical_features : "auto" or list of names, positions or booleans, default="auto"
+        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
+    class_weight : dict, "balanced" or None, default=None
+    calibration : int or None, default=3
+        Folds that fit the probabilities and place the intercept where they say one half; None: no
+        `predict_proba`, the method's own intercept, and a faster fit.
+    tol : float, default=1e-3
+        Largest residual of stationarity; a slack of up to ten times that costs nothing.
+    max_iter : int, default=1000
+        Most rounds of ADMM.
+    random_state : int, RandomState or None, default=None
+        For the calibration folds. None is as good as 0.
+    n_jobs : int or None, default=None
+        Processes for calibration folds.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    certificate_ : Certificate of the fit before calibration moves the intercept (a list of them for more than two
+        classes): the six residuals of stationarity, the largest gamma, how many rows are given up
+    kernel_weights_, dual_coef_, intercept_ : d, w (before calibration ``sum(w) = 0``) and the intercept
+    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
+    features_, kernels_, kernel_names_ : kept features (positions) and kernels
+    instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
+    instance_variation_, kernel_variation_ : shares in the variation of the decision
+    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
+    feature_names_in_ : where X has column names
+
+    Notes
+    -----
+    With narrow kernels the best points give up nothing or everything; `status_` says when the limit is the
+    hard-margin machine or the dead start.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tamis import ZeroOneMKLClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> X = X[["mean radius", "mean texture", "mean smoothness"]]
+    >>> clf = ZeroOneMKLClassifier(calibration=None).fit(X[::3], y[::3])
+    >>> bool(clf.score(X, y) > 0.85)
+    True
+    """
+
+    citation = ZHU2023
+
+    def __init__(
+        self,
+        C: float = 16.0,
+        rho1: float = 1.0,
+        *,
+        kernels: Any = None,
+        solver: str = "best",
+        d_step: str = "simplex_qp",
+        rho2: float | None = None,
+        scaling: str | None = "standard",
+        missing: str | None = "absent",
+        categorical_features: Any = "auto",
+        class_weight: Any = None,
+        calibration: int | None = 3,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.C = C
+        self.rho1 = rho1
+        self.kernels = kernels
+        self.solver = solver
+        self.d_step = d_step
+        self.rho2 = rho2
+        self.scaling = scaling
+        self.missing = missing
+        self.categorical_features = categorical_features
+        self.class_weight = class_weight
+        self.calibration = calibration
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_integer("max_iter", self.max_iter, 1)
+        check_number("rho1", self.rho1, 0.0, strict=True)
+        if self.rho2 is not None:
+            check_number("rho2", self.rho2, 0.0, strict=True)
+        check_choice("solver", self.solver, method.SOLVERS)
+        check_choice("d_step", self.d_step, method.D_STEPS)
+        if self.C / self.rho1 < 2:
+            raise ValueError(
+                f"C={self.C!r} and rho1={self.rho1!r}: C / rho1 must be at least 2, because below that no row enters "
+                "the working set of the first round and the algorithm stays at its start; raise C or lower rho1"
+            )
+
+    def chosen(self) -> dict[str, Any]:
+        return {**super().chosen(), "penalty rho1": self.rho1, "solver": self.solver}
+
+    def _solve(self, task: Task) -> Answer:
+        rho2 = RHO2[self.d_step] if self.rho2 is None else self.rho2
+        problem = method.Problem(task.stack, task.y, task.cost, self.rho1, rho2, RHO3)
+        solution = method.solve(
+            problem,
+            solver=self.solver,
+            d_step=self.d_step,
+            tol=self.tol,
+            max_iter=min(self.max_iter, QUICK) if task.quick else self.max_iter,
+            callback=self._progress(),
+        )
+        facts = None if task.quick else method.certificate(problem, solution.state, self.tol)
+        point = solution.state.point(problem)
+        return Answer(point.dual_coef, point.weights, point.intercept, solution, facts)
+
+    def _facts(self, facts: list[Any]) -> None:
+        self.certificate_ = facts[0] if len(facts) == 1 else facts

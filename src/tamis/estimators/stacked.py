@@ -1,0 +1,164 @@
+"""The shell of the classifiers that end in one coefficient per row and one weight per kernel.
+
+    f(x) = sum_l weights[l] sum_i dual_coef[i] k_l(x_i, x) + intercept
+
+A method derives from `StackClassifier` and adds its parameters and ``_solve``, which sees kernels between
+training rows, labels in {-1, +1} and the cost of each row. More than two classes are one against the rest.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from tamis.estimators.base import VARIATION_ROWS, DirectClassifier
+from tamis.estimators.checks import check_number
+from tamis.estimators.model import Encoded, Model, PreparedRows
+from tamis.estimators.rows import Rows
+from tamis.expansion import Coefficients
+from tamis.explain import variation
+from tamis.kernels.bank import KernelBank
+from tamis.kernels.recipes import Recipe, bandwidths
+from tamis.kernels.spectrum import check_positive
+from tamis.kernels.stack import KernelStack
+from tamis.optim.driver import Solution
+
+WIDTH = 1.0  # of recipes that bring none
+MOST_ROWS = 20_000  # a matrix between so many rows takes 3 GiB
+
+
+@dataclass(frozen=True)
+class Task:
+    """One problem: kernels (L, n, n), labels (n,) in {-1, +1}, costs (n,), and whether a rough answer will do."""
+
+    stack: KernelStack
+    y: np.ndarray
+    cost: np.ndarray
+    quick: bool
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a method makes of a task: its machine, how the run went, and what else there is to tell."""
+
+    dual_coef: np.ndarray
+    weights: np.ndarray
+    intercept: float
+    solution: Solution
+    facts: Any = None
+
+
+class StackClassifier(DirectClassifier):
+    """Base of the classifiers on a learned mean of kernels; they have parameters `kernels`, `C`, `tol`."""
+
+    kernels: Any
+    C: float
+    tol: float
+
+    _recipe: ClassVar[Recipe] = bandwidths()
+    _form: ClassVar[str] = "auto"
+
+    @abstractmethod
+    def _solve(self, task: Task) -> Answer:
+        """Solve one problem of two classes."""
+
+    def _facts(self, facts: list[Any]) -> None:
+        """Set the learned attributes that only this method has, from the facts of its answers."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("C", self.C, 0.0, strict=True)
+        check_number("tol", self.tol, 0.0, strict=True)
+
+    def chosen(self) -> dict[str, Any]:
+        return {"cost C": self.C}
+
+    def extended(self, values: Any) -> StackClassifier:
+        """The same classifier for items that its precomputed kernels did not know.
+
+        Parameters
+        ----------
+        values : (L, n_new, N) kernel values between new items and the N items of the stack, for all L kernels
+            in the order of the stack; the new items have the positions N, N + 1, ...
+        """
+        check_is_fitted(self)
+        bank = self.model_.expansion.bank
+        new = [np.asarray(matrix, dtype=float) for matrix in values]
+        if not bank.positions or len(new) <= max(self.kernels_, default=-1):
+            raise ValueError(
+                f"values has {len(new)} matrices: give one for each kernel of the stack, to a classifier with "
+                "kernels=precomputed(...)"
+            )
+        kept = [
+            replace(channel, kernel=channel.kernel.extended(new[k][:, channel.kernel.items]))
+            for k, channel in zip(self.kernels_, bank.channels, strict=True)
+        ]
+        other = copy(self)
+        other.model_ = replace(self.model_, expansion=replace(self.model_.expansion, bank=KernelBank(tuple(kept))))
+        return other
+
+    def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
+        check_size(type(self).__name__, len(rows))
+        prepared = self._prepare(rows)
+        if not quick:
+            check_positive(prepared.bank, prepared.pool.Z, self._seed)
+        cost = self.C * rows.absolute_weight
+        tasks = [Task(prepared.stack, y[:, 0], cost, quick) for y in rows.problems(shared=False)]
+        answers = [self._solve(task) for task in tasks]
+        blocks = [Coefficients.rank_one(a.dual_coef, a.weights, a.intercept) for a in answers]
+        model = prepared.model(blocks, [a.solution for a in answers])
+        if quick:
+            return model
+        self._facts([a.facts for a in answers])
+        dual, weights = _factors(model.expansion.coef)
+        return replace(
+            model, dual_coef=dual, kernel_weights=weights, variation=_variation(prepared, answers, rows.mass)
+        )
+
+    def _prepare(self, rows: Rows) -> PreparedRows:
+        positions = bool(getattr(self.kernels, "positions", False))
+        encoded = Encoded.of(
+            rows,
+            scaling=self.scaling,
+            missing=self.missing,
+            max_features=rows.table.numbers.shape[1],
+            candidates="all",
+            seed=self._seed,
+            engine=self._form,
+            positions=positions,
+        )
+        return encoded.prepare(self.kernels, self._recipe, WIDTH)
+
+
+def check_size(name: str, n: int) -> None:
+    """Refuse more rows than a matrix between all of them can be made for."""
+    if n > MOST_ROWS:
+        raise ValueError(
+            f"X has {n} distinct rows, and {name} works with the matrix between all of them ({8 * n**2 / 2**30:.0f} GiB): "
+            f"give at most {MOST_ROWS}, or use EM2NOLCClassifier, which is linear in the number of rows"
+        )
+
+
+def _factors(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """dual_coef (q, k) and weights (q, L), adding up to one, of coefficients that are their products."""
+    total = np.abs(coef).sum(axis=(1, 2))[:, None]
+    return coef.sum(axis=2), np.abs(coef).sum(axis=1) / np.where(total > 0, total, 1.0)
+
+
+def _variation(prepared: PreparedRows, answers: list[Answer], mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of the kept instances and kernels in the variation of the decision over training rows."""
+    n = len(mass)
+    rows = np.arange(0, n, -(-n // VARIATION_ROWS))
+    instances = np.flatnonzero(np.any([a.dual_coef != 0 for a in answers], axis=0))
+    kernels = np.flatnonzero(np.any([(a.weights != 0) & a.dual_coef.any() for a in answers], axis=0))
+    part = prepared.stack.take(rows=rows, cols=instances, kernels=kernels)
+    dual = np.array([a.dual_coef[instances] for a in answers])
+    weights = np.array([a.weights[kernels] for a in answers])
+    by_instance = np.stack([part.combine(w).dense() * d for d, w in zip(dual, weights, strict=True)], axis=1)
+    by_kernel = part.apply(dual.T).transpose(0, 2, 1) * weights
+    return variation(by_instance, mass[rows]), variation(by_kernel, mass[rows])

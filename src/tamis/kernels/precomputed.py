@@ -1,0 +1,245 @@
+"""Kernels whose values are given: a stack (L, N, N) between N items takes the place of features.
+
+The table X then has one column, the positions 0 .. N-1 of its rows in the stack, so that subsets,
+cross-validation and pipelines work as for any table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.codec import stored
+from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.frozen import HoldsArrays
+from tamis.kernels.recipes import Bandwidth, Recipe, Sample
+
+SYMMETRY = 1e-6  # difference of K and K' that counts as rounding, relative to the largest entry
+
+
+@stored
+@dataclass(frozen=True, eq=False, repr=False)
+class Precomputed(HoldsArrays):
+    """Looked-up values; rows are given by one column of positions, and NaN is an absent row.
+
+    Attributes
+    ----------
+    values : (n_items, k) values between all items and those that are held as columns
+    items : (k,) positions of the latter, ascending
+    """
+
+    values: np.ndarray
+    items: np.ndarray
+
+    positions: ClassVar[bool] = True
+
+    def __call__(self, S: Array, T: Array) -> Array:
+        s, t = self._positions(S), self._positions(T)
+        places = self._places(t)
+        if places is not None:
+            return self._look_up(s, places)
+        places = self._places(s)
+        if places is None:
+            raise ValueError(
+                f"this precomputed kernel holds the values of all {len(self.values)} items with {len(self.items)} of "
+                f"them, and neither position {self._stranger(s)} nor position {self._stranger(t)} is among these: "
+                "compare with kept items, or fit again with the whole stack"
+            )
+        return self._look_up(t, places).T
+
+    def __repr__(self) -> str:
+        return f"Precomputed({len(self.values)} items, {len(self.items)} of them as columns)"
+
+    def narrowed(self, T: Array) -> Precomputed:
+        """The same kernel with the columns for the items in T only."""
+        t = self._positions(T)
+        kept = np.unique(t[t >= 0])
+        places = self._places(kept)
+        if places is None:
+            raise ValueError(f"position {self._stranger(kept)} is not a column of this precomputed kernel any more")
+        return Precomputed(self.values[:, places], kept)
+
+    def extended(self, values: Any) -> Precomputed:
+        """The same kernel with further items, at the positions that follow.
+
+        Parameters
+        ----------
+        values : (n_new, k) kernel values between new items and the items at the positions `items`
+        """
+        new = np.asarray(values, dtype=float)
+        if new.ndim != 2 or new.shape[1] != len(self.items):
+            raise ValueError(
+                f"values has the shape {new.shape}: give one row per new item and one column for each of the "
+                f"{len(self.items)} positions in `items`"
+            )
+        if not np.isfinite(new).all():
+            raise ValueError("values holds NaN or infinite entries: new items need all their kernel values")
+        return Precomputed(np.concatenate([self.values, new]), self.items)
+
+    def _positions(self, S: Array) -> np.ndarray:
+        """One column as whole numbers (m,), -1 for an absent row."""
+        block = np.asarray(S, dtype=float)
+        n = len(self.values)
+        if block.ndim != 2 or block.shape[1] != 1:
+            raise ValueError(f"a precomputed kernel stands on one column of positions, not on {block.shape[1:]}")
+        column = block[:, 0]
+        present = ~np.isnan(column)
+        wrong = column[present & ~((column >= 0) & (column < n) & (np.floor(column) == column))]
+        if len(wrong):
+            raise ValueError(
+                f"X holds position {wrong[0]:.15g}, but the precomputed kernels have {n} items: X must have one "
+                f"column of whole numbers from 0 to {n - 1}, the positions of its rows in the stack"
+            )
+        return np.where(present, column, -1.0).astype(int)
+
+    def _places(self, positions: np.ndarray) -> np.ndarray | None:
+        """Columns of `values` for some positions, -1 for absent rows; None if one is not held."""
+        places = np.full(len(positions), -1)
+        known = positions >= 0
+        if not np.isin(positions[known], self.items).all():
+            return None
+        places[known] = np.searchsorted(self.items, positions[known])
+        return places
+
+    def _stranger(self, positions: np.ndarray) -> int:
+        known = positions[positions >= 0]
+        return int(known[~np.isin(known, self.items)][0])
+
+    def _look_up(self, rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+        r, c = np.flatnonzero(rows >= 0), np.flatnonzero(places >= 0)
+        found = self.values[np.ix_(rows[r], places[c])]
+        if len(r) == len(rows) and len(c) == len(places):
+            return found
+        out = np.zeros((len(rows), len(places)))
+        out[np.ix_(r, c)] = found
+        return out
+
+
+@stored
+@dataclass(frozen=True, eq=False, repr=False)
+class PrecomputedKernels(HoldsArrays, Recipe):
+    """One channel for each matrix of a stack (L, N, N)."""
+
+    names: tuple[str, ...]
+    stack: np.ndarray
+
+    @property
+    def positions(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        L, n, _ = self.stack.shape
+        return f"precomputed({L} kernel{'s' if L > 1 else ''} of {n} items)"
+
+    def to_stored(self) -> dict[str, Any]:
+        """Names alone: a file holds the values of a model's kept items, not the whole stack."""
+        return {"names": self.names}
+
+    @classmethod
+    def from_stored(cls, parts: dict[str, Any]) -> PrecomputedKernels:
+        return cls(parts["names"], np.empty((len(parts["names"]), 0, 0)))
+
+    def bank(self, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
+        n = self.stack.shape[1]
+        if not n:
+            raise ValueError(
+                "kernels come from a file, which holds the values of kept items only: set kernels=precomputed(stack) "
+                "to fit again"
+            )
+        if sample.Z.shape[1] != 1 or sample.nominal[0]:
+            found = "a category" if sample.Z.shape[1] == 1 else f"{sample.Z.shape[1]} columns"
+            raise ValueError(
+                f"kernels={self!r} needs an X with one column of whole numbers from 0 to {n - 1}, the positions of its "
+                f"rows in the stack; X has {found}"
+            )
+        kernels = [Precomputed(values, np.arange(n)) for values in self.stack]
+        kernels[0]._positions(sample.Z)  # refuses what is not a position
+        return KernelBank(tuple(Channel(name, k, (0,)) for name, k in zip(self.names, kernels, strict=True)))
+
+
+def precomputed(stack: Any, names: str | Sequence[str] | None = None) -> Recipe:
+    """Kernels given by their values between N items; X is then one column of positions 0 .. N-1.
+
+    Parameters
+    ----------
+    stack : (L, N, N) or (N, N) array, a list of (N, N) matrices, or a dict from names to matrices; each
+        symmetric, complete and finite
+    names : L distinct names for explanations; "kernel 0", "kernel 1" ... by default
+    """
+    matrices = _matrices(stack)
+    if isinstance(stack, Mapping):
+        if names is not None:
+            raise ValueError(f"names={names!r}: the keys of a dict are the names already; leave names out")
+        names = [str(key) for key in stack]
+    if not matrices:
+        raise ValueError("stack is empty: give at least one matrix of kernel values")
+    labels = [f"kernel {k}" for k in range(len(matrices))]
+    if names is not None:
+        names = _checked_names(names, len(matrices))
+        labels = [f"kernel {name!r}" for name in names]
+    checked = [_checked(matrix, label) for matrix, label in zip(matrices, labels, strict=True)]
+    for K, label in zip(checked, labels, strict=True):
+        if len(K) != len(checked[0]):
+            raise ValueError(
+                f"{label} is between {len(K)} items, but {labels[0]} is between {len(checked[0])}: all matrices must "
+                "be between the same items"
+            )
+    return PrecomputedKernels(tuple(names or labels), np.stack(checked))
+
+
+def _matrices(stack: Any) -> list[Any]:
+    """The matrices of a stack in any of its forms."""
+    if isinstance(stack, Mapping):
+        return list(stack.values())
+    if isinstance(stack, str) or not hasattr(stack, "__len__") or getattr(stack, "ndim", 1) == 0:
+        raise ValueError(f"stack={stack!r} must be an array (L, N, N) or (N, N), a list of matrices or a dict of them")
+    if hasattr(stack, "ndim"):
+        return [stack] if stack.ndim == 2 else list(stack)
+    return [stack] if len(stack) and all(_is_row(entry) for entry in stack) else list(stack)
+
+
+def _is_row(entry: Any) -> bool:
+    try:
+        return np.ndim(entry) == 1
+    except ValueError:  # rows of different lengths
+        return False
+
+
+def _checked_names(names: str | Sequence[str], count: int) -> list[str]:
+    listed = [names] if isinstance(names, str) else [str(name) for name in names]
+    if len(listed) != count:
+        raise ValueError(f"names has {len(listed)} entries, but the stack has {count} kernels: give one name for each")
+    twice = [name for k, name in enumerate(listed) if name in listed[:k]]
+    if twice:
+        raise ValueError(f"names: two kernels are named {twice[0]!r}; explanations need distinct names")
+    return listed
+
+
+def _checked(matrix: Any, label: str) -> np.ndarray:
+    """One matrix, exactly symmetric."""
+    try:
+        if np.iscomplexobj(matrix):
+            raise TypeError("complex")
+        K = np.asarray(matrix, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{label} is not a matrix of real numbers: give a dense array of shape (N, N)") from None
+    if K.ndim != 2 or K.shape[0] != K.shape[1] or not len(K):
+        raise ValueError(f"{label} has the shape {K.shape}: a matrix between N items is square, (N, N) with N >= 1")
+    if np.isnan(K).any():
+        row = int(np.flatnonzero(np.isnan(K).any(axis=1))[0])
+        raise ValueError(f"{label} holds NaN, first in row {row}: fill or drop these items")
+    if np.isinf(K).any():
+        row = int(np.flatnonzero(np.isinf(K).any(axis=1))[0])
+        raise ValueError(f"{label} holds infinite values, first in row {row}: fill or drop these items")
+    gaps = np.abs(K - K.T)
+    if gaps.max() > SYMMETRY * np.abs(K).max():
+        i, j = (int(p) for p in np.unravel_index(np.argmax(gaps), gaps.shape))
+        raise ValueError(
+            f"{label} is not symmetric: its entries ({i}, {j}) and ({j}, {i}) are {K[i, j]:.6g} and {K[j, i]:.6g}; "
+            "give (K + K.T) / 2 if that is what you mean"
+        )
+    return 0.5 * K + 0.5 * K.T

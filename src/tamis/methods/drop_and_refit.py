@@ -1,0 +1,134 @@
+"""Give up rows, fit the rest exactly: a second way to solve the 0/1-loss machine, and a yardstick for the first.
+
+Whichever rows are given up, the best that remains is the hard-margin machine of the others (`l01_certificate`), so
+the problem is which rows to give up. Soft-margin machines of several costs propose: rows whose slack
+exceeds a threshold are given up. Kernel weights are learned for the best proposals (`hard_margin`), which are then
+refined by giving up or taking back single rows. The result is P-stationary by construction, the search is
+deterministic, and giving up a whole class (the dead start) is always among the proposals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tamis.kernels.stack import KernelStack
+from tamis.methods.hard_margin import Machine, hard_margin, learn_weights
+from tamis.methods.l01_certificate import Point, slacks, value
+from tamis.optim.svm import solve_svm
+
+COSTS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)  # of the proposing machines, per unit of mean cost over mean diagonal
+SLACKS = (0.0, 0.5, 1.0, 1.5)
+STAGES = 3  # of the search
+FINALISTS = 6
+EXCHANGES = 4  # rows tried on either side in one round of exchanges
+WORK = 30_000  # rows times trials of exchanges
+ZERO = 1e-3  # a slack that counts as none
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A hard-margin machine on the rows that are kept, with the objective (51) of the whole."""
+
+    kept: np.ndarray
+    machine: Machine
+    objective: float
+
+    @property
+    def point(self) -> Point:
+        return Point(self.machine.weights, self.machine.dual_coef, self.machine.intercept)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Kernels (L, n, n), labels (n,) in {-1, +1}, costs (n,)."""
+
+    stack: KernelStack
+    y: np.ndarray
+    cost: np.ndarray
+
+    def fit(self, K: np.ndarray, weights: np.ndarray, kept: np.ndarray, start: np.ndarray | None = None) -> Fit | None:
+        """Fit the kept rows exactly on the combined kernel K; None where they cannot be separated."""
+        machine = hard_margin(K, weights, self.y, kept, start)
+        return None if machine is None else self.valued(machine, K, kept)
+
+    def valued(self, machine: Machine, K: np.ndarray, kept: np.ndarray) -> Fit:
+        point = Point(machine.weights, machine.dual_coef, machine.intercept)
+        return Fit(kept, machine, value(point, K, self.y, self.cost, ZERO))
+
+    def learned(self, fit: Fit, tol: float) -> Fit:
+        """The same rows with kernel weights that are optimal for them."""
+        machine = learn_weights(self.stack, fit.machine, self.y, fit.kept, tol)
+        better = self.valued(machine, self.stack.combine(machine.weights).dense(), fit.kept)
+        return better if better.objective < fit.objective else fit
+
+    def exchanged(self, fit: Fit) -> Fit:
+        """Give up one row or take one back, the weights staying, as long as that lowers the objective."""
+        weights = fit.machine.weights
+        K = self.stack.combine(weights).dense()
+        trials = max(1, WORK // (len(self.y) * FINALISTS))
+        while trials > 0:
+            better = None
+            for row in self._movable(fit, K)[:trials]:
+                kept = fit.kept.copy()
+                kept[row] = ~kept[row]
+                trial = self.fit(K, weights, kept, fit.machine.dual_coef)
+                trials -= 1
+                if trial is not None and trial.objective < (better or fit).objective * (1.0 - 1e-9):
+                    better = trial
+            if better is None:
+                break
+            fit = better
+        return fit
+
+    def _movable(self, fit: Fit, K: np.ndarray) -> list[int]:
+        """In turn the rows that hold the margin hardest for their cost and those nearest to being fitted."""
+        pull = self.y * fit.machine.dual_coef / np.sqrt(self.cost)
+        hard = [int(i) for i in np.argsort(-pull, kind="stable")[:EXCHANGES] if pull[i] > 0]
+        u = np.where(fit.kept, np.inf, slacks(fit.point, K, self.y))
+        near = [int(i) for i in np.argsort(u, kind="stable")[:EXCHANGES] if np.isfinite(u[i])]
+        return [i for k in range(EXCHANGES) for i in hard[k : k + 1] + near[k : k + 1]]
+
+
+def proposals(K: np.ndarray, y: np.ndarray, cost: np.ndarray) -> Iterator[np.ndarray]:
+    """Masks of rows to keep: all, one class only, and what soft-margin machines fit well."""
+    yield np.ones(len(y), dtype=bool)
+    yield y == (1.0 if cost @ y >= 0 else -1.0)
+    unit = cost / (np.mean(cost) * max(float(np.mean(np.diagonal(K))), np.finfo(float).tiny))
+    for size in COSTS:
+        machine = solve_svm(K, y, size * unit)
+        u = 1.0 - y * (K @ machine.dual_coef + machine.intercept)
+        for limit in SLACKS:
+            yield u <= limit + ZERO
+
+
+def search(stack: KernelStack, y: np.ndarray, cost: np.ndarray, tol: float) -> Iterator[Fit]:
+    """Better and better machines: the best proposal, the best with learned weights, the best after exchanges.
+
+    Parameters
+    ----------
+    stack : (L, n, n)
+    y : (n,) in {-1, +1}
+    cost : (n,)
+    tol : to which the weights satisfy condition 4 of `l01_certificate`
+    """
+    problem = Problem(stack, y, cost)
+    weights = np.full(stack.shape[0], 1.0 / stack.shape[0])
+    K = stack.combine(weights).dense()
+    distinct = {kept.tobytes(): kept for kept in proposals(K, y, cost)}
+    fits = [fit for kept in distinct.values() if (fit := problem.fit(K, weights, kept)) is not None]
+    first = fits[0] if fits[0].kept.all() else None
+    fits = sorted(fits, key=_objective)[:FINALISTS]
+    yield fits[0]
+    if first is not None and not any(fit.kept.all() for fit in fits):
+        fits.append(first)  # with better weights fitting everything may win after all
+    fits = [problem.learned(fit, tol) for fit in fits]
+    yield min(fits, key=_objective)
+    best = min((problem.exchanged(fit) for fit in sorted(fits, key=_objective)[:FINALISTS]), key=_objective)
+    yield problem.learned(best, tol)
+
+
+def _objective(fit: Fit) -> float:
+    return fit.objective

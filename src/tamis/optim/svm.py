@@ -1,0 +1,266 @@
+"""The dual of the soft-margin support vector machine.
+
+    max_alpha  sum(alpha) - 1/2 (alpha*y)'K(alpha*y)    subject to  0 <= alpha <= cost,  y'alpha = 0
+
+libsvm's decomposition comes near the solution from nothing, and slowly nearer where K is ill-conditioned. Given
+which coefficients are zero, free or at their cost, the rest is one linear system of the size of the free set, and
+the solution is reached to working accuracy by mending that partition: by Newton steps that change all rows whose
+conditions fail at once, or, where these go astray, by an active-set method that never leaves the box and never
+loses value. `solve_svm` does so for warm starts, for tight tolerances and where the decomposition runs out of
+steps. Where K is costly as a whole but not in products with vectors, `solve_svm_on` solves on a few rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg.lapack import dposv
+from sklearn import config_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC
+
+STEPS = 300  # decomposition steps per row before another method takes over
+LEAST_STEPS = 30_000
+COARSE = 1e-3  # margins that the decomposition is asked for; Newton steps bring finer ones
+ROUNDS = 15  # most Newton steps
+PATIENCE = 3  # Newton steps without progress before they count as astray
+QUICK = 15  # active-set steps for a warm start before the decomposition is the better idea
+CLIMB = 2  # active-set steps per row
+JITTERS = (1e-13, 1e-11, 1e-9)  # added to the free block, relative to its largest diagonal entry: rows may be alike
+ROUNDING = 1e-11  # changes of coefficients by this share of the largest are none
+HARD = 1e8  # coefficient times diagonal from which on there is no margin
+ROUGH = 1e-2  # margins that a rough matrix is solved to
+BAND = 0.1  # margin beyond one up to which rows of a rough machine are looked at
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A solution.
+
+    Attributes
+    ----------
+    dual_coef : (n,) ``alpha * y``, so that ``f = K dual_coef + intercept``
+    intercept : float
+    value : the dual objective, equal to the primal one at the optimum
+    converged : whether margins are right to within the tolerance
+    primal : an upper bound of the optimum: ``1/2 dual_coef'K dual_coef + sum(cost * max(0, 1 - y f))``, or that of
+        a multiple of f
+    """
+
+    dual_coef: np.ndarray
+    intercept: float
+    value: float
+    converged: bool
+    primal: float
+
+
+class Gram(Protocol):
+    """A Gram matrix that is evaluated where it is needed."""
+
+    def corner(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+        """Values (k, l) between some rows."""
+        ...
+
+    def image(self, coef: np.ndarray) -> np.ndarray:
+        """The matrix times a vector."""
+        ...
+
+
+def solve_svm(
+    K: np.ndarray, y: np.ndarray, cost: np.ndarray, *, tol: float = 1e-3, start: np.ndarray | None = None
+) -> Machine:
+    """Solve ``max_alpha  sum(alpha) - 1/2 (alpha*y)'K(alpha*y)``, ``0 <= alpha <= cost``, ``y'alpha = 0``.
+
+    Parameters
+    ----------
+    K : (n, n) positive semi-definite
+    y : (n,) in {-1, +1}, both present
+    cost : (n,) positive; a very large cost asks for the hard margin
+    tol : by how much margins may be off
+    start : (n,) dual_coef of a similar problem; saves time if mostly the same rows end at zero and at their cost
+
+    Notes
+    -----
+    Where the hard margin does not exist a large cost makes the steps run out, or coefficients exceed 1e8 over
+    the largest diagonal entry; `converged` is false then.
+    """
+    if start is not None:
+        warm = _newton(K, y, cost, start, tol) or _climb(K, y, cost, start, tol, QUICK)
+        if warm is not None:
+            return warm
+    machine = _decompose(K, y, cost, max(tol, COARSE))
+    if tol >= COARSE and machine.converged:
+        return machine
+    if machine.converged:
+        exact = _newton(K, y, cost, machine.dual_coef, tol)
+        machine = exact or _decompose(K, y, cost, tol)
+    if machine.converged:
+        return machine
+    return _climb(K, y, cost, machine.dual_coef, tol, CLIMB * len(y)) or machine
+
+
+def solve_svm_on(gram: Gram, rough: np.ndarray, y: np.ndarray, cost: np.ndarray, *, tol: float = 1e-3) -> Machine:
+    """Solve the same problem with few values of K, given a matrix that is roughly K.
+
+    Parameters
+    ----------
+    gram : K, evaluated where it is needed
+    rough : (n, n) positive semi-definite; the better, the fewer rows are solved for twice
+
+    Notes
+    -----
+    The machine of the rough matrix says which rows are near the margin or beyond it. The problem is solved on
+    these, the others having coefficient zero, and on those that turn out to be inside the margin.
+    """
+    guess = _decompose(rough, y, cost, ROUGH)
+    margin = y * (rough @ guess.dual_coef + guess.intercept)
+    rows = np.flatnonzero((margin < 1.0 + BAND) | (guess.dual_coef != 0))
+    known, dual_coef, K = guess.dual_coef[rows], np.zeros(len(y)), gram.corner(rows, rows)
+    while True:
+        part = solve_svm(K, y[rows], cost[rows], tol=tol, start=known)
+        dual_coef[rows] = part.dual_coef
+        image = gram.image(dual_coef)
+        margin = y * (image + part.intercept)
+        margin[rows] = np.inf
+        new = np.flatnonzero(margin < 1.0 - tol)
+        if not len(new) or not part.converged:
+            value, primal = objectives(image, y, cost, dual_coef, part.intercept)
+            return Machine(dual_coef, part.intercept, value, part.converged, primal)
+        side = gram.corner(rows, new)
+        K = np.block([[K, side], [side.T, gram.corner(new, new)]])
+        rows = np.concatenate([rows, new])
+        known = dual_coef[rows]
+
+
+def _decompose(K: np.ndarray, y: np.ndarray, cost: np.ndarray, tol: float) -> Machine:
+    """libsvm from nothing."""
+    svc = SVC(kernel="precomputed", C=1.0, tol=tol, max_iter=max(LEAST_STEPS, STEPS * len(y)), cache_size=1000)
+    with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        svc.fit(K, y, sample_weight=cost)
+    dual_coef = np.zeros(len(y))
+    dual_coef[svc.support_] = svc.dual_coef_[0]
+    return _machine(K, y, cost, dual_coef, float(svc.intercept_[0]), svc.fit_status_ == 0)
+
+
+def _machine(
+    K: np.ndarray, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndarray, intercept: float, met: bool
+) -> Machine:
+    image = K @ dual_coef
+    hard = np.max(np.abs(dual_coef)) * np.max(np.diagonal(K)) >= HARD
+    value, primal = objectives(image, y, cost, dual_coef, intercept)
+    return Machine(dual_coef, intercept, value, met and not hard, primal)
+
+
+def objectives(
+    image: np.ndarray, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndarray, intercept: float
+) -> tuple[float, float]:
+    """The dual objective, and the smaller primal one of f and f over its least margin; ``image = K dual_coef``."""
+    energy = float(dual_coef @ image)
+    margin = y * (image + intercept)
+    primal = 0.5 * energy + float(cost @ np.maximum(0.0, 1.0 - margin))
+    least = float(margin.min())
+    if least > 0:
+        primal = min(primal, 0.5 * energy / least**2)
+    return float(np.abs(dual_coef).sum()) - 0.5 * energy, primal
+
+
+def _newton(K: np.ndarray, y: np.ndarray, cost: np.ndarray, start: np.ndarray, tol: float) -> Machine | None:
+    """Newton steps on the partition of `start` into zero, free and full coefficients; None if they lead nowhere."""
+    alpha = start * y
+    full = alpha >= cost
+    free = (alpha > 0) & ~full
+    fewest, stalled = len(y) + 1, 0
+    for _ in range(ROUNDS):
+        solved = _on_margin(K, y, np.where(full, cost * y, 0.0), free)
+        if solved is None:
+            return None
+        dual_coef, intercept = solved
+        alpha, margin = dual_coef * y, y * (K @ dual_coef + intercept)
+        slack = ROUNDING * float(np.max(np.abs(alpha)))
+        low, high = free & (alpha < -slack), free & (alpha > cost + slack)
+        enter, leave = ~free & ~full & (margin < 1.0 - tol), full & (margin > 1.0 + tol)
+        changes = int(np.count_nonzero(low | high | enter | leave))
+        if not changes:
+            return _machine(K, y, cost, y * np.clip(alpha, 0.0, cost), intercept, True)
+        stalled = 0 if changes < fewest else stalled + 1
+        if stalled == PATIENCE:
+            return None
+        fewest = min(fewest, changes)
+        free = (free & ~low & ~high) | enter | leave
+        full = (full & ~leave) | high
+    return None
+
+
+def _climb(
+    K: np.ndarray, y: np.ndarray, cost: np.ndarray, start: np.ndarray, tol: float, rounds: int
+) -> Machine | None:
+    """Go from subspace optimum to subspace optimum in the box; None if `rounds` do not suffice or there is no margin.
+
+    A step goes towards the optimum over the free rows until a coefficient reaches an end of its range, which
+    ends its freedom. At the optimum the row whose condition fails most becomes free.
+    """
+    alpha = np.clip(start * y, 0.0, cost)
+    full = alpha >= cost
+    free = (alpha > 0) & ~full
+    limit = HARD / max(float(np.max(np.diagonal(K))), np.finfo(float).tiny)
+    for _ in range(rounds):
+        if np.max(alpha) >= limit:
+            return None
+        solved = _on_margin(K, y, np.where(full, cost * y, 0.0), free)
+        if solved is None:
+            return None
+        dual_coef, intercept = solved
+        step = np.where(free, dual_coef * y - alpha, 0.0)
+        step[np.abs(step) <= ROUNDING * np.max(alpha)] = 0.0
+        end = np.where(step > 0, cost, 0.0)
+        room = np.divide(end - alpha, step, out=np.full(len(y), np.inf), where=step != 0)
+        length = float(room.min())
+        if length < 1:
+            hit = room <= length
+            alpha = np.where(hit, end, np.clip(alpha + length * step, 0.0, cost))
+            full |= hit & (step > 0)
+            free &= ~hit
+            continue
+        alpha += step
+        margin = y * (K @ (alpha * y) + intercept)
+        fault = np.where(free, 0.0, np.where(full, margin - 1.0, 1.0 - margin))
+        worst = int(np.argmax(fault))
+        if fault[worst] <= tol:
+            return _machine(K, y, cost, alpha * y, intercept, True)
+        free[worst], full[worst] = True, False
+    return None
+
+
+def _on_margin(K: np.ndarray, y: np.ndarray, fixed: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, float] | None:
+    """Coefficients c of the free rows S, and intercept b, that put these rows on their margin.
+
+    Solves ``K_SS c + b = y_S - K_S fixed`` and ``sum(c) = -sum(fixed)``; None where there is no solution or K_SS is
+    not positive semi-definite. Without free rows the intercept makes the two worst conditions alike.
+    """
+    S, F = np.flatnonzero(free), np.flatnonzero(fixed)
+    if not len(S):
+        if abs(fixed.sum()) > ROUNDING * np.abs(fixed).sum():
+            return None
+        gap = y - K[:, F] @ fixed[F]
+        up = (y > 0) == (fixed == 0)  # these rows want an intercept of at least their gap, the others of at most theirs
+        least = gap[up].max() if up.any() else gap.min()
+        most = gap[~up].min() if not up.all() else gap.max()
+        return fixed, 0.5 * float(least + most)
+    block = K[np.ix_(S, S)]
+    size, diagonal = float(np.max(np.diagonal(block))), np.diag_indices(len(S))
+    block += size  # a constant changes the intercept alone, and K_SS may be singular where the system is not
+    right = np.column_stack([np.ones(len(S)), y[S] - K[np.ix_(S, F)] @ fixed[F]])
+    for jitter in JITTERS:
+        block[diagonal] += jitter * size  # the smaller ones before it hardly count
+        _, solved, failed = dposv(block, right, lower=1)
+        if not failed:
+            ones, plain = solved.T
+            shifted = float((plain.sum() + fixed.sum()) / ones.sum())
+            coef = fixed.copy()
+            coef[S] = plain - shifted * ones
+            return coef, shifted - size * float(fixed.sum())
+    return None

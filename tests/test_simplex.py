@@ -1,0 +1,56 @@
+"""The quadratic program over the simplex, and solves that follow a changing matrix."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tamis.optim.shifted import ShiftedSolver
+from tamis.optim.simplex import solve_simplex_qp
+from tamis.prox import project_simplex
+
+
+def brute_force(H, c):
+    best, value = None, np.inf
+    L = len(c)
+    for size in range(1, L + 1):
+        for support in itertools.combinations(range(L), size):
+            s = list(support)
+            kkt = np.block([[H[np.ix_(s, s)], np.ones((size, 1))], [np.ones((1, size)), np.zeros((1, 1))]])
+            d = np.zeros(L)
+            d[s] = np.linalg.solve(kkt, np.append(c[s], 1.0))[:size]
+            if d.min() >= 0 and 0.5 * d @ H @ d - c @ d < value:
+                best, value = d, 0.5 * d @ H @ d - c @ d
+    return best
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_simplex_program_agrees_with_enumeration_from_any_start(seed):
+    rng = np.random.default_rng(seed)
+    L = int(rng.integers(1, 7))
+    A = rng.normal(size=(L + 2, L))
+    H, c = A.T @ A + 0.1 * np.eye(L), 3 * rng.normal(size=L)
+    expected = brute_force(H, c)
+    for start in (np.full(L, 1 / L), np.eye(L)[0], expected):
+        np.testing.assert_allclose(solve_simplex_qp(H, c, start), expected, atol=1e-9)
+
+
+def test_simplex_program_with_identity_is_the_projection(rng):
+    for _ in range(20):
+        v = 2 * rng.normal(size=30)
+        start = np.full(30, 1 / 30)
+        np.testing.assert_allclose(solve_simplex_qp(np.eye(30), v, start), project_simplex(v), atol=1e-10)
+
+
+@pytest.mark.parametrize("move", [0.0, 1e-6, 10.0])
+def test_solves_follow_the_matrix_whether_it_moves_little_or_much(rng, move):
+    A, B = rng.normal(size=(2, 30, 30))
+    K, after = A @ A.T, A @ A.T + move * (B @ B.T)
+    solver = ShiftedSolver(0.5)
+    right = rng.normal(size=30)
+    x = solver.solve(K, right, np.zeros(30))
+    y = solver.solve(after, right, x)
+    np.testing.assert_allclose(y + 0.5 * after @ y, right, atol=1e-7)
+    assert solver.n_factored == (2 if move > 1 else 1)
