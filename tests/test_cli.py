@@ -292,7 +292,8 @@ class TestOthers:
         monkeypatch.setattr("tamis.workflow.comparison.SVC_GRID", {"svc__C": [1.0]})
         monkeypatch.setattr("tamis.workflow.comparison._has_interpret", lambda: False)
         args = ["-t", "outcome", "--drop", "who", "--group", "site", "--folds", 2, "--max-instances", 2,
-                "--max-features", 2, "--without", "EM2NOLCClassifierCV"]  # fmt: skip
+                "--max-features", 2, "--only", "EM2NOLCClassifier", "--only", "SVC, tuned", "--only",
+                "gradient boosting", "--only", "majority class"]  # fmt: skip
         out = run("compare", folder / "people.csv", *args, "-o", tmp_path, "--json")
         document = json.loads(out.stdout)
         found = {entry["method"]: entry for entry in document["entries"]}

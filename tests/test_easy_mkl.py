@@ -63,7 +63,7 @@ def check_gamma(task, gamma):
 def test_quadratic_program_against_a_general_solver(lam, width, form):
     task = problem(40, width, lam, form)
     exact, gamma = printed_program(task)
-    solution = solve(task)
+    solution = solve(task, tol=1e-6)
     assert solution.status is Status.CONVERGED and solution.history.violation[-1] <= 1e-6
     assert solution.objective == pytest.approx(exact, rel=1e-5)
     np.testing.assert_allclose(solution.state.gamma, gamma, atol=1e-3)

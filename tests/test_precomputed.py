@@ -210,9 +210,14 @@ class TestAsAValue:
 
     def test_recipe_and_bank_come_back_from_a_file(self, stack, tmp_path):
         recipe = precomputed(stack)
-        for value in (recipe, bank(recipe), bank(recipe).narrowed(column(1, 5))):
+        for value in (bank(recipe), bank(recipe).narrowed(column(1, 5))):
             write(tmp_path / "f", "thing", value)
             assert read(tmp_path / "f", "thing") == value
+        write(tmp_path / "f", "thing", recipe)
+        again = read(tmp_path / "f", "thing")
+        assert again.names == recipe.names
+        with pytest.raises(ValueError, match="from a file"):
+            bank(again)
 
 
 def test_a_restricted_expansion_keeps_only_the_columns_of_its_instances(stack, rng, tmp_path):

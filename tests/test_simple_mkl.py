@@ -51,7 +51,7 @@ def smallest_value(task):
 
 
 @pytest.mark.parametrize("C", [0.1, 3.0, 100.0])
-@pytest.mark.parametrize("solver", ["newton", "gradient"])
+@pytest.mark.parametrize("solver", ["newton", "reduced_gradient"])
 def test_value_against_a_general_solver(C, solver):
     task = problem(n=40, d=3, C=C)
     exact = smallest_value(task)
@@ -65,7 +65,7 @@ def test_value_against_a_general_solver(C, solver):
 def test_violation_bounds_the_distance_to_the_optimum_all_the_way():
     task = problem(n=40, d=3)
     exact = smallest_value(task)
-    for step, iterate in zip(range(6), iterates(task, solver="gradient")):
+    for step, iterate in zip(range(6), iterates(task, solver="reduced_gradient")):
         assert 0 <= iterate.objective - exact + 1e-6 <= iterate.violation * iterate.objective + 2e-6, step
         assert iterate.violation == pytest.approx(violation(task, iterate.state), rel=1e-6, abs=1e-9)
         assert iterate.objective == pytest.approx(objective(task, iterate.state), rel=1e-9)
@@ -92,7 +92,7 @@ def test_objective_is_the_value_of_the_machine_of_the_combination():
     np.testing.assert_allclose(state.dual_coef, machine.dual_coef, atol=1e-4)
 
 
-@pytest.mark.parametrize("solver", ["newton", "gradient"])
+@pytest.mark.parametrize("solver", ["newton", "reduced_gradient"])
 def test_weights_stay_on_the_simplex_and_the_value_never_rises(solver):
     history = solve(problem(), solver=solver, tol=1e-4, max_iter=40).history
     assert np.all(history.weights >= 0)

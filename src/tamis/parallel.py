@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -18,11 +20,22 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@cache
+def _controller() -> ThreadpoolController:
+    """The libraries with threads of their own; looking for them takes milliseconds."""
+    return ThreadpoolController()
+
+
+def blas_threads(n: int) -> AbstractContextManager:
+    """A context in which BLAS uses `n` threads."""
+    return _controller().limit(limits=n, user_api="blas")
+
+
 def thread_map(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """``[function(item) for item in items]`` on all cores: as threads, or within BLAS if there is one item."""
     cores = available_cores()
     if len(items) == 1:
-        with threadpool_limits(cores, user_api="blas"):
+        with blas_threads(cores):
             return [function(items[0])]
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores) as pool:
+    with blas_threads(1), ThreadPoolExecutor(cores) as pool:
         return list(pool.map(function, items))

@@ -45,6 +45,33 @@ def project_simplex(v: Array, total: float = 1.0) -> Array:
     return xp.where(v > shifts[size - 1], v - shifts[size - 1], xp.zeros_like(v))
 
 
+def project_sparse_simplex(v: Array, k: int, total: float = 1.0) -> Array:
+    """Project a vector onto ``{x >= 0, sum x = total, |{i : x_i != 0}| <= k}``, ``k >= 1`` and ``total > 0``.
+
+    Keep the `k` largest entries and project them onto the simplex [Kyrillidis2013]; among equal ones the lowest
+    indices are kept.
+    """
+    xp = namespace(v)
+    keep = xp.zeros(v.shape[0], dtype=xp.bool)
+    keep[xp.argsort(-v, stable=True)[:k]] = True
+    return project_simplex(xp.where(keep, v, xp.full_like(v, -xp.inf)), total)
+
+
+def prox_l1(v: Array, step: Array) -> Array:
+    """Soft threshold, ``argmin_x step |x| + 1/2 (x - v)^2`` for each entry, ``step >= 0``."""
+    xp = namespace(v)
+    return xp.where(v > step, v - step, xp.where(v < -step, v + step, xp.zeros_like(v)))
+
+
+def prox_hinge(v: Array, step: Array) -> Array:
+    """Proximal operator of the hinge loss, ``argmin_x step max(0, 1 - x) + 1/2 (x - v)^2`` for each entry.
+
+    `v` where that is at least one, ``v + step`` where that is at most one, and exactly one between.
+    """
+    xp = namespace(v)
+    return xp.where(v >= 1.0, v, xp.where(v + step <= 1.0, v + step, xp.ones_like(v)))
+
+
 def prox_zero_one(v: Array, cost: Array) -> Array:
     """Proximal operator of the step loss, ``argmin_u cost [u > 0] + 1/2 (u - v)^2`` for each entry.
 

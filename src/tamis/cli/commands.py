@@ -250,13 +250,14 @@ def compare(
     max_features: Annotated[int | None, typer.Option(help="Most features to keep.")] = None,
     folds: Annotated[int, typer.Option(min=2, help="Of the outer cross-validation.")] = 5,
     without: Annotated[list[str] | None, typer.Option(help="Method to leave out, such as EBM; repeat.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Method to compare, and no other; repeat.")] = None,
     missing: Missing = None,
     encoding: Encoding = "utf-8",
     seed: Seed = 0,
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
-    """tamis beside a tuned SVC, boosting, an EBM (if installed) and the majority: one table, one plot."""
+    """All methods beside a tuned SVC, boosting, an EBM (if installed) and the majority: one table, one plot."""
     with session(as_json) as now:
         from tamis import io, workflow
         from tamis.cli import screen
@@ -276,7 +277,7 @@ def compare(
         table = io.read(data, text=beside, missing=missing or (), encoding=encoding)
         folder = out or Path(f"{data.name.split('.')[0]}-tamis")
         workflow.check_folder(folder)
-        comparison = workflow.compare(table, job, folds, data.name, without or ())
+        comparison = workflow.compare(table, job, folds, data.name, without or (), only or ())
         files = workflow.write_comparison(comparison, folder)
         now.written += [str(path) for path in files.values()]
         for warning in comparison.warnings:

@@ -21,7 +21,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_choice, check_integer, encode_classes, resolve_columns
@@ -33,6 +32,7 @@ from tamis.estimators.selection import Tests, each_fold
 from tamis.estimators.table import Table, checked_input, read_columns, read_table, row_labels
 from tamis.explain import Explanation, signed_percentages, variation
 from tamis.optim.driver import Iterate, Status
+from tamis.parallel import blas_threads
 
 logger = logging.getLogger("tamis")
 
@@ -107,7 +107,7 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
         self._seed = draw_seed(self.random_state)
         self.__dict__.pop("outside_", None)  # of an earlier fit from statistics
         rows = self._rows(X, y, sample_weight, groups)
-        with threadpool_limits(1, user_api="blas"):
+        with blas_threads(1):
             model, calibrator = self._select(rows)
         some = rows.take(np.arange(0, len(rows), -(-len(rows) // VARIATION_ROWS)))
         self._publish(rows.classes, model, calibrator, model.encode(some.table), some.mass)
@@ -195,8 +195,8 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
             warnings.warn(f"{name}: {self.status_.value}", ConvergenceWarning, stacklevel=4)
         if not len(self.instances_):
             warnings.warn(
-                f"{name} kept no instance: nothing in X separates the classes under these budgets, and every row gets "
-                "the same score",
+                f"{name} kept no instance: nothing in X separates the classes under these parameters, and every row "
+                "gets the same score",
                 UserWarning,
                 stacklevel=4,
             )

@@ -124,8 +124,8 @@ class Encoder:
         """For a table of one column, which says where in precomputed kernels each row stands."""
         if table.numbers.shape[1] != 1 or table.labels:
             raise ValueError(
-                f"X has {table.numbers.shape[1]} columns {table.names[:3]}: with precomputed kernels it must have one, the "
-                "positions of the rows in the stack, such as np.arange(n)[:, None]"
+                f"X has {table.numbers.shape[1]} columns {table.names[:3]}: with precomputed kernels it must have one, "
+                "the positions of the rows in the stack, such as np.arange(n)[:, None]"
             )
         values = table.numbers[:, 0]
         return cls((Position(float(np.nanmin(values)), float(np.nanmax(values))),), tuple(table.names))

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from tamis.estimators.base import KernelClassifier, draw_seed
 from tamis.estimators.calibration import Calibrator
@@ -19,6 +18,7 @@ from tamis.estimators.plan import Plan
 from tamis.estimators.rows import Rows
 from tamis.estimators.statistics import Statistics
 from tamis.kernels.recipes import per_feature
+from tamis.parallel import blas_threads
 
 OUTSIDE = 0.01  # share of a column's cells beyond the plan's range that is worth a warning
 
@@ -84,7 +84,7 @@ class FromStatistics(KernelClassifier):
         if X is not None:
             rows = self._rows(X, y, sample_weight, groups, reset=False)
             self._check_classes(rows.classes, plan)
-        with threadpool_limits(1, user_api="blas"):
+        with blas_threads(1):
             model, calibrator = self._select_sums(second_look(statistics, rows, groups))
         self._publish(plan.classes, model, calibrator, plan.pool.Z[:, model.columns], np.ones(len(plan.pool)))
         place = {position: k for k, position in enumerate(plan.pool.position.tolist())}

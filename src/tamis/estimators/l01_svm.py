@@ -12,7 +12,7 @@ from tamis.methods import l01_svm as method
 # [Zhu2023], as in docs/references.bib
 ZHU2023 = "Zhu, Bin; Shi, Yijie (2023). MKL-L0/1-SVM."
 
-QUICK = 200  # most rounds on calibration folds
+QUICK = 100  # most rounds on calibration folds
 RHO2 = {"simplex_qp": 16.0, "paper": 256.0}
 RHO3 = 256.0
 
@@ -159,6 +159,7 @@ class ZeroOneMKLClassifier(StackClassifier):
             d_step=self.d_step,
             tol=self.tol,
             max_iter=min(self.max_iter, QUICK) if task.quick else self.max_iter,
+            thorough=not task.quick,
             callback=self._progress(),
         )
         facts = None if task.quick else method.certificate(problem, solution.state, self.tol)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from sklearn.base import BaseEstimator
 
+from tamis.estimators.admm_baselines import KernelSVMADMM, LassoADMM, LinearSVMADMM
 from tamis.estimators.em2nolc import EM2NOLCClassifier
 from tamis.estimators.em2nolc_cv import EM2NOLCClassifierCV
+from tamis.estimators.fs_svm import FeatureScalingSVC
 from tamis.estimators.l01_svm import ZeroOneMKLClassifier
 from tamis.estimators.mkl import AverageMKLClassifier, EasyMKLClassifier, SimpleMKLClassifier
 
@@ -21,5 +23,9 @@ def all_estimators() -> dict[str, type[BaseEstimator]]:
             SimpleMKLClassifier,
             EasyMKLClassifier,
             AverageMKLClassifier,
+            FeatureScalingSVC,
+            LinearSVMADMM,
+            KernelSVMADMM,
+            LassoADMM,
         )
     }

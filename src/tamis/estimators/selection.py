@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.parallel import Parallel, delayed
-from threadpoolctl import threadpool_limits
 
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.model import decide
 from tamis.estimators.rows import Rows
+from tamis.parallel import blas_threads
 from tamis.progress import tracked
 
 Split = tuple[Rows, Rows]
@@ -102,7 +102,7 @@ def each_fold(
 
 
 def _one_thread(function: Callable, train: Any, test: Any) -> Any:
-    with threadpool_limits(1, user_api="blas"):
+    with blas_threads(1):
         return function(train, test)
 
 

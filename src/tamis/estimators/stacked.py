@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.estimators.base import VARIATION_ROWS, DirectClassifier
+from tamis.estimators.base import DirectClassifier
 from tamis.estimators.checks import check_number
 from tamis.estimators.model import Encoded, Model, PreparedRows
 from tamis.estimators.rows import Rows
@@ -29,6 +29,7 @@ from tamis.kernels.stack import KernelStack
 from tamis.optim.driver import Solution
 
 WIDTH = 1.0  # of recipes that bring none
+SOME_ROWS = 500  # most training rows that measure the variation of contributions
 MOST_ROWS = 20_000  # a matrix between so many rows takes 3 GiB
 
 
@@ -115,7 +116,7 @@ class StackClassifier(DirectClassifier):
         if quick:
             return model
         self._facts([a.facts for a in answers])
-        dual, weights = _factors(model.expansion.coef)
+        dual, weights = factors_of(model.expansion.coef)
         return replace(
             model, dual_coef=dual, kernel_weights=weights, variation=_variation(prepared, answers, rows.mass)
         )
@@ -139,12 +140,13 @@ def check_size(name: str, n: int) -> None:
     """Refuse more rows than a matrix between all of them can be made for."""
     if n > MOST_ROWS:
         raise ValueError(
-            f"X has {n} distinct rows, and {name} works with the matrix between all of them ({8 * n**2 / 2**30:.0f} GiB): "
-            f"give at most {MOST_ROWS}, or use EM2NOLCClassifier, which is linear in the number of rows"
+            f"X has {n} distinct rows, and {name} works with the matrix between all of them "
+            f"({8 * n**2 / 2**30:.0f} GiB): give at most {MOST_ROWS}, or use EM2NOLCClassifier, which is linear in the "
+            "number of rows"
         )
 
 
-def _factors(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def factors_of(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """dual_coef (q, k) and weights (q, L), adding up to one, of coefficients that are their products."""
     total = np.abs(coef).sum(axis=(1, 2))[:, None]
     return coef.sum(axis=2), np.abs(coef).sum(axis=1) / np.where(total > 0, total, 1.0)
@@ -153,7 +155,7 @@ def _factors(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _variation(prepared: PreparedRows, answers: list[Answer], mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Shares of the kept instances and kernels in the variation of the decision over training rows."""
     n = len(mass)
-    rows = np.arange(0, n, -(-n // VARIATION_ROWS))
+    rows = np.arange(0, n, -(-n // SOME_ROWS))
     instances = np.flatnonzero(np.any([a.dual_coef != 0 for a in answers], axis=0))
     kernels = np.flatnonzero(np.any([(a.weights != 0) & a.dual_coef.any() for a in answers], axis=0))
     part = prepared.stack.take(rows=rows, cols=instances, kernels=kernels)

@@ -156,3 +156,46 @@ class Categorical:
         for c in range(S.shape[1]):
             K += xp.astype(S[:, c][:, None] == T[:, c][None, :], K.dtype)
         return K / S.shape[1]
+
+
+@stored
+@dataclass(frozen=True)
+class ScaledGaussian:
+    """``exp(-1/2 sum_c factors[c] d_c(s, t))`` with d_c the squared distance in column c.
+
+    Distances are those of `Gaussian`, which this is where every factor is ``1 / bandwidth^2``: one unit between a
+    missing cell and an observed one, ``mismatch[c] > 0`` between different codes of a category. Columns of factor
+    zero count for nothing: a row that has only such columns is absent.
+    """
+
+    factors: tuple[float, ...]
+    mismatch: tuple[float, ...] = ()
+
+    positive: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not any(factor > 0 for factor in self.factors) or any(not factor >= 0 for factor in self.factors):
+            raise ValueError(f"factors={self.factors} must be zero or more, and one of them positive")
+
+    def __call__(self, S: Array, T: Array) -> Array:
+        xp = namespace(S, T)
+        kept = [c for c, factor in enumerate(self.factors) if factor > 0]
+        nominal = [c for c in kept if c < len(self.mismatch) and self.mismatch[c] > 0]
+        numeric = [c for c in kept if c not in nominal]
+        D = xp.zeros((S.shape[0], T.shape[0]), dtype=S.dtype)
+        if numeric:
+            A, B = _with_gaps(*_both(S, T, numeric))
+            roots = [self.factors[c] ** 0.5 for c in numeric] * (A.shape[1] // len(numeric))
+            scale = xp.asarray(roots, dtype=S.dtype)[None, :]
+            D += _squared_distance(A * scale, B * scale)
+        if nominal:
+            D += _squared_distance(*_both(S, T, nominal), tuple(self.factors[c] * self.mismatch[c] for c in nominal))
+        D *= -0.5
+        return _zero_absent(xp.exp(D), *_both(S, T, kept))
+
+
+def _both(S: Array, T: Array, columns: list[int]) -> tuple[Array, Array]:
+    """Some columns of both blocks."""
+    xp = namespace(S, T)
+    index = xp.asarray(columns)
+    return xp.take(S, index, axis=1), xp.take(T, index, axis=1)

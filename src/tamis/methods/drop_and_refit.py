@@ -21,10 +21,10 @@ from tamis.optim.svm import solve_svm
 
 COSTS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)  # of the proposing machines, per unit of mean cost over mean diagonal
 SLACKS = (0.0, 0.5, 1.0, 1.5)
-STAGES = 3  # of the search
 FINALISTS = 6
 EXCHANGES = 4  # rows tried on either side in one round of exchanges
 WORK = 30_000  # rows times trials of exchanges
+REACH = 3.0  # a row is given up only if that pays with a slack of so much: the energy falls by at most w_i u_i
 ZERO = 1e-3  # a slack that counts as none
 
 
@@ -35,6 +35,11 @@ class Fit:
     kept: np.ndarray
     machine: Machine
     objective: float
+
+    @property
+    def paid(self) -> float:
+        """What the rows given up cost: no weights bring the objective below that."""
+        return self.objective - 0.5 * float(np.abs(self.machine.dual_coef).sum())
 
     @property
     def point(self) -> Point:
@@ -85,8 +90,8 @@ class Problem:
 
     def _movable(self, fit: Fit, K: np.ndarray) -> list[int]:
         """In turn the rows that hold the margin hardest for their cost and those nearest to being fitted."""
-        pull = self.y * fit.machine.dual_coef / np.sqrt(self.cost)
-        hard = [int(i) for i in np.argsort(-pull, kind="stable")[:EXCHANGES] if pull[i] > 0]
+        pull = self.y * fit.machine.dual_coef / self.cost
+        hard = [int(i) for i in np.argsort(-pull, kind="stable")[:EXCHANGES] if REACH * pull[i] > 1]
         u = np.where(fit.kept, np.inf, slacks(fit.point, K, self.y))
         near = [int(i) for i in np.argsort(u, kind="stable")[:EXCHANGES] if np.isfinite(u[i])]
         return [i for k in range(EXCHANGES) for i in hard[k : k + 1] + near[k : k + 1]]
@@ -104,7 +109,7 @@ def proposals(K: np.ndarray, y: np.ndarray, cost: np.ndarray) -> Iterator[np.nda
             yield u <= limit + ZERO
 
 
-def search(stack: KernelStack, y: np.ndarray, cost: np.ndarray, tol: float) -> Iterator[Fit]:
+def search(stack: KernelStack, y: np.ndarray, cost: np.ndarray, tol: float, *, thorough: bool = True) -> Iterator[Fit]:
     """Better and better machines: the best proposal, the best with learned weights, the best after exchanges.
 
     Parameters
@@ -113,6 +118,7 @@ def search(stack: KernelStack, y: np.ndarray, cost: np.ndarray, tol: float) -> I
     y : (n,) in {-1, +1}
     cost : (n,)
     tol : to which the weights satisfy condition 4 of `l01_certificate`
+    thorough : whether to look beyond the two best proposals and to exchange rows
     """
     problem = Problem(stack, y, cost)
     weights = np.full(stack.shape[0], 1.0 / stack.shape[0])
@@ -120,13 +126,18 @@ def search(stack: KernelStack, y: np.ndarray, cost: np.ndarray, tol: float) -> I
     distinct = {kept.tobytes(): kept for kept in proposals(K, y, cost)}
     fits = [fit for kept in distinct.values() if (fit := problem.fit(K, weights, kept)) is not None]
     first = fits[0] if fits[0].kept.all() else None
-    fits = sorted(fits, key=_objective)[:FINALISTS]
+    fits = sorted(fits, key=_objective)[: FINALISTS if thorough else 2]
     yield fits[0]
     if first is not None and not any(fit.kept.all() for fit in fits):
         fits.append(first)  # with better weights fitting everything may win after all
-    fits = [problem.learned(fit, tol) for fit in fits]
-    yield min(fits, key=_objective)
-    best = min((problem.exchanged(fit) for fit in sorted(fits, key=_objective)[:FINALISTS]), key=_objective)
+    better: list[Fit] = []
+    for fit in fits:
+        if not better or fit.paid < min(better, key=_objective).objective:
+            better.append(problem.learned(fit, tol))
+    yield min(better, key=_objective)
+    if not thorough:
+        return
+    best = min((problem.exchanged(fit) for fit in sorted(better, key=_objective)[:FINALISTS]), key=_objective)
     yield problem.learned(best, tol)
 
 

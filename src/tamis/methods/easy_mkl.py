@@ -38,7 +38,7 @@ from tamis.kernels.stack import KernelStack
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.svm import Machine, objectives, solve_svm, solve_svm_on
 
-MARGINS = (1e-6, 1e-9)  # tolerances of margins, of one iterate each
+FINER = (1e-6, 1e-9)  # tolerances of margins, where that of the gap is not enough
 ROUGH = 0.1  # of a kernel's largest value: how far a rough matrix may be off
 ROUNDING = 1e-13  # a distance below this share of the energies of both classes is none
 
@@ -169,13 +169,13 @@ def kernel_weights(problem: Problem, gamma: np.ndarray) -> tuple[np.ndarray, boo
     return apart / apart.sum(), False
 
 
-def iterates(problem: Problem) -> Iterator[Iterate[State]]:
-    """The solution, and once more with finer machines."""
-    for tol in MARGINS:
-        gamma = margin_distribution(problem, tol)
+def iterates(problem: Problem, tol: float) -> Iterator[Iterate[State]]:
+    """The solution with margins to within `tol`, and again with finer ones."""
+    for margin in (tol, *FINER):
+        gamma = margin_distribution(problem, margin)
         weights, alike = kernel_weights(problem, gamma)
         final = _Ridged(problem.stack, weights, np.zeros(len(gamma)))
-        machine = final.machine(problem.y, problem.C * problem.weight, tol)
+        machine = final.machine(problem.y, problem.C * problem.weight, margin)
         state = State(weights, machine.dual_coef, machine.intercept, gamma, alike)
         value, gap = _program(problem, gamma)
         yield Iterate(state, value, max(gap, _machine_gap(problem, state)), weights=weights)
@@ -183,4 +183,4 @@ def iterates(problem: Problem) -> Iterator[Iterate[State]]:
 
 def solve(problem: Problem, *, tol: float = 1e-4, callback: Callback | None = None) -> Solution[State]:
     """Find the weights and the machine of their combination to a relative duality gap of `tol`."""
-    return run(iterates(problem), tol=tol, max_iter=len(MARGINS), monotone=False, callback=callback)
+    return run(iterates(problem, tol), tol=tol, max_iter=len(FINER), monotone=False, callback=callback)

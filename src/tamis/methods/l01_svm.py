@@ -43,7 +43,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg import solve as solve_dense
 
 from tamis.kernels.stack import KernelStack
-from tamis.methods.drop_and_refit import STAGES, search
+from tamis.methods.drop_and_refit import search
 from tamis.methods.hard_margin import hard_margin
 from tamis.methods.l01_certificate import (
     Certificate,
@@ -350,10 +350,15 @@ def solve_admm(
 
 
 def solve_by_dropping(
-    problem: Problem, *, tol: float = 1e-3, max_iter: int = 1000, callback: Callback | None = None
+    problem: Problem,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    thorough: bool = True,
+    callback: Callback | None = None,
 ) -> Solution[State]:
     """Search for rows to give up (`drop_and_refit`) and fit the others exactly."""
-    points = _searched(problem, tol)
+    points = _searched(problem, tol, thorough)
     solution = run(points, tol=tol, max_iter=max_iter, callback=callback)
     return replace(solution, status=_judge(problem, solution, tol))
 
@@ -365,6 +370,7 @@ def solve(
     d_step: str = "simplex_qp",
     tol: float = 1e-3,
     max_iter: int = 1000,
+    thorough: bool = True,
     callback: Callback | None = None,
 ) -> Solution[State]:
     """Solve by one of SOLVERS; "best" takes the lower objective of the other two."""
@@ -373,7 +379,7 @@ def solve(
     if solver != "drop_and_refit":
         found.append(solve_admm(problem, d_step=d_step, **options))
     if solver != "admm":
-        found.append(solve_by_dropping(problem, **options))
+        found.append(solve_by_dropping(problem, thorough=thorough, **options))
     return min(found, key=lambda solution: solution.objective)
 
 
@@ -388,13 +394,15 @@ def certificate(problem: Problem, state: State, tol: float) -> Certificate:
     return certify(problem.stack, state.point(problem), problem.y, problem.cost, COUNT * tol)
 
 
-def _searched(problem: Problem, tol: float) -> Iterator[Iterate[State]]:
-    """What the search finds; all of it is stationary but for the weights, so only the last point may stop it."""
-    fits = search(problem.stack, problem.y, problem.cost, 0.1 * tol)
-    for stage, fit in enumerate(fits):
+def _searched(problem: Problem, tol: float, thorough: bool) -> Iterator[Iterate[State]]:
+    """What the search finds; all of it is stationary but for the weights, so the last point alone may stop it."""
+    fits = search(problem.stack, problem.y, problem.cost, 0.1 * tol, thorough=thorough)
+    state = dead_start(problem)
+    for fit in fits:
         state = _state(problem, fit.point)
-        worst = certificate(problem, state, tol).worst if stage == STAGES - 1 else np.inf
-        yield Iterate(state, objective(problem, state, tol), worst, weights=state.weights)
+        yield Iterate(state, objective(problem, state, tol), np.inf, weights=state.weights)
+    worst = certificate(problem, state, tol).worst
+    yield Iterate(state, objective(problem, state, tol), worst, weights=state.weights)
 
 
 def _landed(problem: Problem, solution: Solution[State], tol: float) -> Solution[State]:

@@ -23,7 +23,7 @@ Departures from the paper, with reasons:
 1. The default solver takes its direction from the curvature of J [Chapelle2008] in place of the reduced gradient:
    with S the free rows, H_lm = (K_l b)_S' P (K_m b)_S, where b = alpha*y and P is the upper left block of the
    inverse of [[K_SS, 1], [1', 0]]. It needs the vectors K_l b, which the gradient needs as well, and a tenth of the
-   machines; ``solver="gradient"`` is the published direction.
+   machines; ``solver="reduced_gradient"`` is the published direction.
 2. The line search looks for the zero of dJ/ds = -1/2 b'K(D)b, which a trial gives for nothing, where the paper
    compares values by golden section; J is convex along the line, so both end at the same point.
 3. K along the direction is K + s K(D): a trial costs one machine, started from the last one, and no pass over
@@ -266,7 +266,7 @@ def _search(problem: Problem, line: _Line, point: _Point, end: _Point, limit: fl
 
 
 Step = Callable[[Problem, KernelStack, _Point, np.ndarray, float], _Point]
-SOLVERS: dict[str, Step] = {"newton": _newton_step, "gradient": _gradient_step}
+SOLVERS: dict[str, Step] = {"newton": _newton_step, "reduced_gradient": _gradient_step}
 
 
 def _descend(problem: Problem, stack: KernelStack, point: _Point, step: Step, target: float, tol: float) -> _Point:

@@ -87,16 +87,27 @@ def _entry(entry: Entry) -> dict[str, Any]:
     return plain({**out, "accuracy": entry.accuracy._asdict(), "auc": entry.auc._asdict()})
 
 
-def compare(table: Any, job: Job, folds: int = 5, source: str = "table", without: Collection[str] = ()) -> Comparison:
-    """Fit every method, but for those `without`, on the same folds of a table."""
+def compare(
+    table: Any,
+    job: Job,
+    folds: int = 5,
+    source: str = "table",
+    without: Collection[str] = (),
+    only: Collection[str] = (),
+) -> Comparison:
+    """Fit every method on the same folds of a table, but for those `without`; or `only` some."""
     data, job = prepared(table, job)
     splits = folds_of(data.y, data.groups, folds, job.seed)
     if len(splits) < 2:
         raise ValueError("no two folds have every class to learn from: collect more rows of the smallest class")
     methods = competitors(job)
-    for name in without:
-        if methods.pop(name, None) is None:
-            raise BadOption(f"without={name!r} is not among the methods: {', '.join(competitors(job))}")
+    for option, names in (("without", without), ("only", only)):
+        for name in names:
+            if name not in methods:
+                raise BadOption(f"{option}={name!r} is not among the methods: {', '.join(methods)}")
+    methods = {name: maker for name, maker in methods.items() if name not in without and (name in only or not only)}
+    if not methods:
+        raise BadOption("no method is left to compare: name fewer in without")
     cells = [(name, k) for name in methods for k in range(len(splits))]
     parallel = Parallel(n_jobs=job.n_jobs, return_as="generator")
     runs = parallel(delayed(_run)(methods[name], name, data, *splits[k]) for name, k in cells)
