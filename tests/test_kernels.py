@@ -4,7 +4,7 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from tamis.kernels.base import Categorical, Gaussian, Laplacian, Polynomial, Sigmoid
+from tamis.kernels.base import Categorical, Gaussian, Laplacian, Polynomial, ScaledGaussian, Sigmoid
 
 KERNELS = [Gaussian(0.8), Laplacian(0.8), Polynomial(2, 1.0), Sigmoid(0.5, 0.1), Categorical()]
 
@@ -26,7 +26,10 @@ def test_values_of_an_absent_row_are_zero(rng, kernel):
     assert not K[1].any() and not K[:, 1].any() and K[0, 0] != 0
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(0.8), Gaussian(1.0, (0.0, 2.0)), Laplacian(0.8), Categorical()])
+@pytest.mark.parametrize(
+    "kernel",
+    [Gaussian(0.8), Gaussian(1.0, (0.0, 2.0)), Laplacian(0.8), Categorical(), ScaledGaussian((0.3, 2.0), (0.0, 2.0))],
+)
 def test_gram_matrices_with_missing_cells_stay_positive_semidefinite(rng, kernel):
     X = np.column_stack([rng.normal(size=40), rng.integers(0, 3, size=40).astype(float)])
     X[rng.uniform(size=X.shape) < 0.3] = np.nan
@@ -70,3 +73,53 @@ def test_kernels_run_on_any_array_library(rng, kernel, columns):
     X[0, 0] = np.nan
     out = kernel(array_api_strict.asarray(X), array_api_strict.asarray(X[1:]))
     np.testing.assert_allclose(np.asarray(out), kernel(X, X[1:]), atol=1e-14)
+
+
+@pytest.fixture
+def mixed(rng):
+    """Two numeric columns and a category, with missing cells and an absent row."""
+    X = np.column_stack([rng.normal(size=(12, 2)), rng.integers(0, 3, size=12).astype(float)])
+    X[1, 0] = X[2, 0] = X[3, 1] = X[4, 2] = np.nan
+    X[5] = np.nan
+    return X
+
+
+def test_scaled_gaussian_with_equal_factors_is_a_gaussian(mixed):
+    for columns, mismatch in ((3, (0.0, 0.0, 2.5)), (2, ()), (1, ())):
+        X = mixed[:, :columns]
+        scaled = ScaledGaussian((1 / 0.7**2,) * columns, mismatch)
+        np.testing.assert_allclose(scaled(X, X[3:]), Gaussian(0.7, mismatch)(X, X[3:]), atol=1e-14)
+
+
+def test_scaled_gaussian_is_the_product_of_its_columns(rng):
+    X = np.column_stack([rng.normal(size=(6, 2)), rng.integers(0, 3, size=6).astype(float)])
+    factors, mismatch = (0.5, 2.0, 3.0), (0.0, 0.0, 1.5)
+    parts = [Gaussian(f**-0.5, mismatch[c : c + 1])(X[:, [c]], X[:, [c]]) for c, f in enumerate(factors)]
+    np.testing.assert_allclose(ScaledGaussian(factors, mismatch)(X, X), np.prod(parts, axis=0), atol=1e-12)
+
+
+def test_scaled_gaussian_counts_a_missing_cell_as_one_unit_beside_the_mean():
+    X = np.array([[np.nan, 1.0], [np.nan, 1.0], [2.0, 1.0], [0.0, 2.0]])
+    K = ScaledGaussian((0.25, 4.0))(X, X)
+    np.testing.assert_allclose(K[0], [1.0, 1.0, np.exp(-0.5 * 0.25 * 5), np.exp(-0.5 * (0.25 + 4.0))])
+
+
+def test_columns_of_factor_zero_count_for_nothing(mixed):
+    kernel = ScaledGaussian((1.5, 0.0, 0.5), (0.0, 0.0, 2.0))
+    K = kernel(mixed, mixed)
+    np.testing.assert_allclose(K, ScaledGaussian((1.5, 0.5), (0.0, 2.0))(mixed[:, [0, 2]], mixed[:, [0, 2]]))
+    changed = mixed.copy()
+    changed[:, 1] = np.where(np.isnan(mixed[:, 1]), 7.0, np.nan)
+    np.testing.assert_array_equal(kernel(changed, changed), K)
+
+
+def test_scaled_gaussian_refuses_factors_without_a_kernel():
+    for factors in ((0.0, 0.0), (1.0, -0.5), (np.nan, 1.0), ()):
+        with pytest.raises(ValueError, match="factors="):
+            ScaledGaussian(factors)
+
+
+def test_scaled_gaussian_runs_on_any_array_library(mixed):
+    kernel = ScaledGaussian((1.5, 0.0, 0.5), (0.0, 0.0, 2.0))
+    out = kernel(array_api_strict.asarray(mixed), array_api_strict.asarray(mixed[1:]))
+    np.testing.assert_allclose(np.asarray(out), kernel(mixed, mixed[1:]), atol=1e-14)

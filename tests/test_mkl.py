@@ -16,6 +16,7 @@ from sklearn.svm import SVC
 from tamis import (
     AverageMKLClassifier,
     EasyMKLClassifier,
+    EM2NOLCClassifier,
     Gaussian,
     KernelBank,
     Sigmoid,
@@ -353,3 +354,11 @@ def test_names_of_frames_reach_the_explanation(cls):
     explanation = clf.explain(frame.head(2))
     assert set(explanation.feature_names) <= set(frame.columns) and explanation.rows == ["p0", "p1"]
     assert set(explanation.instances) <= set(frame.index)
+
+
+def test_budgets_work_on_precomputed_stacks_too():
+    X, _ = zoo.planted(n=80, d=5)
+    y = X[:, 0] > 0
+    rows = np.arange(80)[:, None]
+    clf = EM2NOLCClassifier(6, 1, kernels=precomputed(stack_between(X)), calibration=None).fit(rows, y)
+    assert len(clf.instances_) <= 6 and clf.score(rows, y) > 0.8

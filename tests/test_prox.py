@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
-from tamis.prox import project_cardinality
+from tamis.prox import project_cardinality, project_sparse_simplex, prox_hinge, prox_l1
 
 import references
 
@@ -29,3 +31,65 @@ def test_projection_of_a_matrix_keeps_rows_of_largest_norm():
 def test_projection_keeps_single_precision():
     out = project_cardinality(np.array([1, -3, 2], dtype=np.float32), 1)
     assert out.dtype == np.float32 and out.tolist() == [0, -3, 0]
+
+
+def test_projection_onto_the_sparse_simplex_is_the_closest_point(rng):
+    for k, total in [(1, 1.0), (2, 3.0), (3, 0.5), (5, 2.0), (9, 2.0)]:
+        for _ in range(20):
+            v = rng.normal(size=5)
+            x = project_sparse_simplex(v, k, total)
+            supports = [list(s) for size in range(1, min(k, 5) + 1) for s in combinations(range(5), size)]
+            best = min(np.sum((on_support(v, s, total) - v) ** 2) for s in supports)
+            assert np.all(x >= 0) and x.sum() == pytest.approx(total) and np.count_nonzero(x) <= k
+            assert np.sum((x - v) ** 2) == pytest.approx(best)
+
+
+def on_support(v, support, total):
+    """The closest point of the simplex that is zero outside a support, by trying every set of positive entries."""
+    best = np.full(len(v), np.inf)
+    for size in range(1, len(support) + 1):
+        for part in combinations(support, size):
+            x = np.zeros(len(v))
+            chosen = list(part)
+            x[chosen] = v[chosen] + (total - v[chosen].sum()) / size
+            if np.all(x >= 0) and np.sum((x - v) ** 2) < np.sum((best - v) ** 2):
+                best = x
+    return best
+
+
+def test_projection_onto_the_sparse_simplex_keeps_the_lowest_index_among_ties():
+    assert project_sparse_simplex(np.array([1.0, 2.0, 1.0]), 2, 3.0).tolist() == [1.0, 2.0, 0.0]
+
+
+def test_projection_onto_the_sparse_simplex_keeps_single_precision():
+    out = project_sparse_simplex(np.array([1, -3, 2], dtype=np.float32), 1)
+    assert out.dtype == np.float32 and out.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "prox, loss",
+    [(prox_l1, np.abs), (prox_hinge, lambda x: np.maximum(0.0, 1.0 - x))],
+    ids=["l1", "hinge"],
+)
+@pytest.mark.parametrize("step", [0.0, 0.3, 2.0])
+def test_proximal_operators_minimise_their_objective(rng, prox, loss, step):
+    v = np.concatenate([rng.normal(size=30), [0.0, 1.0, 1.0 - step, step, -step]])
+    grid = np.linspace(-6, 6, 12001)
+    values = step * loss(grid)[:, None] + 0.5 * (grid[:, None] - v) ** 2
+    np.testing.assert_allclose(prox(v, step), grid[np.argmin(values, axis=0)], atol=6e-4)
+
+
+def test_proximal_operators_take_a_step_for_every_entry():
+    assert prox_l1(np.array([2.0, 2.0, -2.0]), np.array([0.5, 3.0, 1.0])).tolist() == [1.5, 0.0, -1.0]
+    assert prox_hinge(np.array([0.0, 0.0, 2.0]), np.array([0.5, 3.0, 1.0])).tolist() == [0.5, 1.0, 2.0]
+
+
+def test_proximal_operators_reach_corners_exactly(rng):
+    v = rng.uniform(-1, 1, 50)
+    assert not prox_l1(v, 1.0).any()
+    assert np.all(prox_hinge(v, 2.0) == 1.0)
+
+
+@pytest.mark.parametrize("prox", [prox_l1, prox_hinge])
+def test_proximal_operators_keep_single_precision(prox):
+    assert prox(np.array([1, -3, 0.5], dtype=np.float32), np.float32(0.25)).dtype == np.float32

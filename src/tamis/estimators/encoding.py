@@ -77,6 +77,7 @@ class Position:
 
     low: float
     high: float
+    fill: float = np.nan
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         return values.astype(np.float64)

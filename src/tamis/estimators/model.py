@@ -174,22 +174,27 @@ class Encoded:
         candidates: int | str | None,
         seed: int,
         engine: str,
-        positions: bool = False,
     ) -> Encoded:
-        if positions:
-            encoder = Encoder.positions(rows.table)
-        else:
-            encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing)
+        encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing)
         Z = encoder.encode(rows.table)
         sample = Sample(Z, encoder.names, encoder.nominal, rows.targets, rows.weight, max_features, seed)
         return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed), engine)
 
     def prepare(self, kernels: Any, default: Recipe, bandwidth: Bandwidth) -> PreparedRows:
         """Put kernels on the rows."""
-        ground = self.ground(make_bank(kernels, default, self.sample, bandwidth))
-        whole = len(self.candidates) == len(self.sample.Z)
-        stack = ground.bank.stack(self.sample.Z, None if whole else ground.pool.Z, form=self.engine)
-        return PreparedRows(ground.encoder, ground.bank, ground.pool, self, stack)
+        here = self._positions() if getattr(kernels, "positions", False) else self
+        ground = here.ground(make_bank(kernels, default, here.sample, bandwidth))
+        whole = len(here.candidates) == len(here.sample.Z)
+        stack = ground.bank.stack(here.sample.Z, None if whole else ground.pool.Z, form=here.engine)
+        return PreparedRows(ground.encoder, ground.bank, ground.pool, here, stack)
+
+    def _positions(self) -> Encoded:
+        """The same rows, their one column read as positions in precomputed kernels."""
+        encoder = Encoder.positions(self.rows.table)
+        nominal = np.zeros(1, dtype=bool)
+        return replace(
+            self, encoder=encoder, sample=replace(self.sample, Z=encoder.encode(self.rows.table), nominal=nominal)
+        )
 
     def ground(self, bank: KernelBank) -> Groundwork:
         """The way back to a model for the kernels of a bank."""

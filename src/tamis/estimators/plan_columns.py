@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tamis.estimators.checks import check_integer
-from tamis.estimators.encoding import Encoder, Nominal, Number, sorted_levels
+from tamis.estimators.encoding import Encoder, Nominal, Number, Position, sorted_levels
 from tamis.estimators.rows import Rows
 from tamis.estimators.table import Table
 from tamis.kernels.bank import Channel, KernelBank
@@ -94,7 +94,7 @@ def columns_with_gaps(table: Table, encoder: Encoder) -> np.ndarray:
 
 def choose_basis(
     j: int,
-    column: Number | Nominal,
+    column: Number | Nominal | Position,
     banks: Sequence[KernelBank],
     values: np.ndarray | None,
     degrees: int | Mapping[int, int] | None,

@@ -105,7 +105,7 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
     numbers = np.concatenate([part.table.numbers for part in parts])
     labels = {j: np.concatenate([part.table.labels[j] for part in parts]) for j in table.labels}
     names = ("codes", "weight", "mass", "position")
-    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     groups = None if parts[0].groups is None else np.concatenate([part.groups for part in parts])
     return replace(parts[0], table=Table(numbers, labels, table.names), groups=groups, **arrays)
 

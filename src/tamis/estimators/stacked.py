@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -96,8 +96,9 @@ class StackClassifier(DirectClassifier):
                 "kernels=precomputed(...)"
             )
         kept = [
-            replace(channel, kernel=channel.kernel.extended(new[k][:, channel.kernel.items]))
+            replace(channel, kernel=kernel.extended(new[k][:, kernel.items]))
             for k, channel in zip(self.kernels_, bank.channels, strict=True)
+            if (kernel := cast(Any, channel.kernel))
         ]
         other = copy(self)
         other.model_ = replace(self.model_, expansion=replace(self.model_.expansion, bank=KernelBank(tuple(kept))))
@@ -122,7 +123,6 @@ class StackClassifier(DirectClassifier):
         )
 
     def _prepare(self, rows: Rows) -> PreparedRows:
-        positions = bool(getattr(self.kernels, "positions", False))
         encoded = Encoded.of(
             rows,
             scaling=self.scaling,
@@ -131,7 +131,6 @@ class StackClassifier(DirectClassifier):
             candidates="all",
             seed=self._seed,
             engine=self._form,
-            positions=positions,
         )
         return encoded.prepare(self.kernels, self._recipe, WIDTH)
 

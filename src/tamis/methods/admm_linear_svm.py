@@ -60,11 +60,14 @@ class Problem:
 
     @cached_property
     def design(self) -> np.ndarray:
-        """Centred rows beside a one (n, r + 1), in coordinates of their span where there are fewer rows than columns."""
+        """Centred rows beside a constant of their size (n, r + 1).
+
+        Where rows are fewer than columns they are given by coordinates of their span.
+        """
         centred = self.X - self.X.mean(axis=0)
         if centred.shape[1] > len(centred):
-            centred = np.linalg.qr(centred.T, mode="r").T
-        return np.column_stack([centred, np.ones(len(centred))])
+            centred = np.linalg.qr(centred.T)[1].T
+        return np.column_stack([centred, np.full(len(centred), np.sqrt(np.mean(centred**2)) or 1.0)])
 
     def apply(self, dual_coef: np.ndarray) -> np.ndarray:
         """The Gram matrix of the rows times a vector."""

@@ -22,11 +22,11 @@ which is a matrix product, because D_c is a Euclidean distance: the gradient cos
 Departures from the paper, with reasons:
 
 1. The paper compares with polynomial kernels of scaled features; the Gaussian is the kernel of its other methods.
-   [Weston2000] descends on a bound, radius over margin, for which `total` stands here: with the factors' sum fixed
-   the diagonal and the mean distance are, and J is left.
+   [Weston2000] descends on a bound, radius over margin. Here the radius is kept by `total`: with the sum of the
+   factors the mean distance of standardised rows is fixed, and J is left.
 2. The budget holds exactly, by projection onto the sparse simplex. A step may exchange columns; where that does
    not lower J, it is made on the present ones. J never rises.
-3. The start is found by descending without a budget from equal factors, then with half of the columns, a quarter
+3. The start is found by descending without a budget from equal factors, then with a quarter of the columns less,
    and so on, a few steps each. All columns are in at first, so features that matter only together are seen.
 4. J is not convex. The loop stops where no factor moved among the columns in use (among all columns while there are
    fewer than the budget allows) promises, to first order, more than `tol` times J, and the machine itself is that
@@ -42,12 +42,11 @@ import numpy as np
 
 from tamis.kernels.base import ScaledGaussian
 from tamis.kernels.grouping import embed
-from tamis.methods.admm_baselines import check_labels, relative_gap
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.svm import objectives, solve_svm
-from tamis.prox import project_simplex, project_sparse_simplex
+from tamis.prox import project_sparse_simplex
 
-STAGE = 5  # steps for every budget on the way to the last one
+STAGE = 3  # steps for every budget on the way to the last one
 EASY = 1e-2  # promise at which such a stage ends before that
 ARMIJO = 1e-4  # share of the promised decrease that a step has to bring
 TRIALS = 30  # steps that are tried before there is none, each half the last
@@ -80,9 +79,14 @@ class Problem:
     max_features: int
 
     def __post_init__(self) -> None:
-        check_labels(self.y, self.cost)
+        if set(np.unique(self.y).tolist()) != {-1.0, 1.0}:
+            raise ValueError(
+                f"y has the values {np.unique(self.y).tolist()[:5]}: it must be -1 or +1, with both present"
+            )
         if not np.all(self.cost > 0):
-            raise ValueError("cost is zero for some rows: leave them out")
+            raise ValueError(
+                f"cost={self.cost.min()} for some row: it must be positive; leave out rows that do not count"
+            )
         if not self.width > 0 or not np.isfinite(self.width):
             raise ValueError(f"width={self.width} must be positive and finite")
         if self.max_features < 1:
@@ -167,7 +171,7 @@ def _values(problem: Problem, state: State, K: np.ndarray) -> tuple[float, float
 
 
 def _violation(promise: float, value: float, primal: float) -> float:
-    return max(promise / max(value, np.finfo(float).tiny), relative_gap(primal, value))
+    return max(promise, primal - value, 0.0) / max(value, np.finfo(float).tiny)
 
 
 def _promise(problem: Problem, factors: np.ndarray, gradient: np.ndarray, budget: int) -> float:
@@ -203,10 +207,7 @@ def _point(problem: Problem, factors: np.ndarray, known: np.ndarray | None, tol:
 def _projected(problem: Problem, v: np.ndarray, columns: np.ndarray, budget: int) -> np.ndarray:
     """The closest factors that are zero outside some columns and within the budget."""
     factors = np.zeros(len(v))
-    if budget < len(columns):
-        factors[columns] = project_sparse_simplex(v[columns], budget, problem.total)
-    else:
-        factors[columns] = project_simplex(v[columns], problem.total)
+    factors[columns] = project_sparse_simplex(v[columns], budget, problem.total)
     return factors
 
 
@@ -241,7 +242,7 @@ def _first_length(problem: Problem, point: _Point) -> float:
 
 
 def within_budget(problem: Problem, tol: float = 1e-3) -> np.ndarray:
-    """Factors (d,) to start from: descend with all columns, then with half of them, and so on down to the budget."""
+    """Factors (d,) to start from: descend with all columns, then with a quarter less, and so on down to the budget."""
     factors = np.zeros(problem.missing.shape[1])
     factors[problem.columns] = 1.0
     budget, known = len(problem.columns), None
@@ -255,7 +256,7 @@ def within_budget(problem: Problem, tol: float = 1e-3) -> np.ndarray:
             if moved is None:
                 break
             point, length = moved
-        budget, known = max(problem.max_features, budget // 2), point.state.dual_coef
+        budget, known = max(problem.max_features, budget - max(1, budget // 4)), point.state.dual_coef
         factors = _projected(problem, point.state.factors, problem.columns, budget)
     return factors
 

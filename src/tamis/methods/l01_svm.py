@@ -326,7 +326,7 @@ def _movement(old: State, new: State) -> float:
     pairs += [
         (np.array([a]), np.array([b])) for a, b in ((old.intercept, new.intercept), (old.split.level, new.split.level))
     ]
-    return max(float(np.linalg.norm(b - a) / max(1.0, np.linalg.norm(b))) for a, b in pairs)
+    return max(float(np.linalg.norm(b - a)) / max(1.0, float(np.linalg.norm(b))) for a, b in pairs)
 
 
 # ---------------------------------------------------------------------- the ways to solve it
