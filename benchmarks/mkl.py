@@ -25,6 +25,7 @@ from tamis import EasyMKLClassifier, SimpleMKLClassifier, bandwidths, per_featur
 from tamis.kernels.recipes import Sample
 from tamis.methods import l01_svm, simple_mkl
 from tamis.optim.driver import Status
+from tamis.prox import project_simplex
 
 from datasets import load
 
@@ -68,7 +69,7 @@ def printed_rounds(Ks: np.ndarray, y: np.ndarray, rounds: int, rho2: float = 256
         free = np.linalg.solve(RHO1 * A.T @ A + rho2 * np.eye(L) + rho3, right)
         alpha += rho3 * (free.sum() - 1)
         d = np.zeros(L)
-        d[kept] = l01_svm.project_simplex(free[kept])
+        d[kept] = project_simplex(free[kept])
         theta[kept] += rho2 * (d - z)[kept]
         r = u + y * (np.tensordot(d, Ks, 1) @ w) + b * y - 1
         lam = np.where(T, lam + RHO1 * r, 0.0)
@@ -97,7 +98,8 @@ def rounds() -> None:
     print(f"pima, {len(y)} distinct rows, {stack.shape[0]} kernels, C = {COST:g}, rho1 = {RHO1:g}")
     print(f"  weights have settled to 1e-5 after {last} rounds; of {len(own)} they moved in {moved.sum()}")
     print(
-        f"  printed round {1e3 * np.median(slow):.1f} ms; ours {1e3 * own[:last].mean():.1f}, then {1e3 * own[last:].mean():.1f} ms"
+        f"  printed round {1e3 * np.median(slow):.1f} ms; ours {1e3 * own[:last].mean():.1f}, then "
+        f"{1e3 * own[last:].mean():.1f} ms"
     )
     print(f"  printed / ours while the weights move: {np.median(moving):.1f} (asked for: 2)")
     print(f"  printed / ours once they have settled: {np.median(settled):.1f} (asked for: 5)")
@@ -161,7 +163,8 @@ def memory() -> None:
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             print(
-                f"{name}, {cls.__name__}: peak {peak / 2**20:.0f} MiB (asked for: 1024), {len(clf.kernels_)} kernels kept"
+                f"{name}, {cls.__name__}: peak {peak / 2**20:.0f} MiB (asked for: 1024), "
+                f"{len(clf.kernels_)} kernels kept"
             )
 
 

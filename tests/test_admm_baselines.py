@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from tamis.kernels.base import Gaussian
 from tamis.methods import admm_kernel_svm, admm_lasso, admm_linear_svm
 from tamis.methods.admm_baselines import best_intercept, certified, splits
+from tamis.methods.admm_linear_svm import NEAR, _moved
 from tamis.optim.driver import Status
 
 import zoo
@@ -115,6 +116,14 @@ def test_a_start_near_the_solution_saves_steps(method, make):
         method.solve(problem, start=near, tol=1e-8, max_iter=3000),
     )
     assert warm.n_iter < cold.n_iter
+
+
+@every
+def test_a_step_from_the_solution_stays_there(method, make):
+    problem = make(*noisy())
+    best = method.solve(problem, tol=1e-10, max_iter=5000).state
+    steps = list(islice(method.iterates(problem, best), 4))
+    assert max(step.violation for step in steps) <= 1e-5
 
 
 @every
@@ -242,6 +251,24 @@ def test_a_linear_machine_is_the_expansion_of_its_rows():
     problem = linear(*noisy(), 1.0)
     for iterate in islice(admm_linear_svm.iterates(problem), 20):
         np.testing.assert_array_equal(iterate.state.w, problem.X.T @ iterate.state.dual_coef)
+
+
+def test_coefficients_are_moved_to_give_the_w_of_others(rng):
+    X, y = noisy(n=80, d=4)
+    problem = linear(X, y, 1.0)
+    target = rng.uniform(0.3, 0.4, 80)
+    target[y > 0] *= target[y < 0].sum() / target[y > 0].sum()
+    alpha = target + rng.uniform(-0.02, 0.02, 80)
+    moved = _moved(problem, alpha, rng.normal(size=80), target)
+    np.testing.assert_allclose(X.T @ (y * moved), X.T @ (y * target), atol=1e-7)
+    assert moved @ y == pytest.approx(0.0, abs=1e-7)
+    assert np.count_nonzero(moved != alpha) == NEAR * 6
+
+
+def test_large_costs_need_few_steps_because_coefficients_are_moved():
+    X, y = noisy(n=300, d=10)
+    solution = admm_linear_svm.solve(linear(X, y, 1000.0), max_iter=100)
+    assert solution.status is Status.CONVERGED
 
 
 @pytest.mark.parametrize("n", [7, 8, 31])

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from tamis.codec import read, write
 from tamis.kernels.base import Gaussian
+from tamis.methods import fs_svm
 from tamis.methods.fs_svm import Problem, State, iterates, kernel, objective, solve, violation, within_budget
 from tamis.optim.driver import Status
 from tamis.optim.svm import solve_svm
@@ -148,6 +149,20 @@ def test_a_run_ends_at_a_stationary_point_with_an_optimal_machine():
     assert violation(task, solution.state) == pytest.approx(solution.history.violation[-1], abs=1e-9)
     assert objective(task, solution.state) == pytest.approx(solution.objective)
     assert solution.objective == pytest.approx(machine(task, solution.state.factors).value, rel=1e-4)
+
+
+def test_a_machine_that_is_not_optimal_is_a_violation():
+    task = problem(*zoo.planted())
+    state = solve(task, tol=1e-4).state
+    assert violation(task, replace(state, dual_coef=0.9 * state.dual_coef)) > 5e-3
+    assert violation(task, replace(state, intercept=state.intercept + 0.2)) > 5e-3
+
+
+def test_few_machines_are_solved_because_steps_take_their_length_from_the_curvature(monkeypatch):
+    machines = []
+    monkeypatch.setattr(fs_svm, "solve_svm", lambda *args, **more: machines.append(1) or solve_svm(*args, **more))
+    solution = solve(problem(*zoo.planted(), max_features=3), tol=1e-6)
+    assert solution.status is Status.CONVERGED and len(machines) <= 110
 
 
 def test_no_shift_between_two_factors_lowers_the_objective_at_the_end():

@@ -13,11 +13,12 @@ from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian
 from tamis.kernels.stack import DenseStack
 from tamis.methods import drop_and_refit
+from tamis.methods import l01_steps as steps
 from tamis.methods import l01_svm as method
 from tamis.methods.drop_and_refit import search
-from tamis.methods.hard_margin import hard_margin, learn_weights
+from tamis.methods.hard_margin import energy, hard_margin, learn_weights
 from tamis.methods.l01_certificate import Point, certify, largest_gamma, proximity, value
-from tamis.methods.l01_svm import Problem, Split, State
+from tamis.methods.l01_steps import Problem, Split, State
 from tamis.optim.driver import Status
 from tamis.prox import prox_zero_one
 
@@ -74,7 +75,7 @@ def test_slack_step_minimises_the_lagrangian_in_every_row(rng):
     problem = problem_of(12)
     state = random_state(problem, rng)
     image = problem.stack.combine(state.weights).dense() @ state.dual_coef
-    u, working = method.slack_step(problem, state, image)
+    u, working = steps.slack_step(problem, state, image)
     grid = np.linspace(-8, 8, 4001)
     for i in range(12):
         r = grid + problem.y[i] * (image[i] + state.intercept) - 1
@@ -89,12 +90,12 @@ def test_dual_and_intercept_steps_minimise_the_lagrangian(rng):
     problem = problem_of(12, rho1=0.7)
     state = random_state(problem, rng)
     u = state.slack
-    space = method.Combination(problem, state.weights)
+    space = steps.Combination(problem, state.weights)
     w, image = space.dual_step(state, u, u == 0)
     np.testing.assert_allclose(image, space.K @ w, atol=1e-8)
     in_w = gradient(lambda v: lagrangian(problem, v, state.intercept, state.weights, u, state.multiplier), w)
     assert np.abs(np.linalg.solve(space.K, in_w)).max() < 1e-5  # the gradient in the space of functions
-    b = method.intercept_step(problem, state, u, image)
+    b = steps.intercept_step(problem, state, u, image)
     in_b = gradient(lambda v: lagrangian(problem, w, v[0], state.weights, u, state.multiplier), np.array([b]))
     assert np.abs(in_b).max() < 1e-7
 
@@ -103,7 +104,7 @@ def test_printed_weight_step_minimises_the_lagrangian_before_it_projects(rng):
     problem = problem_of(12, rho2=2.0, rho3=3.0)
     state = random_state(problem, rng)
     A = problem.stack.apply(state.dual_coef)
-    d = method.unprojected(problem, state, A, state.split.copy)
+    d = steps.unprojected(problem, state, A, state.split.copy)
 
     def whole(v):
         return lagrangian(problem, state.dual_coef, state.intercept, v, state.slack, state.multiplier, state.split)
@@ -115,17 +116,17 @@ def test_printed_weight_step_keeps_the_weights_on_the_simplex_and_drops_for_good
     problem = problem_of(12, rho2=2.0)
     state = random_state(problem, rng)
     state = replace(state, split=replace(state.split, lean=np.array([-5.0, 0.0, 0.0])))
-    after = method.paper_step(problem, state, problem.stack.apply(state.dual_coef))
+    after = steps.paper_step(problem, state, problem.stack.apply(state.dual_coef))
     assert after.weights[0] == 0 and after.split.lean[0] == -5.0
     assert after.weights.sum() == pytest.approx(1) and after.weights.min() >= 0
     gone = replace(state, weights=np.zeros(3), split=replace(state.split, lean=-np.ones(3)))
-    assert method.paper_step(problem, gone, problem.stack.apply(state.dual_coef)).weights.sum() == pytest.approx(1)
+    assert steps.paper_step(problem, gone, problem.stack.apply(state.dual_coef)).weights.sum() == pytest.approx(1)
 
 
 def test_simplex_step_beats_every_other_point_of_the_simplex(rng):
     problem = problem_of(12, rho2=2.0)
     state = random_state(problem, rng)
-    after = method.simplex_step(problem, state, problem.stack.apply(state.dual_coef))
+    after = steps.simplex_step(problem, state, problem.stack.apply(state.dual_coef))
     assert after.weights.min() >= 0 and after.weights.sum() == pytest.approx(1)
 
     def total(d):
@@ -141,7 +142,7 @@ def test_one_kernel_restricts_the_dual_step_to_the_working_set(rng):
     state = replace(random_state(problem, rng), weights=np.ones(1))
     working = np.arange(12) < 7
     u = np.where(working, 0.0, 1.5)
-    space = method.Combination(problem, state.weights)
+    space = steps.Combination(problem, state.weights)
     w, image = space.dual_step(state, u, working)
     assert not w[7:].any()
     np.testing.assert_allclose(image, space.K @ w)
@@ -324,10 +325,10 @@ def test_learned_weights_minimise_the_hard_margin(rng):
     best = learn_weights(stack, first, y, kept, 1e-6)
     for weights in rng.dirichlet(np.ones(3), 40):
         other = hard_margin(stack.combine(weights).dense(), weights, y, kept)
-        assert best.energy(y) <= other.energy(y) * (1 + 1e-6)
+        assert energy(best, y) <= energy(other, y) * (1 + 1e-6)
     energies = stack.quad(best.dual_coef)
     assert energies.max() - best.weights @ energies <= 1e-6 * energies.max()
-    assert best.energy(y) == pytest.approx(0.5 * best.weights @ energies, rel=1e-5)
+    assert energy(best, y) == pytest.approx(0.5 * best.weights @ energies, rel=1e-5)
     assert not best.dual_coef[~kept].any()
 
 

@@ -245,7 +245,7 @@ def test_unconverged_fits_warn_and_dead_starts_are_named():
         SimpleMKLClassifier(max_iter=1, tol=1e-9, kernels=bandwidths(on="each"), calibration=None).fit(X, y)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        clf = ZeroOneMKLClassifier(C=2.0, calibration=None, class_weight={0: 1.0, 1: 0.001}).fit(X, y)
+        clf = ZeroOneMKLClassifier(C=0.5, solver="drop_and_refit", calibration=None).fit(X, y)
     assert clf.status_ is Status.DEAD_START
     assert any("class of larger weight" in str(w.message) for w in seen)
 
@@ -270,6 +270,40 @@ def test_bad_parameters_are_named(cls, params, message):
     X, y = zoo.planted(n=40, d=5)
     with pytest.raises(ValueError, match=message):
         cls(**params).fit(X, y)
+
+
+def test_weights_that_cannot_leave_the_dead_start_are_refused():
+    X, y = zoo.planted(n=60, d=5)
+    with pytest.raises(ValueError, match="times the weight of a row"):
+        ZeroOneMKLClassifier(C=2.0).fit(X, y, sample_weight=np.full(60, 0.5))
+    with pytest.raises(ValueError, match="C / rho1 must be at least 2"):
+        ZeroOneMKLClassifier(C=1.9).fit(X, y)
+    rare = y * (np.arange(60) % 3 == 0)
+    heavy = ZeroOneMKLClassifier(C=1.0, class_weight={1: 4.0}, calibration=None).fit(X, rare)
+    assert len(heavy.instances_)
+
+
+@quiet
+@pytest.mark.parametrize("how", ["clip", "flip", "shift"])
+def test_new_items_extend_repaired_kernels_too(how):
+    X, y = zoo.planted(n=60, d=5)
+    K = np.tanh(X @ X.T - 1.0)[None]
+    known = AverageMKLClassifier(kernels=repaired(precomputed(K[:, :40, :40]), how), calibration=None)
+    known.fit(np.arange(40)[:, None], y[:40])
+    later = known.extended(K[:, 40:, :40])
+    assert np.isfinite(later.decision_function(np.arange(60)[:, None])).all()
+    np.testing.assert_allclose(
+        later.decision_function(np.arange(40)[:, None]), known.decision_function(np.arange(40)[:, None])
+    )
+
+
+def test_verbose_reports_what_every_method_does(caplog):
+    X, y = zoo.planted(n=40, d=5)
+    for cls in FOUR:
+        caplog.clear()
+        with caplog.at_level("INFO", logger="tamis"):
+            cls(verbose=1, calibration=None, kernels=bandwidths([1.0, 3.0])).fit(X, y)
+        assert any("objective" in message for message in caplog.messages), cls
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,8 @@ class FeatureScalingSVC(DirectClassifier):
 
     Attributes
     ----------
-    feature_factors_ : (n_kept,) factors of the kept features, or (n_classes, n_kept); their mean over all features is
-        one
+    feature_factors_ : (n_kept,) factors of the kept features, or (n_classes, n_kept); their sum is the number of
+        features that are not constant
     dual_coef_, kernel_weights_, intercept_ : coefficients of the rows; each class has one kernel of weight one
     instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
     features_, kernels_, kernel_names_ : kept features (positions) and kernels

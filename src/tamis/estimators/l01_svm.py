@@ -30,8 +30,9 @@ class ZeroOneMKLClassifier(StackClassifier):
     C : float, default=16.0
         Cost of a row whose margin is below one; sample and class weights multiply it.
     rho1 : float, default=1.0
-        Penalty of ADMM. ``C / rho1`` must be at least 2: below that ADMM never leaves its starting point,
-        which gives every row the class of larger weight. Limits are stationary with gamma = 1 / rho1.
+        Penalty of ADMM. ``C / rho1`` (times the largest weight of a row of the lighter class) must be at least 2:
+        below that ADMM never leaves its starting point, which gives every row the class of larger weight.
+        "drop_and_refit" does not use it.
     kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
         None is `tamis.bandwidths()`, ten Gaussians on all features; see also `tamis.per_feature()`. With one
         kernel this is the single-kernel L0/1-SVM.
@@ -57,7 +58,8 @@ class ZeroOneMKLClassifier(StackClassifier):
         Folds that fit the probabilities and place the intercept where they say one half; None: no
         `predict_proba`, the method's own intercept, and a faster fit.
     tol : float, default=1e-3
-        Largest residual of stationarity; a slack of up to ten times that costs nothing.
+        Largest residual of stationarity in ADMM. In the result a slack of up to ten times that costs nothing,
+        and a residual beyond that is warned of.
     max_iter : int, default=1000
         Most rounds of ADMM.
     random_state : int, RandomState or None, default=None
@@ -141,11 +143,6 @@ class ZeroOneMKLClassifier(StackClassifier):
             check_number("rho2", self.rho2, 0.0, strict=True)
         check_choice("solver", self.solver, method.SOLVERS)
         check_choice("d_step", self.d_step, method.D_STEPS)
-        if self.C / self.rho1 < 2:
-            raise ValueError(
-                f"C={self.C!r} and rho1={self.rho1!r}: C / rho1 must be at least 2, because below that no row enters "
-                "the working set of the first round and the algorithm stays at its start; raise C or lower rho1"
-            )
 
     def chosen(self) -> dict[str, Any]:
         return {**super().chosen(), "penalty rho1": self.rho1, "solver": self.solver}
@@ -153,6 +150,8 @@ class ZeroOneMKLClassifier(StackClassifier):
     def _solve(self, task: Task) -> Answer:
         rho2 = RHO2[self.d_step] if self.rho2 is None else self.rho2
         problem = method.Problem(task.stack, task.y, task.cost, self.rho1, rho2, RHO3)
+        if not task.quick:
+            self._check_start(problem)
         solution = method.solve(
             problem,
             solver=self.solver,
@@ -165,6 +164,17 @@ class ZeroOneMKLClassifier(StackClassifier):
         facts = None if task.quick else method.certificate(problem, solution.state, self.tol)
         point = solution.state.point(problem)
         return Answer(point.dual_coef, point.weights, point.intercept, solution, facts)
+
+    def _check_start(self, problem: method.Problem) -> None:
+        """Refuse penalties with which ADMM would stay where it starts."""
+        if self.solver == "drop_and_refit" or method.leaves_start(problem):
+            return
+        weighted = "" if self.C / self.rho1 < 2 else " (C times the weight of a row)"
+        raise ValueError(
+            f"C={self.C!r} and rho1={self.rho1!r}: C / rho1{weighted} must be at least 2, because below that no row "
+            "enters the working set of the first round and ADMM stays at its start, which gives every row the class of "
+            "larger weight; raise C, lower rho1, or use solver='drop_and_refit'"
+        )
 
     def _facts(self, facts: list[Any]) -> None:
         self.certificate_ = facts[0] if len(facts) == 1 else facts

@@ -24,11 +24,11 @@ QUICK = 1e-2  # gap that is enough on calibration folds
 
 @stored
 class SimpleMKLClassifier(StackClassifier):
-    """Support vector machine on a sparse convex combination of kernels, by reduced gradient [Rakotomamonjy2008].
+    """Support vector machine on a sparse convex combination of kernels [Rakotomamonjy2008].
 
     Minimises the optimal value of the soft-margin machine with the kernel ``sum_l d_l K_l`` over weights d on the
     simplex; this is convex, and the duality gap says how far the result is from the optimum. Kernels are
-    evaluated as they are needed: no list of Gram matrices is kept.
+    evaluated as they are needed; the matrices of those in use are held up to 256 MiB.
 
     Parameters
     ----------
@@ -336,6 +336,7 @@ class AverageMKLClassifier(StackClassifier):
         self.verbose = verbose
 
     def _solve(self, task: Task) -> Answer:
-        solution = average_mkl.solve(average_mkl.Problem(task.stack, task.y, task.cost), tol=self.tol)
+        problem = average_mkl.Problem(task.stack, task.y, task.cost)
+        solution = average_mkl.solve(problem, tol=self.tol, callback=self._progress())
         state = solution.state
         return Answer(state.dual_coef, state.weights, state.intercept, solution)

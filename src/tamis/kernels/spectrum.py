@@ -135,6 +135,11 @@ class Repaired(HoldsArrays):
         """Rows (m, r) whose inner products are the kernel's values."""
         return self.kernel(S, self.anchors) @ self.transform
 
+    @property
+    def items(self) -> np.ndarray:
+        """Positions that the precomputed kernel below holds as columns."""
+        return self.kernel.items  # type: ignore[attr-defined]
+
     def narrowed(self, T: Array) -> Repaired:
         """The same kernel for the columns T only; a repair on anchors needs the values with these instead."""
         narrow = getattr(self.kernel, "narrowed", None)

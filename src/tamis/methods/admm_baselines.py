@@ -27,6 +27,8 @@ from typing import Protocol
 
 import numpy as np
 
+from tamis.optim.svm import relative_gap
+
 RELAXATION = 1.6
 FIRST_LOOK = 10  # steps before penalties are looked at
 LATER_LOOKS = 5  # one more look after a share 1 / LATER_LOOKS of the steps made
@@ -116,16 +118,6 @@ def _matched(size: float, multiplier: np.ndarray, z: np.ndarray) -> float:
 # ---------------------------------------------------------------------- soft margins
 
 
-def check_labels(y: np.ndarray, cost: np.ndarray) -> None:
-    """Refuse labels and costs that give no soft-margin problem."""
-    if not np.all(np.abs(y) == 1.0):
-        raise ValueError(f"y has the values {np.unique(y).tolist()[:5]}: it must be -1 or +1")
-    if not np.all(cost >= 0) or not np.all(np.isfinite(cost)):
-        raise ValueError(f"cost={cost.min()} to {cost.max()}: every row needs a finite cost of zero or more")
-    if not cost[y > 0].any() or not cost[y < 0].any():
-        raise ValueError("y has one class only, or one class has no cost: rows of both classes are needed")
-
-
 @dataclass(frozen=True)
 class Certificate:
     """Admissible dual coefficients with the best intercept for them.
@@ -147,11 +139,6 @@ class Certificate:
     def gap(self) -> float:
         """The duality gap relative to the primal value."""
         return relative_gap(self.primal, self.dual)
-
-
-def relative_gap(primal: float, dual: float) -> float:
-    """How far the primal value may be from optimal, relative to itself."""
-    return max(0.0, primal - dual) / max(primal, np.finfo(float).tiny)
 
 
 def certified(

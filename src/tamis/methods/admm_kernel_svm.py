@@ -31,8 +31,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from tamis.methods.admm_baselines import Certificate, certified, check_labels, relative_gap, splits
+from tamis.methods.admm_baselines import Certificate, certified, splits
 from tamis.optim.driver import Callback, Iterate, Solution, run
+from tamis.optim.svm import check_labels, relative_gap
 
 
 @dataclass(frozen=True)

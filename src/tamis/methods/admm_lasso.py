@@ -31,8 +31,9 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from tamis.methods.admm_baselines import relative_gap, splits
+from tamis.methods.admm_baselines import splits
 from tamis.optim.driver import Callback, Iterate, Solution, run
+from tamis.optim.svm import relative_gap
 from tamis.prox import prox_l1
 
 

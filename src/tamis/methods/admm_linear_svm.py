@@ -31,8 +31,9 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from tamis.methods.admm_baselines import Certificate, certified, check_labels, relative_gap, splits
+from tamis.methods.admm_baselines import Certificate, certified, splits
 from tamis.optim.driver import Callback, Iterate, Solution, run
+from tamis.optim.svm import check_labels, relative_gap
 from tamis.prox import prox_hinge
 
 NEAR = 2  # rows next to their margin on which alpha is moved, for every dimension

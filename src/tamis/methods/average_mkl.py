@@ -2,7 +2,7 @@
 
     min over beta, b    1/2 beta'K beta + sum_i cost_i max(0, 1 - y_i ((K beta)_i + b)),    K = (1/L) sum_l K_l
 
-Nothing is learned about the kernels, so nothing can be overfitted; whatever learns weights should beat it.
+No weights are learned, so none can be overfitted; whatever learns them should beat it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tamis.kernels.stack import KernelStack
-from tamis.optim.driver import Iterate, Solution, run
-from tamis.optim.svm import solve_svm
+from tamis.optim.driver import Callback, Iterate, Solution, run
+from tamis.optim.svm import relative_gap, solve_svm
 
 SHARPER = 10.0  # margins are solved to this fraction of tol when the gap asks for more
 ATTEMPTS = 4
@@ -45,10 +45,10 @@ def iterates(problem: Problem, tol: float) -> Iterator[Iterate[State]]:
     K = problem.stack.combine(weights).dense()
     for attempt in range(ATTEMPTS):
         machine = solve_svm(K, problem.y, problem.cost, tol=tol / SHARPER**attempt)
-        gap = (machine.primal - machine.value) / max(abs(machine.value), np.finfo(float).tiny)
+        gap = relative_gap(machine.primal, machine.value)
         yield Iterate(State(weights, machine.dual_coef, machine.intercept), machine.value, gap, weights=weights)
 
 
-def solve(problem: Problem, *, tol: float = 1e-3) -> Solution[State]:
+def solve(problem: Problem, *, tol: float = 1e-3, callback: Callback | None = None) -> Solution[State]:
     """Solve to a relative duality gap of `tol`."""
-    return run(iterates(problem, tol), tol=tol, max_iter=ATTEMPTS)
+    return run(iterates(problem, tol), tol=tol, max_iter=ATTEMPTS + 1, callback=callback)

@@ -3,8 +3,8 @@
 Whichever rows are given up, the best that remains is the hard-margin machine of the others (`l01_certificate`), so
 the problem is which rows to give up. Soft-margin machines of several costs propose: rows whose slack
 exceeds a threshold are given up. Kernel weights are learned for the best proposals (`hard_margin`), which are then
-refined by giving up or taking back single rows. The result is P-stationary by construction, the search is
-deterministic, and giving up a whole class (the dead start) is always among the proposals.
+refined by giving up or taking back single rows. The result is P-stationary as far as its weights are learned, the
+search is deterministic, and giving up a whole class (the dead start) is always among the proposals.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tamis.kernels.stack import KernelStack
-from tamis.methods.hard_margin import Machine, hard_margin, learn_weights
+from tamis.methods.hard_margin import hard_margin, learn_weights
 from tamis.methods.l01_certificate import Point, slacks, value
 from tamis.optim.svm import solve_svm
 
@@ -25,7 +25,6 @@ FINALISTS = 6
 EXCHANGES = 4  # rows tried on either side in one round of exchanges
 WORK = 30_000  # rows times trials of exchanges
 REACH = 3.0  # a row is given up only if that pays with a slack of so much: the energy falls by at most w_i u_i
-ZERO = 1e-3  # a slack that counts as none
 
 
 @dataclass(frozen=True)
@@ -33,45 +32,41 @@ class Fit:
     """A hard-margin machine on the rows that are kept, with the objective (51) of the whole."""
 
     kept: np.ndarray
-    machine: Machine
+    point: Point
     objective: float
 
     @property
     def paid(self) -> float:
-        """What the rows given up cost: no weights bring the objective below that."""
-        return self.objective - 0.5 * float(np.abs(self.machine.dual_coef).sum())
-
-    @property
-    def point(self) -> Point:
-        return Point(self.machine.weights, self.machine.dual_coef, self.machine.intercept)
+        """What the rows given up cost; with other weights some of them may be fitted by chance."""
+        return self.objective - 0.5 * float(np.abs(self.point.dual_coef).sum())
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Kernels (L, n, n), labels (n,) in {-1, +1}, costs (n,)."""
+    """Kernels (L, n, n), labels (n,) in {-1, +1}, costs (n,); a slack of at most `zero` costs nothing."""
 
     stack: KernelStack
     y: np.ndarray
     cost: np.ndarray
+    zero: float = 1e-3
 
     def fit(self, K: np.ndarray, weights: np.ndarray, kept: np.ndarray, start: np.ndarray | None = None) -> Fit | None:
         """Fit the kept rows exactly on the combined kernel K; None where they cannot be separated."""
-        machine = hard_margin(K, weights, self.y, kept, start)
-        return None if machine is None else self.valued(machine, K, kept)
+        point = hard_margin(K, weights, self.y, kept, start)
+        return None if point is None else self._valued(point, K, kept)
 
-    def valued(self, machine: Machine, K: np.ndarray, kept: np.ndarray) -> Fit:
-        point = Point(machine.weights, machine.dual_coef, machine.intercept)
-        return Fit(kept, machine, value(point, K, self.y, self.cost, ZERO))
+    def _valued(self, point: Point, K: np.ndarray, kept: np.ndarray) -> Fit:
+        return Fit(kept, point, value(point, K, self.y, self.cost, self.zero))
 
     def learned(self, fit: Fit, tol: float) -> Fit:
         """The same rows with kernel weights that are optimal for them."""
-        machine = learn_weights(self.stack, fit.machine, self.y, fit.kept, tol)
-        better = self.valued(machine, self.stack.combine(machine.weights).dense(), fit.kept)
+        point = learn_weights(self.stack, fit.point, self.y, fit.kept, tol)
+        better = self._valued(point, self.stack.combine(point.weights).dense(), fit.kept)
         return better if better.objective < fit.objective else fit
 
     def exchanged(self, fit: Fit) -> Fit:
         """Give up one row or take one back, the weights staying, as long as that lowers the objective."""
-        weights = fit.machine.weights
+        weights = fit.point.weights
         K = self.stack.combine(weights).dense()
         trials = max(1, WORK // (len(self.y) * FINALISTS))
         while trials > 0:
@@ -79,7 +74,7 @@ class Problem:
             for row in self._movable(fit, K)[:trials]:
                 kept = fit.kept.copy()
                 kept[row] = ~kept[row]
-                trial = self.fit(K, weights, kept, fit.machine.dual_coef)
+                trial = self.fit(K, weights, kept, fit.point.dual_coef)
                 trials -= 1
                 if trial is not None and trial.objective < (better or fit).objective * (1.0 - 1e-9):
                     better = trial
@@ -90,15 +85,16 @@ class Problem:
 
     def _movable(self, fit: Fit, K: np.ndarray) -> list[int]:
         """In turn the rows that hold the margin hardest for their cost and those nearest to being fitted."""
-        pull = self.y * fit.machine.dual_coef / self.cost
+        pull = self.y * fit.point.dual_coef / self.cost
         hard = [int(i) for i in np.argsort(-pull, kind="stable")[:EXCHANGES] if REACH * pull[i] > 1]
         u = np.where(fit.kept, np.inf, slacks(fit.point, K, self.y))
         near = [int(i) for i in np.argsort(u, kind="stable")[:EXCHANGES] if np.isfinite(u[i])]
         return [i for k in range(EXCHANGES) for i in hard[k : k + 1] + near[k : k + 1]]
 
 
-def proposals(K: np.ndarray, y: np.ndarray, cost: np.ndarray) -> Iterator[np.ndarray]:
+def proposals(problem: Problem, K: np.ndarray) -> Iterator[np.ndarray]:
     """Masks of rows to keep: all, one class only, and what soft-margin machines fit well."""
+    y, cost = problem.y, problem.cost
     yield np.ones(len(y), dtype=bool)
     yield y == (1.0 if cost @ y >= 0 else -1.0)
     unit = cost / (np.mean(cost) * max(float(np.mean(np.diagonal(K))), np.finfo(float).tiny))
@@ -106,10 +102,18 @@ def proposals(K: np.ndarray, y: np.ndarray, cost: np.ndarray) -> Iterator[np.nda
         machine = solve_svm(K, y, size * unit)
         u = 1.0 - y * (K @ machine.dual_coef + machine.intercept)
         for limit in SLACKS:
-            yield u <= limit + ZERO
+            yield u <= limit + problem.zero
 
 
-def search(stack: KernelStack, y: np.ndarray, cost: np.ndarray, tol: float, *, thorough: bool = True) -> Iterator[Fit]:
+def search(
+    stack: KernelStack,
+    y: np.ndarray,
+    cost: np.ndarray,
+    tol: float,
+    *,
+    zero: float = 1e-3,
+    thorough: bool = True,
+) -> Iterator[Fit]:
     """Better and better machines: the best proposal, the best with learned weights, the best after exchanges.
 
     Parameters
@@ -118,12 +122,13 @@ def search(stack: KernelStack, y: np.ndarray, cost: np.ndarray, tol: float, *, t
     y : (n,) in {-1, +1}
     cost : (n,)
     tol : to which the weights satisfy condition 4 of `l01_certificate`
+    zero : a slack up to that costs nothing
     thorough : whether to look beyond the two best proposals and to exchange rows
     """
-    problem = Problem(stack, y, cost)
+    problem = Problem(stack, y, cost, zero)
     weights = np.full(stack.shape[0], 1.0 / stack.shape[0])
     K = stack.combine(weights).dense()
-    distinct = {kept.tobytes(): kept for kept in proposals(K, y, cost)}
+    distinct = {kept.tobytes(): kept for kept in proposals(problem, K)}
     fits = [fit for kept in distinct.values() if (fit := problem.fit(K, weights, kept)) is not None]
     first = fits[0] if fits[0].kept.all() else None
     fits = sorted(fits, key=_objective)[: FINALISTS if thorough else 2]

@@ -36,9 +36,9 @@ import numpy as np
 
 from tamis.kernels.stack import KernelStack
 from tamis.optim.driver import Callback, Iterate, Solution, run
-from tamis.optim.svm import Machine, objectives, solve_svm, solve_svm_on
+from tamis.optim.svm import Machine, objectives, relative_gap, solve_svm, solve_svm_on
 
-FINER = (1e-6, 1e-9)  # tolerances of margins, where that of the gap is not enough
+FINER = (1.0, 1e-3, 1e-6)  # tolerances of margins, relative to that of the gap
 ROUGH = 0.1  # of a kernel's largest value: how far a rough matrix may be off
 ROUNDING = 1e-13  # a distance below this share of the energies of both classes is none
 
@@ -109,7 +109,7 @@ def _program(problem: Problem, gamma: np.ndarray) -> tuple[float, float]:
 def _machine_gap(problem: Problem, state: State) -> float:
     image = problem.stack.combine(state.weights) @ state.dual_coef
     value, primal = objectives(image, problem.y, problem.C * problem.weight, state.dual_coef, state.intercept)
-    return max(0.0, primal - value) / value
+    return relative_gap(primal, value)
 
 
 def _mean_matrix(problem: Problem) -> _Ridged:
@@ -171,7 +171,7 @@ def kernel_weights(problem: Problem, gamma: np.ndarray) -> tuple[np.ndarray, boo
 
 def iterates(problem: Problem, tol: float) -> Iterator[Iterate[State]]:
     """The solution with margins to within `tol`, and again with finer ones."""
-    for margin in (tol, *FINER):
+    for margin in (tol * share for share in FINER):
         gamma = margin_distribution(problem, margin)
         weights, alike = kernel_weights(problem, gamma)
         final = _Ridged(problem.stack, weights, np.zeros(len(gamma)))
@@ -183,4 +183,4 @@ def iterates(problem: Problem, tol: float) -> Iterator[Iterate[State]]:
 
 def solve(problem: Problem, *, tol: float = 1e-4, callback: Callback | None = None) -> Solution[State]:
     """Find the weights and the machine of their combination to a relative duality gap of `tol`."""
-    return run(iterates(problem, tol), tol=tol, max_iter=len(FINER), monotone=False, callback=callback)
+    return run(iterates(problem, tol), tol=tol, max_iter=len(FINER) + 1, monotone=False, callback=callback)

@@ -9,13 +9,11 @@ steps over the simplex, shortened until J falls, take a handful of machines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.linalg import lstsq
 
 from tamis.kernels.stack import KernelStack
-from tamis.methods.l01_certificate import kernel_residual
+from tamis.methods.l01_certificate import Point, kernel_residual
 from tamis.optim.simplex import solve_simplex_qp
 from tamis.optim.svm import HARD, solve_svm
 
@@ -25,22 +23,14 @@ HALVINGS = 6
 DAMPING = 1e-9  # added to the Hessian, relative to its trace
 
 
-@dataclass(frozen=True)
-class Machine:
-    """A hard-margin machine: weights (L,), dual_coef (n,), intercept."""
-
-    weights: np.ndarray
-    dual_coef: np.ndarray
-    intercept: float
-
-    def energy(self, y: np.ndarray) -> float:
-        """J, as the coefficients attain it: ``w'K w = sum |w|`` at the optimum."""
-        return 0.5 * float(y @ self.dual_coef)
+def energy(point: Point, y: np.ndarray) -> float:
+    """J, as the coefficients attain it: ``w'K w = sum |w|`` at the optimum."""
+    return 0.5 * float(y @ point.dual_coef)
 
 
 def hard_margin(
     K: np.ndarray, weights: np.ndarray, y: np.ndarray, kept: np.ndarray, start: np.ndarray | None = None
-) -> Machine | None:
+) -> Point | None:
     """The machine of the kept rows on the combined kernel K; None where they cannot be separated.
 
     Where the kept rows are of one class it is constant.
@@ -48,7 +38,7 @@ def hard_margin(
     rows = np.flatnonzero(kept)
     sides = y[rows]
     if np.all(sides > 0) or np.all(sides < 0):
-        return Machine(weights, np.zeros(len(y)), float(sides[0]) if len(sides) else 1.0)
+        return Point(weights, np.zeros(len(y)), float(sides[0]) if len(sides) else 1.0)
     inner = K if len(rows) == len(y) else K[np.ix_(rows, rows)]
     cost = np.full(len(rows), HARD / max(float(np.max(np.diagonal(inner))), np.finfo(float).tiny))
     found = solve_svm(inner, sides, cost, tol=MARGIN, start=None if start is None else start[rows])
@@ -56,10 +46,10 @@ def hard_margin(
         return None
     dual_coef = np.zeros(len(y))
     dual_coef[rows] = found.dual_coef
-    return Machine(weights, dual_coef, found.intercept)
+    return Point(weights, dual_coef, found.intercept)
 
 
-def learn_weights(stack: KernelStack, machine: Machine, y: np.ndarray, kept: np.ndarray, tol: float) -> Machine:
+def learn_weights(stack: KernelStack, machine: Point, y: np.ndarray, kept: np.ndarray, tol: float) -> Point:
     """Improve the weights of a machine until condition 4 of `l01_certificate` holds to within `tol`."""
     for _ in range(NEWTON):
         support = np.flatnonzero(machine.dual_coef)
@@ -88,14 +78,12 @@ def _hessian(K: np.ndarray, A: np.ndarray) -> np.ndarray:
     return hessian
 
 
-def _towards(
-    stack: KernelStack, machine: Machine, target: np.ndarray, y: np.ndarray, kept: np.ndarray
-) -> Machine | None:
+def _towards(stack: KernelStack, machine: Point, target: np.ndarray, y: np.ndarray, kept: np.ndarray) -> Point | None:
     """The machine at the longest of some steps to the target that lowers J; None where none does."""
     for halving in range(HALVINGS):
         share = 0.5**halving
         weights = (1.0 - share) * machine.weights + share * target
         trial = hard_margin(stack.combine(weights).dense(), weights, y, kept, machine.dual_coef)
-        if trial is not None and trial.energy(y) < machine.energy(y):
+        if trial is not None and energy(trial, y) < energy(machine, y):
             return trial
     return None

@@ -46,7 +46,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from tamis.kernels.stack import KernelStack
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.simplex import solve_simplex_qp
-from tamis.optim.svm import Machine, objectives, solve_svm
+from tamis.optim.svm import Machine, objectives, relative_gap, solve_svm
 
 FEW = 32  # up to so many kernels all are active
 ENTER = 20  # kernels that may enter the active set at once
@@ -104,8 +104,8 @@ def objective(problem: Problem, state: State) -> float:
 
 def violation(problem: Problem, state: State) -> float:
     """The duality gap relative to J."""
-    value, primal = _values(problem, state)
-    return _gap(state.dual_coef, value, primal, problem.stack.quad(state.dual_coef))
+    _, primal = _values(problem, state)
+    return _gap(state.dual_coef, primal, problem.stack.quad(state.dual_coef))
 
 
 def _values(problem: Problem, state: State) -> tuple[float, float]:
@@ -113,10 +113,10 @@ def _values(problem: Problem, state: State) -> tuple[float, float]:
     return objectives(image, problem.y, problem.cost, state.dual_coef, state.intercept)
 
 
-def _gap(dual_coef: np.ndarray, value: float, primal: float, energies: np.ndarray) -> float:
-    """Upper bound of J minus lower bound of its minimum, over J."""
+def _gap(dual_coef: np.ndarray, primal: float, energies: np.ndarray) -> float:
+    """Upper bound of J minus lower bound of its minimum, relative to the former."""
     bound = float(np.abs(dual_coef).sum() - 0.5 * energies.max())
-    return max(0.0, primal - bound) / max(abs(value), np.finfo(float).tiny)
+    return relative_gap(primal, bound)
 
 
 # ---------------------------------------------------------------------- steps on the active kernels
@@ -136,7 +136,7 @@ class _Point:
     solves: int
 
     def gap(self, energies: np.ndarray) -> float:
-        return _gap(self.machine.dual_coef, self.machine.value, self.machine.primal, energies)
+        return _gap(self.machine.dual_coef, self.machine.primal, energies)
 
     def slope(self, KD: np.ndarray) -> float:
         """dJ/ds along ``K + s KD``."""

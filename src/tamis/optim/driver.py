@@ -27,8 +27,8 @@ class Status(Enum):
     STOPPED = "a callback asked to stop before the violation fell below tol"
     COLLAPSED = "all coefficients became zero; the result predicts the majority class everywhere"
     DEAD_START = (
-        "no coefficient left zero: the result gives every row the class of larger weight; raise C, or C / rho1 where "
-        "there is such a parameter"
+        "every coefficient stayed at zero: the result gives every row the class of larger weight, which costs least; "
+        "raise C"
     )
     HARD_MARGIN = (
         "converged, but no row is given up: this is the hard-margin machine of the combined kernel, and the 0/1 loss "

@@ -155,6 +155,21 @@ def _machine(
     return Machine(dual_coef, intercept, value, met and not hard, primal)
 
 
+def check_labels(y: np.ndarray, cost: np.ndarray) -> None:
+    """Refuse labels and costs that give no soft-margin problem."""
+    if not np.all(np.abs(y) == 1.0):
+        raise ValueError(f"y has the values {np.unique(y).tolist()[:5]}: it must be -1 or +1")
+    if not np.all(cost >= 0) or not np.all(np.isfinite(cost)):
+        raise ValueError(f"cost={cost.min()} to {cost.max()}: every row needs a finite cost of zero or more")
+    if not cost[y > 0].any() or not cost[y < 0].any():
+        raise ValueError("y has one class only, or one class has no cost: rows of both classes are needed")
+
+
+def relative_gap(primal: float, dual: float) -> float:
+    """How far the primal value may be from optimal, relative to itself."""
+    return max(0.0, primal - dual) / max(primal, np.finfo(float).tiny)
+
+
 def objectives(
     image: np.ndarray, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndarray, intercept: float
 ) -> tuple[float, float]:

@@ -37,10 +37,12 @@ def sentence(results: Results) -> str:
         return f"Nothing in the data tells {what}: the model keeps no case and gives every row the same score."
     cases, features = len(results.cases), len(model.features_)
     top = [f"{part.name} ({part.variation.mean():.0f}%)" for part in results.parts[:3]]
+    influence = f"{'what moves the score most is' if len(top) == 1 else 'what move the score most are'} {listed(top)}"
+    if len(results.parts) == 1 and len(results.parts[0].features) > 1:
+        influence = "they act only together"
     text = (
         f"To tell {what} it compares a row with {cases} training {'case' if cases == 1 else 'cases'} on {features} of "
-        f"{results.notes.n_features} features; {'what moves' if len(top) == 1 else 'what move'} the score most "
-        f"{'is' if len(top) == 1 else 'are'} {listed(top)}"
+        f"{results.notes.n_features} features; {influence}"
     )
     if evaluation is None:
         return text + "."
