@@ -12,7 +12,6 @@ from sklearn.svm import SVC
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian
 from tamis.kernels.stack import DenseStack
-from tamis.methods import drop_and_refit
 from tamis.methods import l01_steps as steps
 from tamis.methods import l01_svm as method
 from tamis.methods.drop_and_refit import search
@@ -227,6 +226,69 @@ def test_printed_weights_may_end_where_nothing_is_stationary_and_the_status_says
         assert np.sum(s.state.weights == 0) > 0
 
 
+def test_dead_start_stops_where_it_began():
+    points = list(itertools.islice(method.iterates(problem_of(cost=1.0)), 4))
+    for it in points:
+        assert not it.state.dual_coef.any() and abs(it.state.intercept) == pytest.approx(1)
+        np.testing.assert_allclose(it.state.weights, 1 / 3)
+    assert points[2].violation < 1e-9
+
+
+def test_multipliers_stay_within_their_bound_and_the_band_is_empty():
+    problem = problem_of(cost=8.0)
+    points = method.iterates(problem, tol=1e-7)
+    state = next(it.state for k, it in enumerate(points) if k and (it.violation <= 1e-7 or k > 5000))
+    edge = np.sqrt(2 * problem.cost / problem.rho1)
+    assert np.all(state.multiplier >= -np.sqrt(2 * problem.cost * problem.rho1) - 1e-6)
+    assert not np.any((state.slack > 1e-6) & (state.slack <= edge - 1e-6))
+
+
+def test_a_round_may_end_with_rows_given_up_and_rows_on_the_margin():
+    found = [method.solve_admm(tiny_problem(seed, 2.0)) for seed in (1, 9)]
+    mixed = [s for s in found if s.status is Status.CONVERGED]
+    for s in mixed:
+        assert np.any(s.state.slack > 0.1) and np.any(s.state.multiplier < 0)
+    assert mixed
+
+
+def test_cycling_is_reported():
+    statuses = {method.solve_admm(tiny_problem(seed, 8.0), max_iter=5000).status for seed in (2, 3, 5, 7)}
+    assert Status.CYCLING in statuses and Status.MAX_ITER not in statuses
+
+
+def test_resting_weights_change_nothing_but_the_time(monkeypatch):
+    problem = problem_of(cost=64.0)
+    rested = limit(problem)
+    monkeypatch.setattr(steps, "CALM", 10**9)
+    always = limit(problem)
+    np.testing.assert_allclose(rested.state.weights, always.state.weights, atol=1e-4)
+    assert rested.objective == pytest.approx(always.objective, rel=1e-5)
+
+
+def test_an_unlanded_limit_differs_from_the_exact_machine_by_no_more_than_the_tolerance(monkeypatch):
+    problem = problem_of(cost=64.0)
+    landed = method.solve_admm(problem, tol=1e-3)
+    monkeypatch.setattr(method, "_landed", lambda problem, solution, tol: solution)
+    raw = method.solve_admm(problem, tol=1e-3)
+    exact, loose = (method.certificate(problem, s.state, 1e-3) for s in (landed, raw))
+    assert exact.proximity < 1e-5 < loose.proximity < 1e-2
+    assert exact.constraint < 1e-9 and exact.representation < 1e-12 < loose.representation
+
+
+def test_alpha_of_the_printed_step_uses_the_weights_before_the_projection(rng):
+    problem = problem_of(12, rho2=2.0, rho3=3.0)
+    state = random_state(problem, rng)
+    A = problem.stack.apply(state.dual_coef)
+    after = steps.paper_step(problem, state, A)
+    moved = state.weights + state.split.lean / problem.rho2
+    np.testing.assert_allclose(after.split.copy, np.maximum(moved, 0))
+    free = steps.unprojected(problem, state, A, after.split.copy)
+    assert after.split.level == pytest.approx(state.split.level + problem.rho3 * (free.sum() - 1))
+    kept = moved > 0
+    expected = state.split.lean + problem.rho2 * (after.weights - after.split.copy)
+    np.testing.assert_allclose(after.split.lean[kept], expected[kept])
+
+
 def test_label_flip_flips_the_machine():
     problem = problem_of(41, cost=64.0)
     flipped = replace(problem, y=-problem.y)
@@ -288,10 +350,20 @@ def tiny_problem(seed, cost):
 
 
 def enumerated(problem):
+    """The lowest objective over all sets of rows to keep, by another solver and the definition itself."""
     K, y, cost = problem.stack.one(0), problem.y, problem.cost
-    keeps = [np.array(keep) for keep in itertools.product([False, True], repeat=len(y)) if any(keep)]
-    fits = [drop_and_refit.Problem(problem.stack, y, cost).fit(K, np.ones(1), keep) for keep in keeps]
-    return min(fit.objective for fit in fits if fit is not None)
+    lowest = min(cost[y > 0].sum(), cost[y < 0].sum())
+    for keep in itertools.product([False, True], repeat=len(y)):
+        rows = np.flatnonzero(keep)
+        if len(set(y[rows])) < 2:
+            continue
+        svc = SVC(kernel="precomputed", C=1e7, tol=1e-7).fit(K[np.ix_(rows, rows)], y[rows])
+        w = np.zeros(len(y))
+        w[rows[svc.support_]] = svc.dual_coef_[0]
+        margin = y * (K @ w + svc.intercept_[0])
+        if margin[rows].min() > 1 - 1e-4:
+            lowest = min(lowest, 0.5 * w @ K @ w + cost[margin < 1 - 1e-3].sum())
+    return lowest
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 5, 6, 14])
