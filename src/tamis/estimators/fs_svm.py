@@ -56,7 +56,7 @@ class FeatureScalingSVC(DirectClassifier):
         `predict_proba`, the method's own intercept, and a faster fit.
     tol : float, default=1e-3
         Largest decrease of the objective, relative to it, that one more step may promise.
-    max_iter : int, default=100
+    max_iter : int, default=200
         Most steps.
     random_state : int, RandomState or None, default=None
         For the calibration folds. None is as good as 0.
@@ -104,7 +104,7 @@ class FeatureScalingSVC(DirectClassifier):
         class_weight: Any = None,
         calibration: int | None = 3,
         tol: float = 1e-3,
-        max_iter: int = 100,
+        max_iter: int = 200,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,

@@ -130,20 +130,26 @@ def search(
     K = stack.combine(weights).dense()
     distinct = {kept.tobytes(): kept for kept in proposals(problem, K)}
     fits = [fit for kept in distinct.values() if (fit := problem.fit(K, weights, kept)) is not None]
-    first = fits[0] if fits[0].kept.all() else None
-    fits = sorted(fits, key=_objective)[: FINALISTS if thorough else 2]
+    fits.sort(key=_objective)
     yield fits[0]
-    if first is not None and not any(fit.kept.all() for fit in fits):
-        fits.append(first)  # with better weights fitting everything may win after all
     better: list[Fit] = []
-    for fit in fits:
+    for fit in _finalists(fits, FINALISTS if thorough else 2):
         if not better or fit.paid < min(better, key=_objective).objective:
             better.append(problem.learned(fit, tol))
     yield min(better, key=_objective)
     if not thorough:
         return
-    best = min((problem.exchanged(fit) for fit in sorted(better, key=_objective)[:FINALISTS]), key=_objective)
+    best = min((problem.exchanged(fit) for fit in better), key=_objective)
     yield problem.learned(best, tol)
+
+
+def _finalists(fits: list[Fit], size: int) -> list[Fit]:
+    """Half of them by objective, half by what they have to pay whatever the weights; of constant machines the best."""
+    alive = [fit for fit in fits if fit.point.dual_coef.any()]
+    dead = [fit for fit in fits if not fit.point.dual_coef.any()][:1]
+    first = alive[: size // 2]
+    rest = sorted(alive[size // 2 :], key=lambda fit: fit.paid)[: size - size // 2]
+    return sorted(dead + first + rest, key=_objective)
 
 
 def _objective(fit: Fit) -> float:

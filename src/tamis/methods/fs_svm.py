@@ -28,9 +28,9 @@ Departures from the paper, with reasons:
    not lower J, it is made on the present ones. J never rises.
 3. The start is found by descending without a budget from equal factors, then with a quarter of the columns less,
    and so on, a few steps each. All columns are in at first, so features that matter only together are seen.
-4. J is not convex. The loop stops where no factor moved among the columns in use (among all columns while there are
-   fewer than the budget allows) promises, to first order, more than `tol` times J, and the machine itself is that
-   close to optimal.
+4. J is not convex. The loop stops where shifting factors between the columns in use (or to any column, while there
+   are fewer than the budget allows) promises, to first order, at most `tol` times J, and the machine itself is
+   that close to optimal.
 """
 
 from __future__ import annotations
