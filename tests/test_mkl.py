@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Lasso
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -17,8 +18,11 @@ from tamis import (
     AverageMKLClassifier,
     EasyMKLClassifier,
     EM2NOLCClassifier,
+    FeatureScalingSVC,
     Gaussian,
     KernelBank,
+    LassoADMM,
+    LinearSVMADMM,
     Sigmoid,
     SimpleMKLClassifier,
     ZeroOneMKLClassifier,
@@ -118,8 +122,11 @@ def test_new_items_extend_a_precomputed_classifier():
     np.testing.assert_allclose(later.decision_function(rows), whole.decision_function(rows), atol=1e-9)
     with pytest.raises(ValueError, match="position 60"):
         known.predict(rows)
-    with pytest.raises(ValueError, match="one for each kernel"):
-        known.extended(K[:1, 60:, :60])
+    for bad in (K[:1, 60:, :60], K[0, 60:, :60], K[:, 60:, :50], np.concatenate([K, K])[:, 60:, :60]):
+        with pytest.raises(ValueError, match=r"give \(3, n_new, 60\)"):
+            known.extended(bad)
+    with pytest.raises(ValueError, match="only a classifier with kernels=precomputed"):
+        AverageMKLClassifier(calibration=None).fit(X, y).extended(K[:, 60:, :60])
 
 
 @four
@@ -263,6 +270,9 @@ def test_unconverged_fits_warn_and_dead_starts_are_named():
         ({"kernels": []}, "kernels is empty"),
         ({"kernels": KernelBank(())}, "kernels is empty"),
         ({"kernels": "rbf"}, "kernels='rbf'"),
+        ({"kernels": [np.eye(40), np.eye(40)]}, "precomputed"),
+        ({"kernels": np.ones((2, 40, 40))}, "precomputed"),
+        ({"C": 1e300}, "C=1e"),
         ({"kernels": [("a", Gaussian(1.0), "nothing")]}, "which X does not have"),
     ],
 )
@@ -272,10 +282,10 @@ def test_bad_parameters_are_named(cls, params, message):
         cls(**params).fit(X, y)
 
 
-def test_weights_that_cannot_leave_the_dead_start_are_refused():
+def test_penalties_that_cannot_leave_the_dead_start_are_refused():
     X, y = zoo.planted(n=60, d=5)
-    with pytest.raises(ValueError, match="times the weight of a row"):
-        ZeroOneMKLClassifier(C=2.0).fit(X, y, sample_weight=np.full(60, 0.5))
+    with pytest.warns(ConvergenceWarning, match="class of larger weight"):
+        ZeroOneMKLClassifier(C=2.0, solver="admm", calibration=None).fit(X, y, sample_weight=np.full(60, 0.5))
     with pytest.raises(ValueError, match="C / rho1 must be at least 2"):
         ZeroOneMKLClassifier(C=1.9).fit(X, y)
     rare = y * (np.arange(60) % 3 == 0)
@@ -396,3 +406,44 @@ def test_budgets_work_on_precomputed_stacks_too():
     rows = np.arange(80)[:, None]
     clf = EM2NOLCClassifier(6, 1, kernels=precomputed(stack_between(X)), calibration=None).fit(rows, y)
     assert len(clf.instances_) <= 6 and clf.score(rows, y) > 0.8
+
+
+def test_widths_and_values_out_of_range_are_named():
+    X, y = zoo.planted(n=40, d=5)
+    for width in (0.0, -2.0, np.inf, np.nan):
+        with pytest.raises(ValueError, match="bandwidth="):
+            Gaussian(width)
+    with pytest.raises(ValueError, match="bandwidth=1e"):
+        FeatureScalingSVC(bandwidth=1e200).fit(X, y)
+    with pytest.raises(ValueError, match="sample_weight"):
+        EasyMKLClassifier().fit(X, y, sample_weight=np.full(40, 1e-300))
+    for cls in (SimpleMKLClassifier, LinearSVMADMM, LassoADMM, FeatureScalingSVC):
+        with pytest.raises(ValueError, match="too large to be squared"):
+            cls(scaling=None).fit(1e200 * X, y)
+
+
+def test_importances_of_linear_models_are_their_weights(cancer):
+    X, y = cancer
+    lasso = LassoADMM(alpha=0.05, calibration=None, tol=1e-8).fit(X, y)
+    reference = Lasso(alpha=0.05, tol=1e-9).fit(StandardScaler().fit_transform(X), 2.0 * y - 1)
+    np.testing.assert_array_equal(lasso.features_, np.flatnonzero(reference.coef_))
+    np.testing.assert_allclose(lasso.kernel_weights_, reference.coef_[lasso.features_], atol=1e-4)
+    np.testing.assert_allclose(np.abs(lasso.feature_importance_).sum(), 100)
+    svm = LinearSVMADMM(C=0.1, calibration=None).fit(X, y)
+    exact = SVC(kernel="linear", C=0.1).fit(StandardScaler().fit_transform(X), y)
+    np.testing.assert_allclose(svm.kernel_weights_, exact.coef_[0], atol=0.02)
+
+
+def test_a_constant_table_ends_at_the_dead_start():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = ZeroOneMKLClassifier(calibration=None).fit(np.ones((60, 3)), np.arange(60) >= 28)
+    assert clf.status_ is Status.DEAD_START
+
+
+def test_what_was_learned_can_be_told():
+    X, y = zoo.planted(n=60, d=8)
+    told = SimpleMKLClassifier(kernels=bandwidths([0.5, 2.0], on="each"), calibration=None).fit(X, y).chosen()
+    assert "width" in told["weights of kernels"] and told["duality gap"] <= 1e-3
+    assert "margin" in ZeroOneMKLClassifier(calibration=None).fit(X, y).chosen()["point"]
+    assert "x" in FeatureScalingSVC(3, calibration=None).fit(X, y).chosen()["factors"]

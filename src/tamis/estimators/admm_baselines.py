@@ -10,7 +10,7 @@ import numpy as np
 
 from tamis.codec import stored
 from tamis.estimators.base import DirectClassifier
-from tamis.estimators.checks import check_integer, check_number
+from tamis.estimators.checks import check_cost, check_integer, check_number
 from tamis.estimators.em2nolc import ZHANG2022
 from tamis.estimators.model import Encoded, Model
 from tamis.estimators.rows import Rows
@@ -19,7 +19,6 @@ from tamis.expansion import Coefficients
 from tamis.kernels.base import Polynomial
 from tamis.kernels.recipes import per_feature, product
 from tamis.methods import admm_kernel_svm, admm_lasso, admm_linear_svm
-from tamis.methods.refit import leading_factors
 from tamis.optim.driver import Solution
 
 LINEAR = per_feature(Polynomial(1, 0.0))  # a category is its indicators
@@ -51,6 +50,21 @@ class Coordinates:
         P = np.hstack(parts)
         return cls(P, np.array(owner, dtype=int), np.argmax(np.abs(P), axis=0))
 
+    def by_column(self, w: np.ndarray, n_columns: int) -> np.ndarray:
+        """The weight of each column (n_columns,); of a category the norm over its levels."""
+        counts = np.bincount(self.owner, minlength=n_columns)
+        norms = np.sqrt(np.bincount(self.owner, weights=w * w, minlength=n_columns))
+        return np.where(counts == 1, np.bincount(self.owner, weights=w, minlength=n_columns), norms)
+
+
+@dataclass(frozen=True)
+class Found:
+    """One output: coefficients of pairs, how the run went, and what each row (n,) pulls."""
+
+    block: Coefficients
+    solution: Solution
+    pull: np.ndarray
+
 
 class LinearClassifier(DirectClassifier):
     """Base of the linear classifiers: one linear kernel per feature, an indicator for categories."""
@@ -59,7 +73,7 @@ class LinearClassifier(DirectClassifier):
     max_iter: int
 
     @abstractmethod
-    def _solve(self, points: Coordinates, y: np.ndarray, rows: Rows) -> tuple[Coefficients, Solution]:
+    def _solve(self, points: Coordinates, y: np.ndarray, rows: Rows) -> Found:
         """Solve one problem of two classes."""
 
     def _check_parameters(self) -> None:
@@ -77,11 +91,15 @@ class LinearClassifier(DirectClassifier):
             seed=self._seed,
             engine="streaming",
         )
-        points = Coordinates.of(encoded.sample.Z, encoded.sample.nominal)
+        Z = encoded.sample.Z
+        points = Coordinates.of(Z, encoded.sample.nominal)
         found = [self._solve(points, y[:, 0], rows) for y in rows.problems(shared=False)]
         ground = encoded.ground(LINEAR.bank(encoded.sample, WIDTH))
-        model = ground.model([block for block, _ in found], [solution for _, solution in found])
-        dual, weights = leading_factors(model.expansion.coef, shared=False)
+        model = ground.model([one.block for one in found], [one.solution for one in found])
+        row = {position: i for i, position in enumerate(ground.pool.position.tolist())}
+        kept = [row[position] for position in model.instances.tolist()]
+        dual = np.array([one.pull[kept] for one in found])
+        weights = np.array([points.by_column(one.solution.state.w, Z.shape[1])[model.kernels] for one in found])
         return replace(model, dual_coef=dual, kernel_weights=weights)
 
 
@@ -118,7 +136,8 @@ class LinearSVMADMM(LinearClassifier):
 
     Attributes
     ----------
-    dual_coef_, kernel_weights_, intercept_ : factors of the coefficients of pairs of row and feature
+    kernel_weights_ : the weight of each kept feature in scaled units; of a category the norm over its levels
+    dual_coef_, intercept_ : coefficients of the support vectors, and the intercept
     instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
     features_, kernels_, kernel_names_ : kept features (positions) and kernels
     instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
@@ -171,12 +190,12 @@ class LinearSVMADMM(LinearClassifier):
     def chosen(self) -> dict[str, Any]:
         return {"cost C": self.C}
 
-    def _solve(self, points: Coordinates, y: np.ndarray, rows: Rows) -> tuple[Coefficients, Solution]:
-        problem = admm_linear_svm.Problem(points.P, y, self.C * rows.absolute_weight)
+    def _solve(self, points: Coordinates, y: np.ndarray, rows: Rows) -> Found:
+        problem = admm_linear_svm.Problem(points.P, y, check_cost(self.C, rows.absolute_weight))
         solution = admm_linear_svm.solve(problem, tol=self.tol, max_iter=self.max_iter, callback=self._progress())
         state = solution.state
         ones = np.ones(rows.table.numbers.shape[1])
-        return Coefficients.rank_one(state.dual_coef, ones, state.intercept), solution
+        return Found(Coefficients.rank_one(state.dual_coef, ones, state.intercept), solution, state.dual_coef)
 
 
 @stored
@@ -308,7 +327,8 @@ class LassoADMM(LinearClassifier):
 
     Attributes
     ----------
-    dual_coef_, kernel_weights_, intercept_ : factors closest to the coefficients of pairs of case and feature
+    kernel_weights_ : the weight of each kept feature in scaled units; of a category the norm over its levels
+    dual_coef_, intercept_ : the weights that each case carries (see the notes), and the intercept
     instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
     features_, kernels_, kernel_names_ : kept features (positions) and kernels
     instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
@@ -368,10 +388,12 @@ class LassoADMM(LinearClassifier):
     def chosen(self) -> dict[str, Any]:
         return {"penalty alpha": self.alpha}
 
-    def _solve(self, points: Coordinates, y: np.ndarray, rows: Rows) -> tuple[Coefficients, Solution]:
+    def _solve(self, points: Coordinates, y: np.ndarray, rows: Rows) -> Found:
         problem = admm_lasso.Problem(points.P, y, rows.weight, self.alpha * float(rows.weight.sum()))
         solution = admm_lasso.solve(problem, tol=self.tol, max_iter=self.max_iter, callback=self._progress())
-        return _carried(points, solution.state.w, solution.state.intercept), solution
+        w = solution.state.w
+        pull = np.bincount(points.anchor, weights=w, minlength=len(y))
+        return Found(_carried(points, w, solution.state.intercept), solution, pull)
 
 
 def _carried(points: Coordinates, w: np.ndarray, intercept: float) -> Coefficients:

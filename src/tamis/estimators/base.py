@@ -121,7 +121,8 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
         if len(table) < 2:
             raise ValueError(f"X has n_samples={len(table)}: at least two rows are needed, one of each class")
         if len(classes) < 2:
-            raise ValueError(f"y has one class only ({classes[0]!r}): a classifier needs rows of at least two classes")
+            only = classes.tolist()[0]
+            raise ValueError(f"y has one class only ({only!r}): a classifier needs rows of at least two classes")
         mass = check_weights(sample_weight, codes, classes)
         weight = mass * class_factors(self.class_weight, mass, codes, classes)
         unit = weight_unit(sample_weight, mass)
@@ -193,7 +194,7 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
         name = type(self).__name__
         if not self.status_.converged:
             warnings.warn(f"{name}: {self.status_.value}", ConvergenceWarning, stacklevel=4)
-        if not len(self.instances_):
+        if not len(self.instances_) and self.status_ is not Status.DEAD_START:
             warnings.warn(
                 f"{name} kept no instance: nothing in X separates the classes under these parameters, and every row "
                 "gets the same score",

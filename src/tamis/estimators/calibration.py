@@ -11,6 +11,8 @@ from scipy.special import expit, log_softmax, softmax
 from tamis.codec import stored
 from tamis.optim.logistic import fit_logistic
 
+FLAT = 10.0
+
 
 @stored
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ def _fit_softmax(decision: np.ndarray, codes: np.ndarray, weight: np.ndarray) ->
 def _fit_sigmoid(f: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
     """Slope and offset of largest likelihood, labels smoothed by one pseudo-count per class.
 
-    Smoothing keeps the slope finite on separable decisions.
+    Smoothing keeps the slope finite on separable decisions. Decisions that say nothing of the labels get a slope so
+    small that the more frequent class stays the more probable one for decisions ten times as large.
     """
     weight = weight / weight.mean()
     up, down = weight[y > 0].sum(), weight[y < 0].sum()
@@ -83,4 +86,5 @@ def _fit_sigmoid(f: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[floa
     if slope >= 0:
         return float(slope / spread), float(offset)
     rate = (up + 1.0) / (up + down + 2.0)
-    return 0.0, float(np.log(rate / (1.0 - rate)))
+    offset = float(np.log(rate / (1.0 - rate)))
+    return abs(offset) / (FLAT * float(np.max(np.abs(f))) or np.inf), offset

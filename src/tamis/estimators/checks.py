@@ -9,6 +9,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 WIDTHS = (1e-6, 1e6)  # of kernels, in units of the scaled features
+COSTS = (1e-30, 1e30)  # of rows
+LARGEST = 1e140  # modulus of an encoded number
 
 
 def encode_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -84,6 +86,29 @@ def check_number(name: str, value: Any, least: float, *, strict: bool = False) -
     good = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
     if not good or value < least or (strict and value == least):
         raise ValueError(f"{name}={value!r} must be a finite number {'above' if strict else 'of at least'} {least}")
+
+
+def check_cost(C: float, weight: np.ndarray) -> np.ndarray:
+    """Costs (n,) of rows; refuse what leaves the range of safe arithmetic."""
+    with np.errstate(over="ignore", under="ignore"):
+        cost = C * weight
+    if not np.all((cost >= COSTS[0]) & (cost <= COSTS[1])):
+        worst = cost[np.argmax(np.abs(np.log(np.maximum(cost, 1e-320))))]
+        raise ValueError(
+            f"C={C!r} times the weight of a row is {worst:.3g}: use C and sample_weight with products between "
+            f"{COSTS[0]:g} and {COSTS[1]:g}"
+        )
+    return cost
+
+
+def check_range(Z: np.ndarray, names: Any) -> None:
+    """Refuse encoded numbers whose squares would leave the range of floats."""
+    if Z.size and (large := np.nan_to_num(np.abs(Z)).max(axis=0)).max() > LARGEST:
+        column = int(np.argmax(large))
+        raise ValueError(
+            f"X holds {large[column]:.3g} in column {names[column]!r}, too large to be squared: use "
+            "scaling='standard', or other units"
+        )
 
 
 def check_bandwidth(bandwidth: Any, n_features: int) -> float | str | np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tamis.codec import stored
 from tamis.estimators.base import DirectClassifier
-from tamis.estimators.checks import check_integer, check_number
+from tamis.estimators.checks import check_bandwidth, check_cost, check_integer, check_number
 from tamis.estimators.model import Encoded, Model
 from tamis.estimators.rows import Rows
 from tamis.estimators.stacked import check_size, factors_of
@@ -130,9 +130,15 @@ class FeatureScalingSVC(DirectClassifier):
         check_number("C", self.C, 0.0, strict=True)
         check_number("tol", self.tol, 0.0, strict=True)
         check_number("bandwidth", self.bandwidth, 0.0, strict=True)
+        check_bandwidth(self.bandwidth, 1)
 
     def chosen(self) -> dict[str, Any]:
-        return {"most features": self.max_features, "cost C": self.C, "bandwidth": self.bandwidth}
+        found: dict[str, Any] = {"most features": self.max_features, "cost C": self.C, "bandwidth": self.bandwidth}
+        if hasattr(self, "feature_factors_"):
+            mean = np.atleast_2d(self.feature_factors_).mean(axis=0)
+            names = zip(self.model_.encoder.names, mean, strict=True)
+            found["factors"] = ", ".join(f"{name} {factor:.2g}" for name, factor in names)
+        return found
 
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
         check_size(type(self).__name__, len(rows))
@@ -166,7 +172,7 @@ class FeatureScalingSVC(DirectClassifier):
             sample.Z,
             sample.mismatch,
             y,
-            self.C * encoded.rows.absolute_weight,
+            check_cost(self.C, encoded.rows.absolute_weight),
             width=self._width(encoded),
             max_features=self.max_features,
         )

@@ -8,6 +8,7 @@ from tamis.codec import stored
 from tamis.estimators.checks import check_choice, check_integer, check_number
 from tamis.estimators.stacked import Answer, StackClassifier, Task
 from tamis.methods import l01_svm as method
+from tamis.methods.l01_certificate import Certificate
 
 # [Zhu2023], as in docs/references.bib
 ZHU2023 = "Zhu, Bin; Shi, Yijie (2023). MKL-L0/1-SVM."
@@ -30,8 +31,8 @@ class ZeroOneMKLClassifier(StackClassifier):
     C : float, default=16.0
         Cost of a row whose margin is below one; sample and class weights multiply it.
     rho1 : float, default=1.0
-        Penalty of ADMM. ``C / rho1`` (times the largest weight of a row of the lighter class) must be at least 2:
-        below that ADMM never leaves its starting point, which gives every row the class of larger weight.
+        Penalty of ADMM. ``C / rho1`` must be at least 2 (weights of rows may make up for less): below that ADMM
+        never leaves its starting point, which gives every row the class of larger weight.
         "drop_and_refit" does not use it.
     kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
         None is `tamis.bandwidths()`, ten Gaussians on all features; see also `tamis.per_feature()`. With one
@@ -145,7 +146,11 @@ class ZeroOneMKLClassifier(StackClassifier):
         check_choice("d_step", self.d_step, method.D_STEPS)
 
     def chosen(self) -> dict[str, Any]:
-        return {**super().chosen(), "penalty rho1": self.rho1, "solver": self.solver}
+        found = {**super().chosen(), "penalty rho1": self.rho1, "solver": self.solver}
+        certificate = getattr(self, "certificate_", None)
+        if isinstance(certificate, Certificate):
+            found["point"] = certificate.words
+        return found
 
     def _solve(self, task: Task) -> Answer:
         rho2 = RHO2[self.d_step] if self.rho2 is None else self.rho2
@@ -166,15 +171,13 @@ class ZeroOneMKLClassifier(StackClassifier):
         return Answer(point.dual_coef, point.weights, point.intercept, solution, facts)
 
     def _check_start(self, problem: method.Problem) -> None:
-        """Refuse penalties with which ADMM would stay where it starts."""
-        if self.solver == "drop_and_refit" or method.leaves_start(problem):
-            return
-        weighted = "" if self.C / self.rho1 < 2 else " (C times the weight of a row)"
-        raise ValueError(
-            f"C={self.C!r} and rho1={self.rho1!r}: C / rho1{weighted} must be at least 2, because below that no row "
-            "enters the working set of the first round and ADMM stays at its start, which gives every row the class of "
-            "larger weight; raise C, lower rho1, or use solver='drop_and_refit'"
-        )
+        """Refuse penalties with which ADMM would stay where it starts (small weights of rows end in a status)."""
+        if self.solver != "drop_and_refit" and self.C / self.rho1 < 2 and not method.leaves_start(problem):
+            raise ValueError(
+                f"C={self.C!r} and rho1={self.rho1!r}: C / rho1 must be at least 2, because below that no row enters "
+                "the working set of the first round and ADMM stays at its start, which gives every row the class of "
+                "larger weight; raise C, lower rho1, or use solver='drop_and_refit'"
+            )
 
     def _facts(self, facts: list[Any]) -> None:
         self.certificate_ = facts[0] if len(facts) == 1 else facts

@@ -132,6 +132,10 @@ class SimpleMKLClassifier(StackClassifier):
         facts = simple_mkl.violation(problem, state), state.passes
         return Answer(state.dual_coef, state.weights, state.intercept, solution, facts)
 
+    def chosen(self) -> dict[str, Any]:
+        found = super().chosen()
+        return {**found, "duality gap": self.duality_gap_} if hasattr(self, "duality_gap_") else found
+
     def _facts(self, facts: list[Any]) -> None:
         self.duality_gap_ = max(gap for gap, _ in facts)
         self.n_passes_ = max(passes for _, passes in facts)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tamis.codec import stored
+from tamis.estimators.checks import check_range
 from tamis.estimators.encoding import Encoder
 from tamis.estimators.rows import Rows
 from tamis.estimators.table import Table
@@ -177,6 +178,7 @@ class Encoded:
     ) -> Encoded:
         encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing)
         Z = encoder.encode(rows.table)
+        check_range(Z, encoder.names)
         sample = Sample(Z, encoder.names, encoder.nominal, rows.targets, rows.weight, max_features, seed)
         return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed), engine)
 
@@ -222,6 +224,8 @@ def make_bank(kernels: Any, default: Recipe, sample: Sample, bandwidth: Bandwidt
         bank = kernels.bank(sample, bandwidth)
     elif isinstance(kernels, KernelBank):
         bank = kernels
+    elif hasattr(kernels, "ndim") or (isinstance(kernels, Sequence) and any(hasattr(k, "ndim") for k in kernels)):
+        raise ValueError("kernels holds arrays: give kernels=precomputed(stack), and X as one column of positions")
     elif isinstance(kernels, str) or not isinstance(kernels, Sequence):
         raise ValueError(
             f"kernels={kernels!r} is neither a recipe such as per_feature() or product(), nor a KernelBank, "

@@ -158,7 +158,7 @@ def check_weights(sample_weight: Any, codes: np.ndarray, classes: np.ndarray) ->
         raise ValueError("sample_weight holds negative or non-finite values: weights must be finite and at least 0")
     mass = np.bincount(codes, weights=weight, minlength=len(classes))
     if np.any(mass == 0):
-        name = classes[int(np.argmin(mass))]
+        name = classes.tolist()[int(np.argmin(mass))]
         raise ValueError(f"sample_weight is zero for all rows of class {name!r}: give some of them a positive weight")
     return _mean_one(weight)
 

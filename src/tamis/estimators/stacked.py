@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.estimators.base import DirectClassifier
-from tamis.estimators.checks import check_number
+from tamis.estimators.checks import check_cost, check_number
 from tamis.estimators.model import Encoded, Model, PreparedRows
 from tamis.estimators.rows import Rows
 from tamis.expansion import Coefficients
@@ -29,6 +29,7 @@ from tamis.kernels.stack import KernelStack
 from tamis.optim.driver import Solution
 
 WIDTH = 1.0  # of recipes that bring none
+TOP = 3  # kernels that `chosen` names
 SOME_ROWS = 500  # most training rows that measure the variation of contributions
 MOST_ROWS = 20_000  # a matrix between so many rows takes 3 GiB
 
@@ -77,7 +78,14 @@ class StackClassifier(DirectClassifier):
         check_number("tol", self.tol, 0.0, strict=True)
 
     def chosen(self) -> dict[str, Any]:
-        return {"cost C": self.C}
+        found: dict[str, Any] = {"cost C": self.C}
+        if hasattr(self, "kernel_weights_") and len(self.kernel_names_):
+            share = np.atleast_2d(self.kernel_weights_).mean(axis=0)
+            top = np.argsort(-share, kind="stable")[:TOP]
+            text = ", ".join(f"{self.kernel_names_[k]} ({100 * share[k]:.0f}%)" for k in top)
+            more = len(share) - len(top)
+            found["weights of kernels"] = text + (f" and {more} more" if more else "")
+        return found
 
     def extended(self, values: Any) -> StackClassifier:
         """The same classifier for items that its precomputed kernels did not know.
@@ -89,11 +97,13 @@ class StackClassifier(DirectClassifier):
         """
         check_is_fitted(self)
         bank = self.model_.expansion.bank
-        new = [np.asarray(matrix, dtype=float) for matrix in values]
-        if not bank.positions or len(new) <= max(self.kernels_, default=-1):
+        if not bank.positions:
+            raise ValueError("only a classifier with kernels=precomputed(...) that kept some case can be extended")
+        new = np.asarray(values, dtype=float)
+        if new.ndim != 3 or new.shape[0] != self.n_kernels_ or new.shape[2] != self.n_items_:
             raise ValueError(
-                f"values has {len(new)} matrices: give one for each kernel of the stack, to a classifier with "
-                "kernels=precomputed(...)"
+                f"values has the shape {new.shape}: give ({self.n_kernels_}, n_new, {self.n_items_}), one matrix for "
+                "each kernel of the stack, with a row for each new item and a column for each item of the stack"
             )
         kept = [
             replace(channel, kernel=kernel.extended(new[k][:, kernel.items]))
@@ -109,7 +119,7 @@ class StackClassifier(DirectClassifier):
         prepared = self._prepare(rows)
         if not quick:
             check_positive(prepared.bank, prepared.pool.Z, self._seed)
-        cost = self.C * rows.absolute_weight
+        cost = check_cost(self.C, rows.absolute_weight)
         tasks = [Task(prepared.stack, y[:, 0], cost, quick) for y in rows.problems(shared=False)]
         answers = [self._solve(task) for task in tasks]
         blocks = [Coefficients.rank_one(a.dual_coef, a.weights, a.intercept) for a in answers]
@@ -117,10 +127,18 @@ class StackClassifier(DirectClassifier):
         if quick:
             return model
         self._facts([a.facts for a in answers])
+        self._measure(prepared.bank)
         dual, weights = factors_of(model.expansion.coef)
         return replace(
             model, dual_coef=dual, kernel_weights=weights, variation=_variation(prepared, answers, rows.mass)
         )
+
+    def _measure(self, bank: KernelBank) -> None:
+        """Remember the size of a precomputed stack."""
+        for name in ("n_kernels_", "n_items_"):
+            self.__dict__.pop(name, None)
+        if bank.positions:
+            self.n_kernels_, self.n_items_ = len(bank), cast(Any, bank.channels[0].kernel).n_items
 
     def _prepare(self, rows: Rows) -> PreparedRows:
         encoded = Encoded.of(

@@ -26,6 +26,11 @@ class Kernel(Protocol):
     def __call__(self, S: Array, T: Array) -> Array: ...
 
 
+def _check_width(bandwidth: float) -> None:
+    if not 1e-100 < bandwidth < 1e100:
+        raise ValueError(f"bandwidth={bandwidth!r} must be a positive number of moderate size")
+
+
 def _present(S: Array) -> Array:
     """Mask (m,) of the rows that have at least one of the columns."""
     xp = namespace(S)
@@ -93,6 +98,9 @@ class Gaussian:
 
     positive: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        _check_width(self.bandwidth)
+
     def __call__(self, S: Array, T: Array) -> Array:
         D = _squared_distance(S, T, self.mismatch)
         D *= -0.5 / self.bandwidth**2
@@ -107,6 +115,9 @@ class Laplacian:
     bandwidth: float = 1.0
 
     positive: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_width(self.bandwidth)
 
     def __call__(self, S: Array, T: Array) -> Array:
         xp = namespace(S, T)

@@ -51,6 +51,11 @@ class Precomputed(HoldsArrays):
             )
         return self._look_up(t, places).T
 
+    @property
+    def n_items(self) -> int:
+        """Items with a position."""
+        return len(self.values)
+
     def __repr__(self) -> str:
         return f"Precomputed({len(self.values)} items, {len(self.items)} of them as columns)"
 

@@ -136,6 +136,11 @@ class Repaired(HoldsArrays):
         return self.kernel(S, self.anchors) @ self.transform
 
     @property
+    def n_items(self) -> int:
+        """Items with a position in the precomputed kernel below."""
+        return self.kernel.n_items  # type: ignore[attr-defined]
+
+    @property
     def items(self) -> np.ndarray:
         """Positions that the precomputed kernel below holds as columns."""
         return self.kernel.items  # type: ignore[attr-defined]

@@ -41,8 +41,8 @@ class Certificate:
     simplex, constraint, representation, kernels, balance, proximity : conditions 1 to 6; the fourth is
         relative to the largest energy, the third and fifth to the size of w
     gamma : the largest parameter for which condition 6 can hold (infinite if nothing limits it)
-    n_support : rows with a coefficient
-    n_given_up : rows that pay their cost
+    n_support : distinct rows with a coefficient
+    n_given_up : distinct rows that pay their cost (identical rows of one class count once)
     """
 
     simplex: float
@@ -72,7 +72,7 @@ class Certificate:
             return "the dead start: no row has a coefficient, and every row gets the class of larger cost"
         if not self.n_given_up:
             return "the hard-margin machine of the combined kernel: no row is given up, the 0/1 loss plays no role"
-        return f"gives up {self.n_given_up} rows, and {self.n_support} rows lie on the margin"
+        return f"gives up {self.n_given_up} distinct rows, and {self.n_support} lie on the margin"
 
 
 def slacks(point: Point, K: np.ndarray, y: np.ndarray) -> np.ndarray:

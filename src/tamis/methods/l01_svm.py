@@ -191,7 +191,8 @@ def solve(
 ) -> Solution[State]:
     """Solve by one of SOLVERS; "best" takes the lower objective of the other two.
 
-    Objectives within the tolerance of slacks are alike: then the solution that converged is the better one.
+    Objectives within the tolerance of slacks are alike: then a solution that converged is the better one, or else the
+    dead start, which is stationary.
     """
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
     found = []
@@ -201,7 +202,7 @@ def solve(
         found.append(solve_by_dropping(problem, thorough=thorough, **options))
     near = min(solution.objective for solution in found) * (1.0 + zero_slack(tol))
     alike = [solution for solution in found if solution.objective <= near]
-    return min(alike, key=lambda solution: (not solution.status.converged, solution.objective))
+    return min(alike, key=lambda s: (not s.status.converged, s.status is not Status.DEAD_START, s.objective))
 
 
 def objective(problem: Problem, state: State, tol: float) -> float:
