@@ -42,3 +42,20 @@ def test_missing_cells_and_a_full_search(data_folder):
     train, test = np.arange(0, 250, 2), np.arange(1, 250, 2)
     clf = EM2NOLCClassifierCV(8, 8, cv=3, bandwidths=(1.0,)).fit(X[train], y[train])
     assert clf.score(X[test], y[test]) > 0.93 and len(clf.features_) <= 8
+
+
+def test_admm_lands_on_the_hard_margin_of_pima(data_folder):
+    from tamis.kernels.bank import Channel, KernelBank
+    from tamis.kernels.base import Gaussian
+    from tamis.methods import l01_svm
+    from tamis.optim.driver import Status
+
+    raw = np.load(data_folder / "p1" / "pima.npz")
+    X, y = raw["X"][:400].astype(float), np.where(raw["y"][:400] == np.unique(raw["y"])[1], 1.0, -1.0)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    bank = KernelBank(tuple(Channel(f"w{w}", Gaussian(w), tuple(range(8))) for w in (0.3, 0.5, 1.0, 2.0)))
+    problem = l01_svm.Problem(bank.stack(Z, form="dense"), y, np.full(400, 16.0))
+    by_admm = l01_svm.solve(problem, solver="admm")
+    assert by_admm.status is Status.HARD_MARGIN
+    dropped = l01_svm.solve(problem, solver="drop_and_refit")
+    assert by_admm.objective == pytest.approx(dropped.objective, rel=1e-2)

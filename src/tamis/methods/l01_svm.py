@@ -236,13 +236,14 @@ def _searched(problem: Problem, tol: float, thorough: bool) -> Iterator[Iterate[
 def _landed(problem: Problem, solution: Solution[State], tol: float) -> Solution[State]:
     """The exact machine of the rows that a point does not give up, unless its objective is clearly higher.
 
-    Slacks within the tolerance are brought to zero, which may raise the objective by as much.
+    The variable u says which rows are given up: the slack of the model itself is blurred by the tolerance. Slacks
+    within that are brought to zero, which may raise the objective by as much.
     """
     point, y = solution.state.point(problem), problem.y
     if not point.dual_coef.any():
         return solution
     K = problem.stack.combine(point.weights).dense()
-    landed = hard_margin(K, point.weights, y, slacks(point, K, y) <= zero_slack(tol), point.dual_coef)
+    landed = hard_margin(K, point.weights, y, solution.state.slack <= zero_slack(tol), point.dual_coef)
     if landed is None:
         return solution
     better = _state(problem, landed)
