@@ -31,7 +31,7 @@ SMALL = {
         "alphas": (0.01,),
     },
     "FeatureScalingSVC": {"max_features": 3},
-    "ZeroOneMKLClassifier": {"max_iter": 30, "kernels": bandwidths([0.5, 2.0])},
+    "ZeroOneMKLClassifier": {"max_iter": 30, "kernels": bandwidths([0.5, 2.0]), "calibration": 2},
 }
 SEARCHED = {"FeatureScalingSVC": "max_features", "ZeroOneMKLClassifier": "C", "LassoADMM": "alpha"}
 

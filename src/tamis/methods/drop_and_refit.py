@@ -24,6 +24,7 @@ SLACKS = (0.0, 0.5, 1.0, 1.5)
 FINALISTS = 6
 EXCHANGES = 4  # rows tried on either side in one round of exchanges
 WORK = 30_000  # rows times trials of exchanges
+NEAR = 1.6  # fits with at most so many times the lowest objective are refined by exchanges
 REACH = 3.0  # a row is given up only if that pays with a slack of so much: the energy falls by at most w_i u_i
 
 
@@ -136,9 +137,11 @@ def search(
     for fit in _finalists(fits, FINALISTS if thorough else 2):
         if not better or fit.paid < min(better, key=_objective).objective:
             better.append(problem.learned(fit, tol))
-    yield min(better, key=_objective)
+    best = min(better, key=_objective)
+    yield best
     if not thorough:
         return
+    better = [fit for fit in better if fit.objective <= NEAR * best.objective]
     best = min((problem.exchanged(fit) for fit in better), key=_objective)
     yield problem.learned(best, tol)
 
