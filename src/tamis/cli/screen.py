@@ -84,7 +84,8 @@ def features(results: Results, most: int) -> RenderableType:
         table.add_row(
             Text(part.name), _signed(part.importance), _percent(part.variation), part.direction, kept if folds else ""
         )
-    return _titled(_count("Feature", results.parts, most), table)
+    grouped = any(len(part.features) > 1 for part in results.parts)
+    return _titled(_count("Feature or group" if grouped else "Feature", results.parts, most), table)
 
 
 def cases(results: Results, most: int) -> RenderableType:
@@ -99,7 +100,7 @@ def cases(results: Results, most: int) -> RenderableType:
 
 
 def _count(what: str, things: Sequence[Any], most: int) -> str:
-    plural = what + ("s" if len(things) != 1 else "")
+    plural = " or ".join(word + ("s" if len(things) != 1 else "") for word in what.split(" or "))
     return f"{len(things)} {plural.lower()} kept" + (f", the first {most}" if len(things) > most else "")
 
 
