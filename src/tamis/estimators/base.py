@@ -109,8 +109,11 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
         rows = self._rows(X, y, sample_weight, groups)
         with blas_threads(1):
             model, calibrator = self._select(rows)
-        some = rows.take(np.arange(0, len(rows), -(-len(rows) // VARIATION_ROWS)))
-        self._publish(rows.classes, model, calibrator, model.encode(some.table), some.mass)
+        shares = model.variation
+        if shares is None:
+            some = rows.take(np.arange(0, len(rows), -(-len(rows) // VARIATION_ROWS)))
+            shares = variation_shares(model, model.encode(some.table), some.mass)
+        self._publish(rows.classes, model, calibrator, shares)
         self.instance_labels_ = row_labels(X, self.instances_)
         return self
 
@@ -162,11 +165,15 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------ what was learned
 
     def _publish(
-        self, classes: np.ndarray, model: Model, calibrator: Calibrator | None, Z: np.ndarray, mass: np.ndarray
+        self,
+        classes: np.ndarray,
+        model: Model,
+        calibrator: Calibrator | None,
+        shares: tuple[np.ndarray, np.ndarray],
     ) -> None:
         """Set the learned attributes; only kept rows and columns are stored.
 
-        Encoded rows `Z` with their `mass` measure the variation of the contributions.
+        `shares` are those of instances and of kernels in the variation of the decision.
         """
         self.classes_ = classes
         self.model_ = model
@@ -181,7 +188,7 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
             self.dual_coef_, self.kernel_weights_ = _squeeze(model.dual_coef), _squeeze(model.kernel_weights)
             self.instance_importance_ = signed_percentages(self.dual_coef_)
             self.kernel_importance_ = signed_percentages(self.kernel_weights_)
-        self.instance_variation_, self.kernel_variation_ = map(_squeeze, model.variation or _variation(model, Z, mass))
+        self.instance_variation_, self.kernel_variation_ = map(_squeeze, shares)
         histories = [s.history for s in model.solutions]
         self.history_ = histories[0] if len(histories) == 1 else histories
         self.n_iter_ = max((s.n_iter for s in model.solutions), default=0)
@@ -411,7 +418,7 @@ def warn_unheld() -> None:
     )
 
 
-def _variation(model: Model, Z: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def variation_shares(model: Model, Z: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Shares of instances and of kernels in the variation of the decision over encoded rows."""
     by_instance, by_kernel = model.expansion.split(Z)
     return variation(by_instance, mass), variation(by_kernel, mass)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators.base import KernelClassifier, draw_seed
+from tamis.estimators.base import KernelClassifier, draw_seed, variation_shares
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_bandwidth
 from tamis.estimators.model import Model
@@ -86,7 +86,8 @@ class FromStatistics(KernelClassifier):
             self._check_classes(rows.classes, plan)
         with blas_threads(1):
             model, calibrator = self._select_sums(second_look(statistics, rows, groups))
-        self._publish(plan.classes, model, calibrator, plan.pool.Z[:, model.columns], np.ones(len(plan.pool)))
+        shares = variation_shares(model, plan.pool.Z[:, model.columns], np.ones(len(plan.pool)))
+        self._publish(plan.classes, model, calibrator, shares)
         place = {position: k for k, position in enumerate(plan.pool.position.tolist())}
         self.instance_labels_ = plan.pool_labels[[place[i] for i in self.instances_.tolist()]]
         self._report_outside(statistics)

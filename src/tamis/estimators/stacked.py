@@ -30,7 +30,7 @@ from tamis.optim.driver import Solution
 
 WIDTH = 1.0  # of recipes that bring none
 TOP = 3  # kernels that `chosen` names
-SOME_ROWS = 500  # most training rows that measure the variation of contributions
+SOME_ROWS = 300  # most training rows that measure the variation of contributions
 MOST_ROWS = 20_000  # a matrix between so many rows takes 3 GiB
 
 
