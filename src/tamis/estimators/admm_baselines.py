@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tamis.codec import stored
-from tamis.estimators.base import DirectClassifier
 from tamis.estimators.checks import check_cost, check_integer, check_number
+from tamis.estimators.direct import DirectClassifier
 from tamis.estimators.em2nolc import ZHANG2022
-from tamis.estimators.model import Encoded, Model
+from tamis.estimators.model import Model
 from tamis.estimators.rows import Rows
 from tamis.estimators.stacked import WIDTH, Answer, StackClassifier, Task
 from tamis.expansion import Coefficients
@@ -82,15 +82,7 @@ class LinearClassifier(DirectClassifier):
         check_integer("max_iter", self.max_iter, 1)
 
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
-        encoded = Encoded.of(
-            rows,
-            scaling=self.scaling,
-            missing=self.missing,
-            max_features=rows.table.numbers.shape[1],
-            candidates="all",
-            seed=self._seed,
-            engine="streaming",
-        )
+        encoded = self._encoded(rows, rows.table.numbers.shape[1], "streaming")
         Z = encoded.sample.Z
         points = Coordinates.of(Z, encoded.sample.nominal)
         found = [self._solve(points, y[:, 0], rows) for y in rows.problems(shared=False)]

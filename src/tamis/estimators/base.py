@@ -1,6 +1,6 @@
 """The shared shell of all classifiers: validation, classes, weights, calibration, prediction, explanation.
 
-A method derives from `DirectClassifier` and adds its parameters and ``_learn(rows) -> Model``; everything a
+A method derives from `DirectClassifier` (`direct.py`) and adds its parameters and ``_learn(rows) -> Model``; everything a
 user sees comes from the model. An estimator that chooses among models derives from `KernelClassifier` and
 adds ``_select``.
 """
@@ -12,7 +12,6 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from copy import copy
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,12 +22,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tamis.estimators.calibration import Calibrator
-from tamis.estimators.checks import check_choice, check_integer, encode_classes, resolve_columns
+from tamis.estimators.checks import check_choice, encode_classes, resolve_columns
 from tamis.estimators.encoding import Nominal, Position
 from tamis.estimators.keeping import Keeping
 from tamis.estimators.model import Model, decide
-from tamis.estimators.rows import Rows, check_groups, check_weights, class_factors, folds, merge_rows, weight_unit
-from tamis.estimators.selection import Tests, each_fold
+from tamis.estimators.rows import Rows, check_groups, check_weights, class_factors, weight_unit
 from tamis.estimators.table import Table, checked_input, read_columns, read_table, row_labels
 from tamis.explain import Explanation, signed_percentages, variation
 from tamis.optim.driver import Iterate, Status
@@ -369,55 +367,6 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
         return tags
 
 
-class DirectClassifier(KernelClassifier):
-    """Base of the classifiers that fit one model; they have a parameter `calibration` and ``_learn``."""
-
-    calibration: int | None
-
-    @abstractmethod
-    def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
-        """Fit a model to merged rows; `quick` asks for a cheaper search (calibration folds)."""
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.calibration is not None:
-            check_integer("calibration", self.calibration, 2)
-
-    @property
-    def _calibrates(self) -> bool:
-        return self.calibration is not None
-
-    def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
-        rows = merge_rows(rows)
-        model = self._learn(rows)
-        return calibrated(model, *self._held_out(rows)) if self._calibrates else (model, None)
-
-    def _held_out(self, rows: Rows) -> tuple[np.ndarray, Tests]:
-        """Decisions on rows that the model did not see."""
-        splits = folds(rows, self.calibration, self._seed)
-        parts = each_fold(partial(_decide_fold, self), splits, self.n_jobs)
-        if not parts:
-            warn_unheld()
-            parts, splits = [self._learn(rows, quick=True).decision(rows.table)], [(rows, rows)]
-        return np.concatenate(parts), Tests.of(splits)
-
-
-def calibrated(model: Model, decision: np.ndarray, tests: Tests) -> tuple[Model, Calibrator]:
-    """Move the intercept so that zero stands at probability one half of held-out decisions; calibrate."""
-    calibrator, shift = tests.fitted(decision)
-    return model.shifted(shift), calibrator.shifted(shift)
-
-
-def warn_unheld() -> None:
-    """Say that probabilities rest on rows that the model has seen."""
-    warnings.warn(
-        "nothing can be held out, because the smallest class has one distinct row (or group) or the statistics have "
-        "one fold: probabilities are calibrated on training rows and too sure of themselves",
-        UserWarning,
-        stacklevel=5,
-    )
-
-
 def variation_shares(model: Model, Z: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Shares of instances and of kernels in the variation of the decision over encoded rows."""
     by_instance, by_kernel = model.expansion.split(Z)
@@ -428,10 +377,6 @@ def _worst_status(statuses: list[Status]) -> Status:
     """The first that did not converge, else the first that says more than that it did."""
     telling = [s for s in statuses if not s.converged] + [s for s in statuses if s is not Status.CONVERGED]
     return telling[0] if telling else Status.CONVERGED
-
-
-def _decide_fold(estimator: DirectClassifier, train: Rows, test: Rows) -> np.ndarray:
-    return estimator._learn(train, quick=True).decision(test.table)
 
 
 def _squeeze(values: np.ndarray) -> np.ndarray:

@@ -11,11 +11,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tamis.codec import stored
 from tamis.estimators import em2nolc_sums
-from tamis.estimators.base import DirectClassifier, calibrated, draw_seed, warn_unheld
+from tamis.estimators.base import draw_seed
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_bandwidth, check_choice, check_integer, check_number
+from tamis.estimators.direct import DirectClassifier, calibrated, warn_unheld
 from tamis.estimators.from_statistics import FromStatistics
-from tamis.estimators.model import Encoded, Model, Prepared
+from tamis.estimators.model import Model, Prepared
 from tamis.estimators.one_pass import Held, OnePass
 from tamis.estimators.plan import Plan
 from tamis.estimators.rows import Rows
@@ -352,15 +353,7 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         return self.max_instances, self.max_features
 
     def _prepare(self, rows: Rows) -> Prepared:
-        encoded = Encoded.of(
-            rows,
-            scaling=self.scaling,
-            missing=self.missing,
-            max_features=self.max_features,
-            candidates=self.candidates,
-            seed=self._seed,
-            engine=self.engine,
-        )
+        encoded = self._encoded(rows, self.max_features, self.engine, self.candidates)
         bandwidth = check_bandwidth(self.bandwidth, rows.table.numbers.shape[1])
         return encoded.prepare(self.kernels, per_feature(), bandwidth)
 

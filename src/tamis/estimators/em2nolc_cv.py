@@ -14,9 +14,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
-from tamis.estimators.base import calibrated
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_bandwidth, check_choice, check_integer, check_number
+from tamis.estimators.direct import calibrated
 from tamis.estimators.em2nolc import COUPLINGS, REFITS, ZHANG2022, EM2NOLCClassifier, ridge_scale
 from tamis.estimators.em2nolc_grid import Cell, Grid
 from tamis.estimators.from_statistics import FromStatistics

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tamis.codec import stored
-from tamis.estimators.base import DirectClassifier
 from tamis.estimators.checks import check_bandwidth, check_cost, check_integer, check_number
+from tamis.estimators.direct import DirectClassifier
 from tamis.estimators.model import Encoded, Model
 from tamis.estimators.rows import Rows
 from tamis.estimators.stacked import check_size, factors_of
@@ -142,15 +142,7 @@ class FeatureScalingSVC(DirectClassifier):
 
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
         check_size(type(self).__name__, len(rows))
-        encoded = Encoded.of(
-            rows,
-            scaling=self.scaling,
-            missing=self.missing,
-            max_features=self.max_features,
-            candidates="all",
-            seed=self._seed,
-            engine="dense",
-        )
+        encoded = self._encoded(rows, self.max_features, "dense")
         solutions = [self._solve(encoded, y[:, 0]) for y in rows.problems(shared=False)]
         names = [""] if len(rows.classes) == 2 else [f" for {name}" for name in rows.classes]
         kernels = [

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.estimators.base import DirectClassifier
 from tamis.estimators.checks import check_cost, check_number
-from tamis.estimators.model import Encoded, Model, PreparedRows
+from tamis.estimators.direct import DirectClassifier
+from tamis.estimators.model import Model, PreparedRows
 from tamis.estimators.rows import Rows
 from tamis.expansion import Coefficients
 from tamis.explain import variation
@@ -141,15 +141,7 @@ class StackClassifier(DirectClassifier):
             self.n_kernels_, self.n_items_ = len(bank), cast(Any, bank.channels[0].kernel).n_items
 
     def _prepare(self, rows: Rows) -> PreparedRows:
-        encoded = Encoded.of(
-            rows,
-            scaling=self.scaling,
-            missing=self.missing,
-            max_features=rows.table.numbers.shape[1],
-            candidates="all",
-            seed=self._seed,
-            engine=self._form,
-        )
+        encoded = self._encoded(rows, rows.table.numbers.shape[1], self._form)
         return encoded.prepare(self.kernels, self._recipe, WIDTH)
 
 

@@ -69,6 +69,7 @@ __all__ = ["D_STEPS", "SOLVERS", "Problem", "State", "leaves_start"]
 
 SOLVERS = ("best", "admm", "drop_and_refit")
 PATIENCE = 150  # changes of the working set without a better point that count as cycling
+STAGES = 10  # more than a search for rows to give up has
 COUNT = 10.0  # a slack up to this many tol is zero when costs are counted, and a limit may be off by as much
 LEAST_ZERO = 1e-5  # machines are exact to a tenth of that
 
@@ -169,13 +170,12 @@ def solve_by_dropping(
     problem: Problem,
     *,
     tol: float = 1e-3,
-    max_iter: int = 1000,
     thorough: bool = True,
     callback: Callback | None = None,
 ) -> Solution[State]:
-    """Search for rows to give up (`drop_and_refit`) and fit the others exactly."""
+    """Search for rows to give up (`drop_and_refit`) and fit the others exactly; the search ends by itself."""
     points = _searched(problem, tol, thorough)
-    solution = run(points, tol=tol, max_iter=max_iter, callback=callback)
+    solution = run(points, tol=tol, max_iter=STAGES, callback=callback)
     return replace(solution, status=_judge(problem, solution, tol))
 
 
@@ -194,10 +194,10 @@ def solve(
     Objectives within the tolerance of slacks are alike: then a solution that converged is the better one, or else the
     dead start, which is stationary.
     """
-    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
+    options: dict[str, Any] = {"tol": tol, "callback": callback}
     found = []
     if solver != "drop_and_refit":
-        found.append(solve_admm(problem, d_step=d_step, **options))
+        found.append(solve_admm(problem, d_step=d_step, max_iter=max_iter, **options))
     if solver != "admm":
         found.append(solve_by_dropping(problem, thorough=thorough, **options))
     near = min(solution.objective for solution in found) * (1.0 + zero_slack(tol))
