@@ -85,7 +85,7 @@ def slack_step(problem: Problem, state: State, image: np.ndarray) -> tuple[np.nd
 
 
 def intercept_step(problem: Problem, state: State, u: np.ndarray, image: np.ndarray) -> float:
-    """b (70), given ``image = K(d) w``."""
+    """b (71), given ``image = K(d) w``."""
     y, rho1 = problem.y, problem.rho1
     return float(-y @ (state.multiplier + rho1 * (u + y * image - 1.0)) / (len(y) * rho1))
 
@@ -115,7 +115,7 @@ def unprojected(problem: Problem, state: State, A: np.ndarray, z: np.ndarray) ->
 
 
 def paper_step(problem: Problem, state: State, A: np.ndarray) -> State:
-    """z, d, alpha and theta as printed, (71) to (79), with departure 2."""
+    """z (74), d (77), (78), alpha (61g) and theta (79) as printed, with departure 2."""
     rho2, split = problem.rho2, state.split
     moved = state.weights + split.lean / rho2
     kept = moved > 0
@@ -131,7 +131,7 @@ def paper_step(problem: Problem, state: State, A: np.ndarray) -> State:
 
 
 class Combination:
-    """K(d) for the present weights, and the w step (69) on it."""
+    """K(d) for the present weights, and the w step (68) on it."""
 
     def __init__(self, problem: Problem, weights: np.ndarray):
         self.problem, self.solver = problem, ShiftedSolver(problem.rho1)
