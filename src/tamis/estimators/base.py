@@ -1,7 +1,7 @@
 """The shared shell of all classifiers: validation, classes, weights, calibration, prediction, explanation.
 
-A method derives from `DirectClassifier` (`direct.py`) and adds its parameters and ``_learn(rows) -> Model``; everything a
-user sees comes from the model. An estimator that chooses among models derives from `KernelClassifier` and
+A method derives from `DirectClassifier` (`direct.py`) and adds its parameters and ``_learn(rows) -> Model``;
+everything a user sees comes from the model. An estimator that chooses among models derives from `KernelClassifier` and
 adds ``_select``.
 """
 

@@ -30,6 +30,8 @@ Departures, with the reason for each:
    a few rounds, in which nothing is formed or factored; a run ends only where all kernels were looked at.
 8. Nothing promises convergence (the working set may cycle): the best point seen is returned. The model
    of a point is ``-y o multiplier``, which is sparse and equals w at a fixed point.
+9. With the exact d step the result is the hard-margin machine of the rows that u does not give up, on the kernel
+   found, unless that costs more: it is what the iteration tends to, without the blur of its tolerance.
 """
 
 from __future__ import annotations
