@@ -70,3 +70,11 @@ def test_rows_of_negligible_weight_do_not_count(rng):
         half = Calibrator.fit(f[:200, :q], targets[:200], np.ones(200))
         plain = Calibrator.fit(f[:, :q], targets, np.ones(400))
         assert abs(one.slope - half.slope) < 0.1 * half.slope and plain.slope < 0.8 * half.slope
+
+
+def test_decisions_that_mislead_leave_the_more_frequent_class_the_more_probable_one(rng):
+    y = np.where(np.arange(100) < 20, 1.0, -1.0)
+    f = -y + 0.1 * rng.normal(size=100)
+    calibrator = Calibrator.fit(f[:, None], y[:, None], np.ones(100))
+    assert calibrator.slope > 0
+    assert np.all(calibrator.probabilities(2 * f[:, None])[:, 1] < 0.5) and np.all(2 * f + calibrator.shift < 0)

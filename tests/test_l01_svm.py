@@ -463,3 +463,25 @@ def test_slacks_within_the_tolerance_cost_nothing():
     point = Point(np.ones(1), np.array([0.995, -0.995]), 0.0)
     assert value(point, K, y, np.full(2, 8.0), 1e-2) == pytest.approx(0.995**2)
     assert value(point, K, y, np.full(2, 8.0), 1e-3) == pytest.approx(0.995**2 + 16)
+
+
+def test_violation_sees_a_row_in_the_band():
+    problem = Problem(DenseStack(np.eye(2)[None]), np.array([1.0, -1.0]), np.full(2, 8.0))
+    start = steps.dead_start(problem)
+    inside = replace(start, intercept=0.5, slack=np.array([0.5, 1.5]))  # all other conditions hold
+    assert method.violation(problem, inside, np.zeros(2), 1e-3) == pytest.approx(1.5)
+    beyond = replace(problem, cost=np.full(2, 0.1))
+    assert method.violation(beyond, inside, np.zeros(2), 1e-3) == 0
+
+
+def test_weights_that_are_nearly_right_are_not_called_converged():
+    problem = problem_of(cost=64.0)
+    solution = limit(problem)
+    for share in np.linspace(0.001, 0.2, 100):
+        weights = (1 - share) * solution.state.weights + share / 3
+        point = hard_margin(problem.stack.combine(weights).dense(), weights, problem.y, np.ones(40, dtype=bool))
+        state = method._state(problem, point)
+        if method.certificate(problem, state, 1e-3).kernels > 4e-3:
+            break
+    assert method.certificate(problem, state, 1e-3).worst < 1e-2
+    assert method._judge(problem, replace(solution, state=state, status=Status.CONVERGED), 1e-3) is Status.STALLED
