@@ -26,6 +26,9 @@ GROUP = {
     ),
     "covtype": "p6",
     **dict.fromkeys(["haberman", "ilpd_579", "ionosphere", "sonar", "wpbc"], "p2"),
+    **dict.fromkeys(
+        ["allaml", "cns", "colon", "dbworld", "glioma", "isolet", "leukemia", "lung_cancer", "prostate_ge"], "p3"
+    ),
 }
 TEN = ["pima", "heart_statlog", "german_numeric", "ckd", "wdbc", "spectf", "praf", "splice_binary", "musk2", "madelon"]
 THIRTEEN = [

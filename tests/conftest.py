@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy comes: the suite runs one process per core
+
 import numpy as np
 import pytest
 

@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Gaussian, KernelBank, product
+from tamis.estimators.checks import check_names, resolve_columns
 
 import zoo
 
@@ -266,3 +267,29 @@ def test_no_warnings_on_ordinary_data():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fit().predict_proba(X)
+
+
+def test_columns_that_the_model_does_not_use_are_checked_but_change_nothing():
+    frame = pd.DataFrame(X, columns=list("abcdefgh"))
+    clf = fit(frame, calibration=None)
+    unused = next(c for j, c in enumerate(frame) if j not in clf.features_)
+    expected = clf.decision_function(frame)
+    for cell in (np.nan, "text", 1e300):
+        changed = frame.assign(**{unused: [cell] * len(frame)})
+        for table in (changed, pl.from_pandas(changed)):
+            np.testing.assert_array_equal(clf.decision_function(table), expected)
+            np.testing.assert_allclose(clf.explain(table).decision[:, 0], expected, atol=1e-12)
+    with pytest.raises(ValueError, match=f"infinity in column '{unused}'"):
+        clf.predict(frame.assign(**{unused: np.inf}))
+    strict = fit(frame, calibration=None, missing=None)
+    with pytest.raises(ValueError, match=f"NaN in column '{unused}' and missing=None"):
+        strict.predict(frame.assign(**{unused: np.nan}))
+
+
+def test_columns_are_named_once_and_found_by_their_first_place():
+    names = [f"gene {j}" for j in range(3000)]
+    check_names(pd.DataFrame(np.zeros((1, 3000)), columns=names))
+    with pytest.raises(ValueError, match="two columns named 'gene 7'"):
+        check_names(pd.DataFrame(np.zeros((1, 3001)), columns=[*names, "gene 7"]))
+    assert resolve_columns(["gene 2999", "gene 0", -1], names) == [2999, 0, 2999]
+    assert resolve_columns(["a"], ["b", "a", "a"]) == [1]

@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.kernels.base import Categorical, Gaussian, Laplacian, Polynomial
+from tamis.kernels.base import Categorical, Gaussian, Laplacian, Polynomial, Sigmoid
 from tamis.kernels.chebyshev import Chebyshev, Levels, chebyshev, degrees_needed
+from tamis.kernels.twosided import TwoSided, two_sided, widened
 
 
 def short_values(basis, kernel, s, t):
@@ -109,3 +110,57 @@ def test_polynomials_of_any_degree_stay_on_one_panel():
 
 def test_no_bound_is_claimed_for_kernels_that_are_not_smooth():
     assert Chebyshev(-1.0, 1.0, 20).error_bound(Gaussian(1.0, mismatch=(2.0,))) == np.inf
+
+
+def mirrored_values(form, s, t):
+    left, right = (form.left(z[:, None], np.zeros((2, 1)))[:, 0] for z in (s, t))
+    return left.T @ (form.middle[:, None] * right)
+
+
+@pytest.mark.parametrize("kernel", [Sigmoid(0.1, 0.1), Sigmoid(-0.1, 2.0), Sigmoid(1.0, -0.5), Sigmoid(0.0, 0.3)])
+@pytest.mark.parametrize("low, high", [(-1.0, 1.0), (-3.0, 2.0), (0.0, 4.0), (-0.5, 6.0)])
+@pytest.mark.parametrize("degrees", [5, 12, 24, None])
+def test_two_sided_error_stays_below_its_bound(kernel, low, high, degrees):
+    form = two_sided(kernel, low, high) if degrees is None else TwoSided(kernel, low, high, degrees)
+    if form is None:
+        assert kernel.scale == 1.0 and high == 6.0
+        return
+    s, t = np.linspace(low, high, 301), np.linspace(low, high, 499)
+    error = np.abs(mirrored_values(form, s, t) - exact_values(kernel, s, t)).max()
+    assert error <= form.error + 1e-13
+    assert degrees is not None or form.error <= 1.1e-10
+
+
+def test_two_sided_bound_and_length_are_not_absurdly_loose():
+    form = two_sided(Sigmoid(0.1, 0.1), -3.0, 3.0)
+    assert form.degrees < 25 and len(form.middle) < 18
+    short = TwoSided(form.kernel, -3.0, 3.0, 12)
+    s = np.linspace(-3, 3, 401)
+    assert short.error < 300 * np.abs(mirrored_values(short, s, s) - exact_values(form.kernel, s, s)).max()
+
+
+def test_two_sided_bound_ends_where_the_ellipse_meets_a_pole():
+    """On [-h, h] the poles of tanh(s t), s = h, lie at i pi / (2 h): a range with h^2 = pi / 2 puts them at i."""
+    h = np.sqrt(np.pi / 2)
+    rho = 1.0 + np.sqrt(2.0)  # the ellipse through i
+    errors = [np.log(TwoSided(Sigmoid(1.0, 0.0), -h, h, p).error) for p in (20, 24)]
+    assert 0.8 < (errors[0] - errors[1]) / (4 * np.log(rho)) < 1.0
+
+
+def test_ranges_too_wide_for_a_short_sum_have_none():
+    assert two_sided(Sigmoid(0.1, 0.1), -60.0, 60.0) is None
+    assert two_sided(Sigmoid(0.1, 0.1), 0.0, 0.0) is None
+    assert two_sided(Sigmoid(1e300, 0.1), -1e10, 1e10) is None
+
+
+def test_missing_cells_have_no_two_sided_sum():
+    values = two_sided(Sigmoid(0.1, 0.1), -1.0, 2.0).left(np.array([[0.5, np.nan], [np.nan, 2.0]]), np.zeros((2, 2)))
+    assert not values[:, 0, 1].any() and not values[:, 1, 0].any() and values[:, 0, 0].any() and values[:, 1, 1].any()
+
+
+def test_widened_ranges_are_few_and_hold_the_values(rng):
+    values = rng.uniform(-1, 9, 1000)
+    wide = widened(values)
+    assert np.all(wide >= values) and np.all(wide <= 2**0.25 * np.maximum(values, 0.0) * (1 + 1e-12))
+    assert not wide[values <= 0].any()
+    assert len(np.unique(widened(np.linspace(2, 4, 100)))) == 5

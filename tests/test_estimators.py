@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tamis
-from tamis import EM2NOLCClassifier, all_estimators, bandwidths, per_feature, product
+from tamis import EM2NOLCClassifier, Sigmoid, all_estimators, bandwidths, per_feature, product
 
 import zoo
 
@@ -30,10 +30,26 @@ SMALL = {
         "bandwidths": (1.0,),
         "alphas": (0.01,),
     },
+    "L0MKLClassifierCV": {"lambda2s": (0.1, 0.4), "thetas": (10.0,), "kernels": per_feature(Sigmoid(0.1)), "cv": 2},
     "FeatureScalingSVC": {"max_features": 3},
     "ZeroOneMKLClassifier": {"max_iter": 30, "kernels": bandwidths([0.5, 2.0]), "calibration": 2},
 }
-SEARCHED = {"FeatureScalingSVC": "max_features", "ZeroOneMKLClassifier": "C", "LassoADMM": "alpha"}
+QUICK = {"calibration": 2, "kernels": bandwidths([0.5, 2.0])}
+CHECKED = {  # what scikit-learn's checks, some fifty fits each, need no more of
+    "EM2NOLCClassifier": {"calibration": 2},
+    "EM2NOLCClassifierCV": {"max_instances": 3, "max_features": 2},
+    "ZeroOneMKLClassifier": {"solver": "admm"},
+    "SimpleMKLClassifier": QUICK,
+    "EasyMKLClassifier": QUICK,
+    "FeatureScalingSVC": {"calibration": 2},
+    "LinearSVMADMM": {"calibration": 2},
+}
+SEARCHED = {
+    "FeatureScalingSVC": "max_features",
+    "L0MKLClassifier": "max_features",
+    "L0MKLClassifierCV": "max_features",
+    "LassoADMM": "alpha",
+}
 
 
 def small(name, **changes):
@@ -59,7 +75,7 @@ every = pytest.mark.parametrize("name", list(all_estimators()))
 every_budgeted = pytest.mark.parametrize("name", [name for name in all_estimators() if budgeted(name)])
 
 
-@parametrize_with_checks([small(name) for name in all_estimators()])
+@parametrize_with_checks([small(name, **CHECKED.get(name, {})) for name in all_estimators()])
 def test_scikit_learn_compatible(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -225,6 +241,21 @@ def test_importances_are_signed_percentages(name):
     assert not budgeted(name) or clf.feature_importance_[np.argmax(np.abs(clf.feature_importance_))] > 0
     assert clf.feature_variation_.sum() == pytest.approx(100) and clf.feature_variation_.min() >= 0
     assert len(clf.instance_variation_) == len(clf.instances_)
+
+
+def test_kept_kernels_are_counted_in_the_whole_bank():
+    X, y = zoo.planted()
+    clf = EM2NOLCClassifier(5, 2, calibration=None).fit(X, y)
+    assert clf.kernels_.tolist() == clf.features_.tolist() == [int(name[1:]) for name in clf.kernel_names_] != [0, 1]
+
+
+@pytest.mark.parametrize("data", [zoo.planted, zoo.three_classes])
+def test_a_feature_has_the_importance_of_all_its_kernels(data):
+    X, y = data()
+    clf = fitted("AverageMKLClassifier", X, y, kernels=bandwidths([0.5, 2.0], on="each"), calibration=None)
+    for kind in ("importance", "variation"):
+        of_kernels, of_features = (getattr(clf, f"{what}_{kind}_") for what in ("kernel", "feature"))
+        np.testing.assert_allclose(of_features, of_kernels[..., ::2] + of_kernels[..., 1::2])
 
 
 @pytest.mark.parametrize("name", ["EM2NOLCClassifier", "EM2NOLCClassifierCV", "LinearSVMADMM", "LassoADMM"])

@@ -44,3 +44,25 @@ def test_restriction_keeps_the_function_and_drops_the_rest(expansion, rng):
     assert rows.tolist() == [0, 2, 3] and kernels.tolist() == [0, 1] and columns.tolist() == [0, 1]
     Z = rng.normal(size=(10, 3))
     np.testing.assert_allclose(small.decision(Z[:, columns]), expansion.decision(Z), atol=1e-12)
+
+
+def test_restriction_keeps_columns_in_place_where_all_are_needed(rng):
+    bank = KernelBank(tuple(Channel(n, Gaussian(1.0), (c,)) for c, n in enumerate("cab")))
+    whole = KernelExpansion(bank, rng.normal(size=(4, 3)), rng.normal(size=(1, 4, 3)), np.zeros(1))
+    small, _, kernels, columns = whole.restricted()
+    assert small.bank == bank and kernels.tolist() == columns.tolist() == [0, 1, 2]
+
+
+def test_many_kernels_are_split_with_one_evaluation_each(rng, monkeypatch):
+    calls, evaluate = [], Channel.__call__
+
+    def counted(channel, *rows):
+        calls.append(channel)
+        return evaluate(channel, *rows)
+
+    monkeypatch.setattr(Channel, "__call__", counted)
+    monkeypatch.setattr(module, "BLOCK", 1000)
+    bank = KernelBank(tuple(Channel(f"x{c}", Gaussian(1.0), (c,)) for c in range(500)))
+    whole = KernelExpansion(bank, rng.normal(size=(4, 500)), rng.normal(size=(1, 4, 500)), np.zeros(1))
+    whole.split(rng.normal(size=(20, 500)))
+    assert len(calls) == 500

@@ -4,9 +4,9 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from tamis.kernels.base import Categorical, Gaussian, Laplacian, Polynomial, ScaledGaussian, Sigmoid
+from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, ScaledGaussian, Sigmoid
 
-KERNELS = [Gaussian(0.8), Laplacian(0.8), Polynomial(2, 1.0), Sigmoid(0.5, 0.1), Categorical()]
+KERNELS = [Gaussian(0.8), Laplacian(0.8), Epanechnikov(1.7), Polynomial(2, 1.0), Sigmoid(0.5, 0.1), Categorical()]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -123,3 +123,33 @@ def test_scaled_gaussian_runs_on_any_array_library(mixed):
     kernel = ScaledGaussian((1.5, 0.0, 0.5), (0.0, 0.0, 2.0))
     out = kernel(array_api_strict.asarray(mixed), array_api_strict.asarray(mixed[1:]))
     np.testing.assert_allclose(np.asarray(out), kernel(mixed, mixed[1:]), atol=1e-14)
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, Polynomial(3, -0.4), Polynomial(1, 0.0), Gaussian(0.8, (2.0,))])
+@pytest.mark.parametrize("rows", [(7, 5), (1, 5), (7, 1), (0, 3)])
+def test_each_column_on_its_own_is_as_one_call_per_column(rng, kernel, rows):
+    S, T = (rng.integers(0, 3, size=(n, 4)) + 0.5 * rng.integers(0, 2, size=(n, 4)) for n in rows)
+    S[:3, 1] = T[1:, 1] = T[:, 3] = np.nan
+    values = kernel.each(S, T)
+    assert values.shape == (4, *rows)
+    expected = [kernel(S[:, [c]], T[:, [c]]) for c in range(4)]
+    np.testing.assert_allclose(values, expected, rtol=1e-13, atol=1e-13)
+    assert not values[3].any()
+
+
+def test_epanechnikov_is_a_parabola_that_ends_at_the_bandwidth():
+    S, T = np.array([[0.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [2.0, 0.0], [3.0, 4.0]])
+    np.testing.assert_allclose(Epanechnikov(2.0)(S, T), [[1.0, 0.75, 0.5, 0.0, 0.0]])
+    with pytest.raises(ValueError, match="bandwidth=0"):
+        Epanechnikov(0.0)
+
+
+def test_epanechnikov_counts_a_missing_cell_as_one_unit_beside_the_mean():
+    X = np.array([[np.nan, 1.0], [np.nan, 1.0], [0.5, 1.0], [np.nan, np.nan]])
+    np.testing.assert_allclose(Epanechnikov(2.0)(X, X)[0], [1.0, 1.0, 1.0 - 1.25 / 4.0, 0.0])
+
+
+def test_epanechnikov_is_not_positive_semidefinite_in_general():
+    X = np.linspace(0.0, 3.0, 31)[:, None]
+    assert np.linalg.eigvalsh(Epanechnikov(1.0)(X, X)).min() < -0.01
+    assert not getattr(Epanechnikov(1.0), "positive", False)

@@ -8,9 +8,9 @@ import pytest
 
 from tamis.codec import read, write
 from tamis.kernels.bank import Channel
-from tamis.kernels.base import Categorical, Gaussian, Laplacian
+from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian
 from tamis.kernels.grouping import _evidence_gradient, embed, rank_columns
-from tamis.kernels.recipes import WIDTHS, Sample, bandwidths, per_feature, product
+from tamis.kernels.recipes import WIDTHS, Sample, bandwidths, per_feature, per_group, product
 
 import zoo
 
@@ -159,3 +159,74 @@ class TestBandwidths:
         recipe = bandwidths(np.array([0.5, 1.0]), on="both") + per_feature()
         write(tmp_path / "f", "thing", recipe)
         assert read(tmp_path / "f", "thing") == recipe and not recipe.positions
+
+
+def dot(S, T):
+    return np.nan_to_num(S) @ np.nan_to_num(T).T
+
+
+class TestPerGroup:
+    @pytest.fixture
+    def table(self, rng):
+        X = np.column_stack([rng.normal(size=(20, 3)), rng.integers(0, 3, (20, 2))])
+        return sample(X, X[:, 0], np.array([False, False, False, True, True]))
+
+    def test_groups_get_the_gaussian_of_a_product_under_their_own_names(self, table):
+        bank = per_group({"pair": ["f0", 2], "mixed": [1, "f3"], "codes": ["f3", "f4"]}).bank(table, 0.5)
+        assert bank.names == ["pair", "mixed", "codes"]
+        for channel, group in zip(bank.channels, ([0, 2], [1, 3], [3, 4]), strict=True):
+            (expected,) = product(group).bank(table, 0.5).channels
+            assert channel == replace(expected, name=channel.name)
+        assert bank.channels[0].kernel.bandwidth == pytest.approx(0.5 * 2**0.5)
+        assert min(bank.channels[2].kernel.mismatch) > 0
+
+    @pytest.mark.parametrize("kernel", [None, Epanechnikov(2.0)])
+    def test_a_column_on_its_own_is_as_per_feature(self, table, kernel):
+        bank = per_group({"number": [1], "code": ["f4"]}, kernel).bank(table, 0.5)
+        assert bank.channels == (Channel("number", kernel or Gaussian(0.5), (1,)), Channel("code", Categorical(), (4,)))
+
+    @pytest.mark.parametrize("recipe", [per_feature(dot), per_group({"a": [0, 1], "b": [2]}, dot)])
+    @pytest.mark.parametrize("form", ["dense", "streaming", "factored"])
+    def test_plain_functions_are_kernels(self, rng, recipe, form):
+        X = rng.normal(size=(12, 3))
+        bank = recipe.bank(sample(X, X[:, 0]), 1.0)
+        stack = bank.stack(X, form=form)
+        for k, channel in enumerate(bank.channels):
+            columns = list(channel.columns)
+            np.testing.assert_allclose(stack.one(k), X[:, columns] @ X[:, columns].T, atol=1e-8)
+        assert hash(recipe) == hash(replace(recipe)) and recipe == replace(recipe)
+
+    @pytest.mark.parametrize(
+        "groups",
+        [{}, [("a", [0])], {1: [0]}, {"a": []}, {"a": "f0"}, {"a": [0, 0]}, {"a": [0.5]}, {"a": [True]}, {"a": 3}],
+    )
+    def test_what_names_no_groups_is_refused(self, groups):
+        with pytest.raises(ValueError, match=r"groups(\['a'\])?=.* must (be a dict|list distinct columns)"):
+            per_group(groups)
+
+    def test_columns_that_are_not_there_are_refused(self, table):
+        for groups, words in (
+            ({"a": ["f0", "g"]}, "per_group: X has no column 'g'; its columns are"),
+            ({"a": [0, 5]}, "per_group: column 5 is not among the 5 columns of X"),
+            ({"a": [-1, 2]}, "per_group: column -1 is not among"),
+            ({"a": [0, "f0"]}, "the group 'a' lists a column of X twice"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                per_group(groups).bank(table, 1.0)
+
+    @pytest.mark.parametrize("recipe", [per_feature, lambda kernel: per_group({"a": [0]}, kernel)])
+    def test_a_kernel_that_is_no_function_is_refused(self, recipe):
+        with pytest.raises(ValueError, match="kernel='gaussian' must be a function"):
+            recipe("gaussian")
+
+    def test_the_recipe_comes_back_from_a_file(self, tmp_path):
+        recipe = per_group({"a": np.array([0, 1]), "b": ("f2",)}, Epanechnikov(2.0)) + per_feature()
+        write(tmp_path / "f", "thing", recipe)
+        assert read(tmp_path / "f", "thing") == recipe and len({recipe, read(tmp_path / "f", "thing")}) == 1
+
+
+def test_a_message_names_only_some_of_many_columns(rng):
+    X = rng.normal(size=(3, 500))
+    with pytest.raises(ValueError, match="and 480 more") as caught:
+        per_group({"a": ["g"]}).bank(sample(X, X[:, 0]), 1.0)
+    assert len(str(caught.value)) < 400

@@ -93,3 +93,37 @@ def test_groups_of_any_type_become_codes():
     assert codes[0] == codes[3] and len(set(codes.tolist())) == 3
     with pytest.raises(ValueError, match="missing"):
         check_groups(["a", None], 2)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 1000])
+def test_rows_are_sorted_by_group_class_and_columns_from_the_last_to_the_first(rng, levels):
+    n, d = 50, 40
+    X = np.column_stack([rng.integers(0, 3, size=(n, 4)), rng.integers(0, levels, size=(n, d - 4))]).astype(float)
+    X[rng.uniform(size=X.shape) < 0.05] = np.nan
+    X = X[rng.integers(0, n, n)]
+    y, groups, weight = rng.integers(0, 2, n), rng.integers(0, 2, n), rng.uniform(0.5, 2.0, n)
+    cells = [tuple(row) for row in np.nan_to_num(X, nan=np.inf)[:, ::-1]]
+    keys = [(g, c, cell) for g, c, cell in zip(groups, y, cells, strict=True)]
+    merged = merge_rows(rows(X, y, weight, groups=groups))
+    assert merged.position.tolist() == [keys.index(key) for key in sorted(set(keys))]
+    sums = [sum(w for w, other in zip(weight, keys, strict=True) if other == key) for key in sorted(set(keys))]
+    np.testing.assert_allclose(merged.weight, sums)
+
+
+def test_no_rows_merge_to_no_rows():
+    assert len(merge_rows(rows(np.empty((0, 3)), np.empty(0, dtype=int)))) == 0
+
+
+def test_a_fold_without_test_rows_is_left_out_with_a_warning(rng):
+    data = rows(rng.normal(size=(20, 1)), np.arange(20) % 2)
+    splits = [(np.arange(20), np.empty(0, dtype=int)), (np.arange(10), np.arange(10, 20))]
+    with pytest.warns(UserWarning, match="1 of 2 folds are left out"):
+        assert len(folds(data, splits, 0)) == 1
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_rows_that_differ_in_one_column_are_never_merged(rng, labels):
+    X = np.vstack([np.zeros(60), np.eye(60)])
+    text = {60: np.array(["a"] * 60 + ["b"], dtype=object)} if labels else {}
+    X = np.column_stack([X, np.full(61, np.nan)])
+    assert len(merge_rows(rows(X, np.zeros(61, dtype=int), labels=text))) == 61

@@ -36,7 +36,7 @@ import zoo
 @parametrize_with_checks(
     [
         EM2NOLCClassifier(5, 3, engine="statistics"),
-        EM2NOLCClassifierCV(4, 3, engine="statistics", bandwidths=(1.0,), cv=3, rule="largest"),
+        EM2NOLCClassifierCV(3, 2, engine="statistics", bandwidths=(1.0,), alphas=(0.01,), cv=3, rule="largest"),
     ]
 )
 @pytest.mark.filterwarnings(

@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from tamis.estimators import encoding
 from tamis.estimators.encoding import KNOTS, Encoder, Nominal, Number
 from tamis.estimators.table import Table, read_table
 
@@ -107,3 +108,70 @@ def test_text_that_is_not_declared_is_refused():
 def test_dates_are_refused_with_a_hint():
     with pytest.raises(ValueError, match="dates"):
         table(a=pd.to_datetime(["2020-01-01", "2021-01-01"]))
+
+
+def reference(x, weight, winsorise):
+    """Range, mean, spread and median of one column, straight from their definitions."""
+    seen = ~np.isnan(x)
+    x, w = x[seen].astype(float), weight[seen] / weight[seen].sum()
+
+    def quantile(level):
+        return min((v for v in x if w[x <= v].sum() >= level - 1e-12), default=x.max())
+
+    low, high = (quantile(winsorise), quantile(1 - winsorise)) if winsorise else (x.min(), x.max())
+    x = np.clip(x, low, high)
+    mean = w @ x
+    return low, high, mean, np.sqrt(w @ (x - mean) ** 2), quantile(0.5)
+
+
+@pytest.mark.parametrize("block", [1, 60, 1 << 20])
+@pytest.mark.parametrize("winsorise", [0.0, 0.1])
+def test_columns_encoded_together_have_their_own_scales(rng, monkeypatch, block, winsorise):
+    monkeypatch.setattr(encoding, "BLOCK", block)
+    X = rng.normal(size=(30, 7)) * np.arange(1.0, 8.0) - 3.0
+    X[rng.uniform(size=X.shape) < 0.2] = np.nan
+    weight = rng.uniform(0.5, 2.0, size=30)
+    tab = Table(X, {}, list("abcdefg"))
+    encoder = Encoder.fit(tab, weight, scaling="standard", missing="median", winsorise=winsorise)
+    Z = encoder.encode(tab)
+    for j, number in enumerate(encoder.columns):
+        low, high, mean, spread, median = reference(X[:, j], weight, winsorise)
+        assert (number.low, number.high) == (low, high)
+        assert (number.centre, number.scale) == pytest.approx((mean, spread), rel=1e-12)
+        assert number.fill == pytest.approx((np.clip(median, low, high) - mean) / spread, rel=1e-12)
+        np.testing.assert_array_equal(Z[:, j], number.encode(X[:, j]))
+
+
+def test_winsorising_keeps_the_values_at_the_quantiles():
+    tab = Table(np.array([[1.0], [2.0], [3.0], [4.0]]), {}, ["a"])
+    number = Encoder.fit(tab, np.ones(4), scaling="standard", missing=None, winsorise=0.25).columns[0]
+    assert (number.low, number.high) == (1.0, 3.0)
+
+
+def test_limits_replace_the_range_of_their_column_alone():
+    tab = Table(np.array([[1.0, 1.0, np.nan], [9.0, 9.0, np.nan]]), {}, ["a", "b", "c"])
+    encoder = Encoder.fit(tab, np.ones(2), scaling="standard", missing=None, ranges={0: (0.0, 5.0), 2: (3.0, 4.0)})
+    assert [(c.low, c.high, c.centre) for c in encoder.columns] == [(0, 5, 3), (1, 9, 5), (0, 0, 0)]
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_a_frame_is_read_as_its_columns_are_one_by_one(frame):
+    types = ["float64", "int8", "float32", "uint64", "int64", "float64", "int8"]
+    mixed = frame({f"c{j}": np.arange(j, j + 4).astype(t) for j, t in enumerate(types)} | {"t": list("abba")})
+    if frame is pd.DataFrame:
+        mixed = mixed.assign(whole=pd.array([1, None, 3, 4], dtype="Int64"), k=pd.Categorical([5, 5, 6, 5]))
+    else:
+        mixed = mixed.with_columns(whole=pl.Series([1, None, 3, 4]), k=pl.Series(list("5565"), dtype=pl.Categorical))
+    whole = read_table(mixed, list(mixed.columns), None, True)
+    assert sorted(whole.labels) == [7, 9] and whole.numbers[:, 2].tolist() == [2, 3, 4, 5]
+    for j, name in enumerate(mixed.columns):
+        one = read_table(mixed[[name]], [name], None, True)
+        np.testing.assert_array_equal(whole.numbers[:, j], one.numbers[:, 0])
+        assert (j in whole.labels) == (0 in one.labels)
+
+
+def test_text_has_gaps_only_where_it_is_missing():
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"], "c": [1.0, 2.0]})
+    assert read_table(frame, list("abc"), None, False).labels[1].tolist() == ["x", "y"]
+    with pytest.raises(ValueError, match="NaN in column 'b' and missing=None"):
+        read_table(frame.assign(b=["x", None]), list("abc"), None, False)

@@ -13,16 +13,19 @@ if TYPE_CHECKING:
     from tamis.estimators.em2nolc import EM2NOLCClassifier
     from tamis.estimators.em2nolc_cv import EM2NOLCClassifierCV
     from tamis.estimators.fs_svm import FeatureScalingSVC
+    from tamis.estimators.l0_mkl import L0MKLClassifier
+    from tamis.estimators.l0_mkl_cv import L0MKLClassifierCV
     from tamis.estimators.l01_svm import ZeroOneMKLClassifier
+    from tamis.estimators.linear_l0 import LinearL0SVC
     from tamis.estimators.mkl import AverageMKLClassifier, EasyMKLClassifier, SimpleMKLClassifier
     from tamis.estimators.plan import Plan
     from tamis.estimators.registry import all_estimators
     from tamis.estimators.statistics import Statistics
     from tamis.explain import Explanation
     from tamis.kernels.bank import Channel, KernelBank
-    from tamis.kernels.base import Categorical, Gaussian, Laplacian, Polynomial, Sigmoid
+    from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, Sigmoid
     from tamis.kernels.precomputed import precomputed
-    from tamis.kernels.recipes import bandwidths, per_feature, product
+    from tamis.kernels.recipes import bandwidths, per_feature, per_group, product
     from tamis.kernels.spectrum import repaired
     from tamis.results import Results
     from tamis.workflow import Job, run
@@ -34,16 +37,19 @@ _HOMES = {
     "tamis.estimators.em2nolc_cv": ("EM2NOLCClassifierCV",),
     "tamis.estimators.admm_baselines": ("KernelSVMADMM", "LassoADMM", "LinearSVMADMM"),
     "tamis.estimators.fs_svm": ("FeatureScalingSVC",),
+    "tamis.estimators.l0_mkl": ("L0MKLClassifier",),
+    "tamis.estimators.l0_mkl_cv": ("L0MKLClassifierCV",),
     "tamis.estimators.l01_svm": ("ZeroOneMKLClassifier",),
+    "tamis.estimators.linear_l0": ("LinearL0SVC",),
     "tamis.estimators.mkl": ("AverageMKLClassifier", "EasyMKLClassifier", "SimpleMKLClassifier"),
     "tamis.estimators.plan": ("Plan",),
     "tamis.estimators.registry": ("all_estimators",),
     "tamis.estimators.statistics": ("Statistics",),
     "tamis.explain": ("Explanation",),
     "tamis.kernels.bank": ("Channel", "KernelBank"),
-    "tamis.kernels.base": ("Categorical", "Gaussian", "Laplacian", "Polynomial", "Sigmoid"),
+    "tamis.kernels.base": ("Categorical", "Epanechnikov", "Gaussian", "Laplacian", "Polynomial", "Sigmoid"),
     "tamis.kernels.precomputed": ("precomputed",),
-    "tamis.kernels.recipes": ("bandwidths", "per_feature", "product"),
+    "tamis.kernels.recipes": ("bandwidths", "per_feature", "per_group", "product"),
     "tamis.kernels.spectrum": ("repaired",),
     "tamis.results": ("Results",),
     "tamis.workflow": ("Job", "run"),
@@ -58,14 +64,18 @@ __all__ = [
     "EM2NOLCClassifier",
     "EM2NOLCClassifierCV",
     "EasyMKLClassifier",
+    "Epanechnikov",
     "Explanation",
     "FeatureScalingSVC",
     "Gaussian",
     "Job",
     "KernelBank",
     "KernelSVMADMM",
+    "L0MKLClassifier",
+    "L0MKLClassifierCV",
     "Laplacian",
     "LassoADMM",
+    "LinearL0SVC",
     "LinearSVMADMM",
     "Plan",
     "Polynomial",
@@ -77,6 +87,7 @@ __all__ = [
     "all_estimators",
     "bandwidths",
     "per_feature",
+    "per_group",
     "precomputed",
     "product",
     "repaired",

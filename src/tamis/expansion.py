@@ -98,10 +98,17 @@ class KernelExpansion:
     def split(self, Z: Array) -> tuple[Array, Array]:
         """Contributions by instance (rows, q, k) and by kernel (rows, q, L), in blocks of rows."""
         q, k, L = self.coef.shape
-        by_instance, by_kernel = np.empty((len(Z), q, k)), np.empty((len(Z), q, L))
-        for rows in self._blocks(len(Z), max(1, BLOCK // max(1, q * k * L))):
-            parts = self.contributions(Z[rows])
-            by_instance[rows], by_kernel[rows] = parts.sum(axis=3), parts.sum(axis=2)
+        by_instance, by_kernel = np.zeros((len(Z), q, k)), np.empty((len(Z), q, L))
+        size = q * k * (L if self.row_dependent else 1)
+        for rows in self._blocks(len(Z), max(1, BLOCK // max(1, size))):
+            if self.row_dependent:
+                parts = self.contributions(Z[rows])
+                by_instance[rows], by_kernel[rows] = parts.sum(axis=3), parts.sum(axis=2)
+            else:
+                for place, channel in enumerate(self.bank.channels):
+                    part = channel(Z[rows], self.instances)[:, None] * self.coef[:, :, place]
+                    by_instance[rows] += part
+                    by_kernel[rows, :, place] = part.sum(axis=2)
         return by_instance, by_kernel
 
     @staticmethod
@@ -119,7 +126,7 @@ class KernelExpansion:
         columns = bank.columns
         small = replace(
             self,
-            bank=bank.relabel(columns),
+            bank=bank if len(columns) == self.instances.shape[1] else bank.relabel(columns),
             instances=self.instances[np.ix_(rows, columns)],
             coef=self.coef[:, rows][:, :, kernels],
         )

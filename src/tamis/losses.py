@@ -24,6 +24,24 @@ class Squared:
 
 
 @dataclass(frozen=True)
+class SquaredHinge:
+    """``max(0, 1 - y f)^2``; the curvature jumps at the margin, where it is taken to be zero."""
+
+    def value(self, f: Array, y: Array) -> Array:
+        return self._slack(f, y) ** 2
+
+    def gradient(self, f: Array, y: Array) -> Array:
+        return -2.0 * y * self._slack(f, y)
+
+    def curvature(self, f: Array, y: Array) -> Array:
+        return namespace(f).where(y * f < 1.0, namespace(f).full_like(f, 2.0), namespace(f).zeros_like(f))
+
+    def _slack(self, f: Array, y: Array) -> Array:
+        slack = 1.0 - y * f
+        return namespace(f).where(slack > 0, slack, namespace(f).zeros_like(slack))
+
+
+@dataclass(frozen=True)
 class Logistic:
     """``log(1 + exp(-y f))``, computed without overflow for any `f`."""
 

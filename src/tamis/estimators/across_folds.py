@@ -72,3 +72,15 @@ def take_rows(X: Any, rows: np.ndarray) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
+
+
+def take_columns(X: Any, columns: np.ndarray) -> Any:
+    """Some columns of a table of any kind, by position."""
+    if isinstance(X, Mapping) and not hasattr(X, "shape"):
+        names = list(X)
+        return {names[c]: X[names[c]] for c in columns}
+    if hasattr(X, "iloc"):
+        return X.iloc[:, columns]
+    if hasattr(X, "columns"):
+        return X[[X.columns[c] for c in columns]]
+    return np.asarray(X)[:, columns]

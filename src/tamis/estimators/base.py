@@ -198,8 +198,10 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
         """Say what a user would not see otherwise."""
         name = type(self).__name__
         if not self.status_.converged:
-            warnings.warn(f"{name}: {self.status_.value}", ConvergenceWarning, stacklevel=4)
-        if not len(self.instances_) and self.status_ is not Status.DEAD_START:
+            reason = getattr(self, "reason_", "")
+            told = f"{self.status_.value} ({reason})" if reason else self.status_.value
+            warnings.warn(f"{name}: {told}", ConvergenceWarning, stacklevel=4)
+        elif not len(self.instances_):
             warnings.warn(
                 f"{name} kept no instance: nothing in X separates the classes under these parameters, and every row "
                 "gets the same score",
@@ -225,10 +227,10 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
                 "a kernel on several features has no importance per feature: use kernel_importance_ or "
                 "kernel_variation_ with kernel_names_"
             )
-        member = np.zeros((len(channels), len(self.features_)))
-        for row, channel in zip(member, channels, strict=True):
-            row[channel.columns[0]] = 1.0
-        return getattr(self, name) @ member
+        values = getattr(self, name)
+        total = np.zeros((*values.shape[:-1], len(self.features_)))
+        np.add.at(total.T, np.array([c.columns[0] for c in channels], dtype=int), values.T)
+        return total
 
     # ------------------------------------------------------------------ using it
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -35,10 +37,16 @@ def encode_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 def check_names(X: Any) -> None:
     """Refuse a frame with two columns of one name."""
-    names = list(X.columns)
-    twice = [name for k, name in enumerate(names) if name in names[:k]]
-    if twice:
-        raise ValueError(f"X has two columns named {twice[0]!r}: rename one, so that explanations are not ambiguous")
+    seen = set()
+    for name in X.columns:
+        if name in seen:
+            raise ValueError(f"X has two columns named {name!r}: rename one, so that explanations are not ambiguous")
+        seen.add(name)
+
+
+def places(names: Sequence[str]) -> dict[str, int]:
+    """The first position of each name."""
+    return {name: k for k, name in reversed(list(enumerate(names)))}
 
 
 def resolve_columns(choice: Any, names: list[str]) -> list[int] | None:
@@ -52,10 +60,11 @@ def resolve_columns(choice: Any, names: list[str]) -> list[int] | None:
         if len(chosen) != len(names):
             raise ValueError(f"categorical_features is a mask of length {len(chosen)}, but X has {len(names)} columns")
         return np.flatnonzero(chosen).tolist()
+    place = places(names)
     out = []
     for c in chosen:
-        if isinstance(c, str) and c in names:
-            out.append(names.index(c))
+        if isinstance(c, str) and c in place:
+            out.append(place[c])
         elif isinstance(c, int) and -len(names) <= c < len(names):
             out.append(c % len(names))
         else:
@@ -129,3 +138,17 @@ def check_bandwidth(bandwidth: Any, n_features: int) -> float | str | np.ndarray
     if np.any(widths < WIDTHS[0]) or np.any(widths > WIDTHS[1]):
         raise ValueError(f"bandwidth={bandwidth!r} is out of range: use widths between {WIDTHS[0]} and {WIDTHS[1]}")
     return float(bandwidth) if widths.ndim == 0 else widths.astype(float)
+
+
+def check_values(name: str, values: Any) -> None:
+    """Refuse what is not a sequence of values to choose among."""
+    if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
+        raise ValueError(f"{name}={values!r} must be a non-empty sequence of values to choose among")
+
+
+def check_cv(cv: Any) -> None:
+    """Refuse what does not say how to make folds; None is fine."""
+    if isinstance(cv, Integral):
+        check_integer("cv", cv, 2)
+    elif cv is not None and (isinstance(cv, str) or not (hasattr(cv, "split") or hasattr(cv, "__iter__"))):
+        raise ValueError(f"cv={cv!r} must be an integer, a splitter or a sequence of (train, test) positions")

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
 from tamis.estimators.calibration import Calibrator
-from tamis.estimators.checks import check_bandwidth, check_choice, check_integer, check_number
+from tamis.estimators.checks import check_bandwidth, check_choice, check_cv, check_number, check_values
 from tamis.estimators.direct import calibrated
 from tamis.estimators.em2nolc import COUPLINGS, REFITS, ZHANG2022, EM2NOLCClassifier, ridge_scale
 from tamis.estimators.em2nolc_grid import Cell, Grid
@@ -23,7 +23,16 @@ from tamis.estimators.from_statistics import FromStatistics
 from tamis.estimators.model import Encoded, Model
 from tamis.estimators.one_pass import OnePass
 from tamis.estimators.rows import Rows, folds, merge_rows
-from tamis.estimators.selection import LOSSES, SCORES, Result, Tests, choose, cross_validate, smoothed
+from tamis.estimators.selection import (
+    LOSSES,
+    SCORES,
+    Result,
+    Tests,
+    choose,
+    cross_validate,
+    search_columns,
+    smoothed,
+)
 from tamis.estimators.summary import Summary
 from tamis.kernels.recipes import per_feature
 
@@ -152,10 +161,8 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
     def _check_parameters(self) -> None:
         for name in ("bandwidths", "alphas", "couplings", "refits"):
             values = getattr(self, name)
-            if name == "alphas" and isinstance(values, str) and values == "auto":
-                continue
-            if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
-                raise ValueError(f"{name}={values!r} must be a non-empty sequence of values to choose among")
+            if name != "alphas" or not isinstance(values, str) or values != "auto":
+                check_values(name, values)
         if isinstance(self.kernels, Mapping) and not self.kernels:
             raise ValueError("kernels={} is empty: give at least one choice, or None for the default")
         for alpha in () if isinstance(self.alphas, str) else self.alphas:
@@ -168,12 +175,7 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
         check_choice("budgets", self.budgets, ("grid", "full"))
         check_choice("scoring", self.scoring, ("auto", *SCORES))
         check_choice("rule", self.rule, RULES)
-        if isinstance(self.cv, Integral):
-            check_integer("cv", self.cv, 2)
-        elif self.cv is not None and (
-            isinstance(self.cv, str) or not (hasattr(self.cv, "split") or hasattr(self.cv, "__iter__"))
-        ):
-            raise ValueError(f"cv={self.cv!r} must be an integer, a splitter or a sequence of (train, test) positions")
+        check_cv(self.cv)
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
         d = rows.table.numbers.shape[1]
@@ -352,17 +354,8 @@ def _nearest(grid: list[int], share: float) -> int:
 
 def _columns(results: dict[Cell, Result]) -> dict[str, np.ndarray]:
     """One entry per cell, named as in scikit-learn's searches."""
-    cells = list(results)
-    out: dict[str, list] = {
-        "param_max_instances": [c.max_instances for c in cells],
-        "param_max_features": [c.max_features for c in cells],
-    }
-    for name in ("kernels", "bandwidth", "alpha", "coupling", "refit"):
-        out[f"param_{name}"] = [getattr(c.setting, name) for c in cells]
-    for name in results[cells[0]].scores:
-        sign = -1.0 if name in LOSSES else 1.0
-        out[f"mean_test_{name}"] = [sign * results[c].scores[name] for c in cells]
-    out["mean_objective"] = [results[c].objective for c in cells]
-    return {
-        name: np.array(values, dtype=object if name.startswith("param_") else float) for name, values in out.items()
-    }
+    return search_columns({cell: {**_budgets(cell), **vars(cell.setting)} for cell in results}, results)
+
+
+def _budgets(cell: Cell) -> dict[str, int]:
+    return {"max_instances": cell.max_instances, "max_features": cell.max_features}

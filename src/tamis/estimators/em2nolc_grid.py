@@ -136,9 +136,7 @@ class _Rows:
     test: Rows
 
     def __call__(self, point: Point, blocks: list[Coefficients]) -> HeldOut:
-        decision = point.prepared.model(blocks, point.solutions).decision(self.test.table)
-        squares = self.test.weight @ np.sum((decision - self.test.targets) ** 2, axis=1)
-        return HeldOut(decision, point.objective, float(squares), float(self.test.weight.sum()))
+        return HeldOut.of_model(point.prepared.model(blocks, point.solutions), self.test, point.objective)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ category that training never saw is code -1, which agrees with nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
@@ -20,6 +20,7 @@ from tamis.estimators.table import Table, flags, kinds, number_labels
 KNOTS = 201  # most knots of a rank map, so that a model's size does not grow with the data
 UNSEEN = -1.0
 EXACT = 2.0**53
+BLOCK = 1 << 20  # most cells of columns that are worked on together
 
 
 @stored
@@ -39,8 +40,7 @@ class Number:
         z = np.clip(values.astype(np.float64), self.low, self.high)
         if self.knots is not None and self.ranks is not None:
             z = np.where(np.isnan(z), np.nan, np.interp(z, self.knots, self.ranks))
-        z = (z - self.centre) / self.scale
-        return z if np.isnan(self.fill) else np.where(np.isnan(z), self.fill, z)
+        return _standardised(z, self.centre, self.scale, self.fill)
 
     def decode(self, z: np.ndarray) -> np.ndarray:
         """Values in the column's own units; what `encode` clipped or filled comes back clipped or filled."""
@@ -110,15 +110,16 @@ class Encoder:
         Numbers are clipped to ``ranges[column]`` where given, else to the quantiles `winsorise` and
         ``1 - winsorise``.
         """
-        columns: list[Number | Nominal] = []
-        for j in range(table.numbers.shape[1]):
-            if j in table.labels:
-                columns.append(_fit_nominal(table.labels[j], weight, missing))
-            else:
-                limits = None if ranges is None else ranges.get(j)
-                x, share = _clipped(table.numbers[:, j], weight, winsorise, limits)
-                columns.append(_fit_number(x, share, limits, scaling, missing))
-        return cls(tuple(columns), tuple(table.names))
+        columns: dict[int, Number | Nominal] = {
+            j: _fit_nominal(values, weight, missing) for j, values in table.labels.items()
+        }
+        numeric = [j for j in range(table.numbers.shape[1]) if j not in table.labels]
+        for block in _blocks(numeric, len(table)):
+            ordered = _Ordered.of(table.numbers[:, block], weight)
+            limits = [None if empty else (ranges or {}).get(j) for j, empty in zip(block, ordered.empty, strict=True)]
+            numbers = _fit_numbers(ordered.clipped(winsorise, limits), limits, scaling, missing)
+            columns.update(zip(block, numbers, strict=True))
+        return cls(tuple(columns[j] for j in range(len(columns))), tuple(table.names))
 
     @classmethod
     def positions(cls, table: Table) -> Encoder:
@@ -141,7 +142,15 @@ class Encoder:
     def encode(self, table: Table) -> np.ndarray:
         """Encoded rows (n, d)."""
         out = np.empty(table.numbers.shape, order="F")
-        for j, column in enumerate(self.columns):
+        affine = [
+            j
+            for j, column in enumerate(self.columns)
+            if isinstance(column, Number) and column.knots is None and j not in table.labels
+        ]
+        for block in _blocks(affine, len(table)):
+            out[:, block] = _encode_numbers(table.numbers[:, block], [self.columns[j] for j in block])
+        for j in sorted(set(range(len(self.columns))) - set(affine)):
+            column = self.columns[j]
             if isinstance(column, Nominal):
                 raw = table.labels[j] if j in table.labels else number_labels(table.numbers[:, j])
                 raw = _codes_as_text(raw, column.levels)
@@ -201,43 +210,118 @@ def sorted_levels(levels: Sequence[Any]) -> list[Any]:
     return sorted(levels, key=lambda v: (type(v).__name__, v))
 
 
-def _clipped(
-    values: np.ndarray, weight: np.ndarray, winsorise: float, limits: tuple[float, float] | None
+def _blocks(columns: list[int], n: int) -> Iterator[list[int]]:
+    """Some columns at a time, so that what is made of n rows of them stays small."""
+    step = max(1, BLOCK // max(1, n))
+    return (columns[start : start + step] for start in range(0, len(columns), step))
+
+
+def _standardised(z: np.ndarray, centre: Any, scale: Any, fill: Any) -> np.ndarray:
+    """Centred and scaled values, `fill` (NaN: nothing) for missing cells."""
+    z = (z - centre) / scale
+    return np.where(np.isnan(z), fill, z)
+
+
+def _encode_numbers(values: np.ndarray, columns: Sequence[Any]) -> np.ndarray:
+    """What ``Number.encode`` without knots gives for each column of values (n, d)."""
+    low, high, centre, scale, fill = np.array([(c.low, c.high, c.centre, c.scale, c.fill) for c in columns]).T
+    return _standardised(np.clip(values.astype(np.float64), low, high), centre, scale, fill)
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """Sorted values of columns, as arrays (d, n).
+
+    Attributes
+    ----------
+    values : ascending; missing cells stand last, as the largest value of the column (zero if it has none)
+    shares : of the weight of the cells that are there; zero for the missing ones
+    """
+
+    values: np.ndarray
+    shares: np.ndarray
+
+    @classmethod
+    def of(cls, columns: np.ndarray, weight: np.ndarray) -> _Ordered:
+        """Sort columns (n, d) of rows with weights (n,)."""
+        cells = np.array(columns.T, dtype=np.float64, order="C")
+        order = np.argsort(cells, axis=1, kind="stable")  # NaN last
+        values, mass = np.take_along_axis(cells, order, axis=1), weight[order]
+        gaps, total = np.isnan(values), np.sum(weight, keepdims=True)
+        if gaps.any():
+            mass[gaps] = 0.0
+            total = np.where(np.isnan(cells), 0.0, weight).sum(axis=1, keepdims=True)
+            largest = np.fmax.reduce(cells, axis=1)
+            values = np.where(gaps, np.nan_to_num(largest)[:, None], values)
+        return cls(values, mass / np.where(total > 0, total, 1.0))
+
+    @property
+    def empty(self) -> np.ndarray:
+        """Mask (d,) of the columns without a cell."""
+        return np.all(self.shares == 0, axis=1)
+
+    def mean(self, values: np.ndarray) -> np.ndarray:
+        """Weighted means (d,) of values (d, n) in the order of these."""
+        return np.matmul(self.shares[:, None, :], values[:, :, None])[:, 0, 0]
+
+    def quantile(self, level: float) -> np.ndarray:
+        """The first values (d,) at or below which a share `level` of the weight lies."""
+        place = np.count_nonzero(np.cumsum(self.shares, axis=1) < level, axis=1)
+        return self.values[np.arange(len(place)), np.minimum(place, self.values.shape[1] - 1)]
+
+    def clipped(self, winsorise: float, limits: Sequence[tuple[float, float] | None]) -> _Ordered:
+        """Values clipped to ``limits[column]``, or to quantiles where that is None."""
+        low, high = self.values[:, 0], self.values[:, -1]
+        if winsorise > 0:
+            lower, upper = self.quantile(winsorise), self.quantile(1.0 - winsorise)
+            told = lower < upper  # else nearly all values are equal, and the others are all there is to see
+            low, high = np.where(told, lower, low), np.where(told, upper, high)
+        low, high = _limited(low, high, limits)
+        return replace(self, values=np.clip(self.values, low[:, None], high[:, None]))
+
+
+def _limited(
+    low: np.ndarray, high: np.ndarray, limits: Sequence[tuple[float, float] | None]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The values that are there, clipped and sorted, with their shares of the weight."""
-    seen = ~np.isnan(values)
-    x, w = values[seen].astype(np.float64), weight[seen]
-    order = np.argsort(x, kind="stable")
-    x, share = x[order], w[order] / w.sum()
-    if limits is None and winsorise > 0 and len(x):
-        below = np.cumsum(share)
-        edges = np.searchsorted(below, [winsorise, 1.0 - winsorise]).clip(0, len(x) - 1)
-        if x[edges[0]] < x[edges[1]]:  # else nearly all values are equal, and the others are all there is to see
-            limits = float(x[edges[0]]), float(x[edges[1]])
-    return (x if limits is None else np.clip(x, *limits)), share
+    """Ranges (d,) with the `limits` in place of those of their columns."""
+    low, high = low.copy(), high.copy()
+    for j, pair in enumerate(limits):
+        if pair is not None:
+            low[j], high[j] = pair
+    return low, high
 
 
-def _fit_number(
-    x: np.ndarray, share: np.ndarray, limits: tuple[float, float] | None, scaling: str | None, missing: str | None
-) -> Number:
-    """Scale, range and fill of sorted values with their shares; `limits` widen the range."""
-    fill = 0.0 if missing == "median" else np.nan
-    if not len(x):
-        return Number(0.0, 0.0, 0.0, 1.0, None, None, fill)
-    low, high = (float(x[0]), float(x[-1])) if limits is None else limits
-    unit = max(abs(low), abs(high)) or 1.0  # squares of very large or small numbers would leave the range of floats
-    half = float(x[np.searchsorted(np.cumsum(share), 0.5 - 1e-12)])
-    if low == high or scaling is None:
-        centre = low if low == high else 0.0
-        return Number(low, high, centre, 1.0, None, None, half - centre if missing == "median" else fill)
+def _fit_numbers(
+    ordered: _Ordered, limits: Sequence[tuple[float, float] | None], scaling: str | None, missing: str | None
+) -> list[Number]:
+    """Scale, range and fill of columns of clipped values; `limits` widen the ranges."""
+    x = ordered.values
+    low, high = _limited(x[:, 0], x[:, -1], limits)
+    half = ordered.quantile(0.5 - 1e-12)
+    flat = low == high
+    centre, scale = np.where(flat, low, 0.0), np.ones(len(x))
+    if scaling == "standard":
+        size = np.maximum(np.abs(low), np.abs(high))
+        unit = np.where(size > 0, size, 1.0)  # squares of very large or small numbers would leave the range of floats
+        mean = ordered.mean(x / unit[:, None]) * unit
+        spread = np.sqrt(ordered.mean(((x - mean[:, None]) / unit[:, None]) ** 2)) * unit
+        centre, scale = np.where(flat, low, mean), np.where(flat | (spread == 0), 1.0, spread)
+    fill = (np.clip(half, low, high) - centre) / scale if missing == "median" else np.full(len(x), np.nan)
+    parts = zip(*(part.tolist() for part in (low, high, centre, scale)), repeat(None), repeat(None), fill.tolist())
+    numbers = [Number(*part) for part in parts]
     if scaling == "rank":
-        knots, ranks = _rank_map(x, share)
-        number = Number(low, high, 0.5, float(np.sqrt(1 / 12)), knots, ranks, np.nan)
-    else:
-        centre = float(share @ (x / unit)) * unit
-        scale = float(np.sqrt(share @ ((x - centre) / unit) ** 2)) * unit
-        number = Number(low, high, centre, scale or 1.0, None, None, np.nan)
-    return replace(number, fill=float(number.encode(np.array([half]))[0])) if missing == "median" else number
+        numbers = [
+            number if flat[j] else _ranked(number, x[j], ordered.shares[j], half[j], missing)
+            for j, number in enumerate(numbers)
+        ]
+    return numbers
+
+
+def _ranked(number: Number, x: np.ndarray, share: np.ndarray, half: float, missing: str | None) -> Number:
+    """The encoding by ranks of sorted values with their shares."""
+    knots, ranks = _rank_map(x, share)
+    ranked = Number(number.low, number.high, 0.5, float(np.sqrt(1 / 12)), knots, ranks, np.nan)
+    return replace(ranked, fill=float(ranked.encode(np.array([half]))[0])) if missing == "median" else ranked
 
 
 def _rank_map(x: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,8 @@ from typing import Any
 
 from tamis.codec import stored
 from tamis.estimators.checks import check_choice, check_integer, check_number
-from tamis.estimators.stacked import Answer, StackClassifier, Task
+from tamis.estimators.stacked import Answer, CostClassifier, Task
+from tamis.kernels.bank import KernelBank
 from tamis.methods import l01_svm as method
 from tamis.methods.l01_certificate import Certificate
 
@@ -19,7 +20,7 @@ RHO3 = 256.0
 
 
 @stored
-class ZeroOneMKLClassifier(StackClassifier):
+class ZeroOneMKLClassifier(CostClassifier):
     """Support vector machine that counts rows within the margin, on a learned mean of kernels [Zhu2023].
 
     Minimises ``1/2 w'K(d)w + C * (number of rows with margin below one)`` over coefficients and over weights d
@@ -179,5 +180,5 @@ class ZeroOneMKLClassifier(StackClassifier):
                 "larger weight; raise C, lower rho1, or use solver='drop_and_refit'"
             )
 
-    def _facts(self, facts: list[Any]) -> None:
+    def _facts(self, facts: list[Any], bank: KernelBank) -> None:
         self.certificate_ = facts[0] if len(facts) == 1 else facts

@@ -7,7 +7,8 @@ from typing import Any
 
 from tamis.codec import stored
 from tamis.estimators.checks import check_choice, check_integer, check_number
-from tamis.estimators.stacked import Answer, StackClassifier, Task
+from tamis.estimators.stacked import Answer, CostClassifier, Task
+from tamis.kernels.bank import KernelBank
 from tamis.methods import average_mkl, easy_mkl, simple_mkl
 
 # [Rakotomamonjy2008] and [Aiolli2015], as in docs/references.bib
@@ -23,7 +24,7 @@ QUICK = 1e-2  # gap that is enough on calibration folds
 
 
 @stored
-class SimpleMKLClassifier(StackClassifier):
+class SimpleMKLClassifier(CostClassifier):
     """Support vector machine on a sparse convex combination of kernels [Rakotomamonjy2008].
 
     Minimises the optimal value of the soft-margin machine with the kernel ``sum_l d_l K_l`` over weights d on the
@@ -136,13 +137,13 @@ class SimpleMKLClassifier(StackClassifier):
         found = super().chosen()
         return {**found, "duality gap": self.duality_gap_} if hasattr(self, "duality_gap_") else found
 
-    def _facts(self, facts: list[Any]) -> None:
+    def _facts(self, facts: list[Any], bank: KernelBank) -> None:
         self.duality_gap_ = max(gap for gap, _ in facts)
         self.n_passes_ = max(passes for _, passes in facts)
 
 
 @stored
-class EasyMKLClassifier(StackClassifier):
+class EasyMKLClassifier(CostClassifier):
     """Support vector machine on kernels weighted by how well they hold the classes apart [Aiolli2015].
 
     One quadratic program on the mean kernel gives a distribution over the rows of each class; a kernel's
@@ -251,7 +252,7 @@ class EasyMKLClassifier(StackClassifier):
         state = solution.state
         return Answer(state.dual_coef, state.weights, state.intercept, solution, state.alike)
 
-    def _facts(self, facts: list[Any]) -> None:
+    def _facts(self, facts: list[Any], bank: KernelBank) -> None:
         if any(facts):
             warnings.warn(
                 "EasyMKLClassifier: no kernel tells the classes apart, so that all have the same weight; look at the "
@@ -262,7 +263,7 @@ class EasyMKLClassifier(StackClassifier):
 
 
 @stored
-class AverageMKLClassifier(StackClassifier):
+class AverageMKLClassifier(CostClassifier):
     """Support vector machine on the unweighted mean of the kernels: the yardstick of multiple kernel learning.
 
     Parameters

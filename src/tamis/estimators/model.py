@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tamis.codec import stored
-from tamis.estimators.checks import check_range
+from tamis.estimators.checks import check_range, places
 from tamis.estimators.encoding import Encoder
 from tamis.estimators.rows import Rows
 from tamis.estimators.table import Table
@@ -121,15 +121,18 @@ class Groundwork:
     def model(self, blocks: Sequence[Coefficients], solutions: Sequence[Solution]) -> Model:
         """The smallest model with these coefficients, the outputs of all blocks side by side."""
         instances = np.unique(np.concatenate([b.instances for b in blocks])).astype(int)
+        kernels = np.unique(np.concatenate([b.kernels for b in blocks])).astype(int)
         tables = []
         for b in blocks:
-            table = np.zeros((len(b.coef), len(instances), len(self.bank)))
-            table[np.ix_(np.arange(len(b.coef)), np.searchsorted(instances, b.instances), b.kernels)] = b.coef
+            table = np.zeros((len(b.coef), len(instances), len(kernels)))
+            place = np.searchsorted(instances, b.instances), np.searchsorted(kernels, b.kernels)
+            table[np.ix_(np.arange(len(b.coef)), *place)] = b.coef
             tables.append(table)
         rows = self.pool.take(instances)
         intercept = np.concatenate([b.intercept for b in blocks])
-        whole = KernelExpansion(self.bank, rows.Z, np.concatenate(tables), intercept)
-        small, kept, kernels, columns = whole.restricted()
+        whole = KernelExpansion(self.bank.take(kernels), rows.Z, np.concatenate(tables), intercept)
+        small, kept, chosen, columns = whole.restricted()
+        kernels = kernels[chosen]
         return Model(
             self.encoder.select(columns),
             small,
@@ -232,7 +235,8 @@ def make_bank(kernels: Any, default: Recipe, sample: Sample, bandwidth: Bandwidt
             "nor a list of (name, kernel, columns)"
         )
     else:
-        bank = KernelBank(tuple(_channel(entry, sample.names) for entry in kernels))
+        place = places(sample.names)
+        bank = KernelBank(tuple(_channel(entry, place) for entry in kernels))
     if not len(bank):
         raise ValueError("kernels is empty: give at least one kernel, or None for the default")
     d = sample.Z.shape[1]
@@ -242,16 +246,16 @@ def make_bank(kernels: Any, default: Recipe, sample: Sample, bandwidth: Bandwidt
     return bank
 
 
-def _channel(entry: Any, names: Sequence[str]) -> Channel:
+def _channel(entry: Any, place: Mapping[str, int]) -> Channel:
     try:
         name, kernel, columns = entry
     except (TypeError, ValueError):
         raise ValueError(f"kernels: {entry!r} is not a triple (name, kernel, columns)") from None
     columns = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
-    unknown = [c for c in columns if isinstance(c, str) and c not in names]
+    unknown = [c for c in columns if isinstance(c, str) and c not in place]
     if unknown or not columns:
         raise ValueError(f"kernels: {name!r} names the column {unknown[:1]}, which X does not have")
-    return Channel(str(name), kernel, tuple(list(names).index(c) if isinstance(c, str) else int(c) for c in columns))
+    return Channel(str(name), kernel, tuple(place[c] if isinstance(c, str) else int(c) for c in columns))
 
 
 def draw_candidates(rows: Rows, size: int | str | None, seed: int) -> np.ndarray:

@@ -8,7 +8,10 @@ from tamis.estimators.admm_baselines import KernelSVMADMM, LassoADMM, LinearSVMA
 from tamis.estimators.em2nolc import EM2NOLCClassifier
 from tamis.estimators.em2nolc_cv import EM2NOLCClassifierCV
 from tamis.estimators.fs_svm import FeatureScalingSVC
+from tamis.estimators.l0_mkl import L0MKLClassifier
+from tamis.estimators.l0_mkl_cv import L0MKLClassifierCV
 from tamis.estimators.l01_svm import ZeroOneMKLClassifier
+from tamis.estimators.linear_l0 import LinearL0SVC
 from tamis.estimators.mkl import AverageMKLClassifier, EasyMKLClassifier, SimpleMKLClassifier
 
 
@@ -19,11 +22,14 @@ def all_estimators() -> dict[str, type[BaseEstimator]]:
         for cls in (
             EM2NOLCClassifier,
             EM2NOLCClassifierCV,
+            L0MKLClassifier,
+            L0MKLClassifierCV,
             ZeroOneMKLClassifier,
             SimpleMKLClassifier,
             EasyMKLClassifier,
             AverageMKLClassifier,
             FeatureScalingSVC,
+            LinearL0SVC,
             LinearSVMADMM,
             KernelSVMADMM,
             LassoADMM,

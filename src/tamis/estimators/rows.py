@@ -13,6 +13,8 @@ from sklearn.model_selection import BaseCrossValidator, GroupKFold, StratifiedGr
 
 from tamis.estimators.table import Table, is_missing
 
+KEYS = 8  # columns that rows are first sorted by
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -86,17 +88,32 @@ def merge_rows(rows: Rows) -> Rows:
     permutation of the input.
     """
     rows = rows.take(np.flatnonzero(rows.weight > 0))
-    keys = [_sortable(rows.table.numbers[:, j]) for j in range(rows.table.numbers.shape[1])]
-    keys += [_label_codes(values) for values in rows.table.labels.values()]
-    keys.append(rows.codes)
-    if rows.groups is not None:
-        keys.append(rows.groups)
-    order = np.lexsort([rows.position, *keys])
-    matrix = np.column_stack([key[order] for key in keys])
-    first = np.r_[True, np.any(matrix[1:] != matrix[:-1], axis=1)]
-    starts = np.flatnonzero(first)
+    ranks = _value_ranks(rows)
+    order = np.lexsort([rows.position, ranks])
+    starts = np.flatnonzero(np.diff(ranks[order], prepend=-1))
     weight, mass = (np.add.reduceat(w[order], starts) for w in (rows.weight, rows.mass))
-    return replace(rows.take(order[first]), weight=weight, mass=mass)
+    return replace(rows.take(order[starts]), weight=weight, mass=mass)
+
+
+def _value_ranks(rows: Rows) -> np.ndarray:
+    """Ranks (n,) 0, 1, ... of the rows by group, class, labels and numbers, the last column first; equal rows tie."""
+    keys = [_label_codes(values) for values in rows.table.labels.values()]
+    ranks = _ranks([*keys, rows.codes, *([] if rows.groups is None else [rows.groups])])
+    stop, width = rows.table.numbers.shape[1], KEYS
+    while stop > 0 and ranks.max(initial=-1) < len(rows) - 1:  # more columns only where rows tie
+        start = max(0, stop - width)
+        ranks = _ranks([*_sortable(rows.table.numbers[:, start:stop]).T, ranks])
+        stop, width = start, 2 * width
+    return ranks
+
+
+def _ranks(keys: Sequence[np.ndarray]) -> np.ndarray:
+    """Ranks (n,) by the last key, then the last but one, and so on; equal keys have equal ranks."""
+    order = np.lexsort(keys)
+    moved = np.any([key[order[1:]] != key[order[:-1]] for key in keys], axis=0)
+    ranks = np.zeros(len(order), dtype=int)
+    ranks[order[1:]] = np.cumsum(moved)
+    return ranks
 
 
 def concatenate(parts: Sequence[Rows]) -> Rows:
@@ -123,9 +140,9 @@ def merge_keyed(rows: Rows, keys: np.ndarray) -> Rows:
     return replace(rows.take(order[first]), weight=weight, mass=mass)
 
 
-def _sortable(column: np.ndarray) -> np.ndarray:
+def _sortable(numbers: np.ndarray) -> np.ndarray:
     """Missing cells as one value that no number takes."""
-    return np.where(np.isnan(column), np.inf, column)
+    return np.where(np.isnan(numbers), np.inf, numbers)
 
 
 def _label_codes(values: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils.parallel import Parallel, delayed
 
 from tamis.estimators.calibration import Calibrator
-from tamis.estimators.model import decide
+from tamis.estimators.model import Model, decide
 from tamis.estimators.rows import Rows
 from tamis.parallel import blas_threads
 from tamis.progress import tracked
@@ -34,12 +34,21 @@ class HeldOut:
     decision : (n, q) on test rows, or None where there are none
     objective : per unit of training weight
     squares, weight : weighted sum of squared errors over the fold, and its weight
+    n_features : features that the model keeps, where that says something
     """
 
     decision: np.ndarray | None
     objective: float
     squares: float
     weight: float
+    n_features: int = 0
+
+    @classmethod
+    def of_model(cls, model: Model, test: Rows, objective: float) -> HeldOut:
+        """What a model does on the rows of a fold."""
+        decision = model.decision(test.table)
+        squares = test.weight @ np.sum((decision - test.targets) ** 2, axis=1)
+        return cls(decision, objective, float(squares), float(test.weight.sum()), len(model.columns))
 
 
 @dataclass(frozen=True)
@@ -83,13 +92,14 @@ class Result:
     """Held-out behaviour of one cell.
 
     `scores` are better when greater (losses are negated); `error` is the standard error over folds of
-    the score that decides. Without test rows there is only the squared error.
+    the score that decides; `n_features` is a mean over folds. Without test rows there is only the squared error.
     """
 
     decision: np.ndarray | None
     objective: float
     scores: dict[str, float]
     error: float
+    n_features: float = 0.0
 
 
 def each_fold(
@@ -131,7 +141,8 @@ def score(parts: Sequence[HeldOut], tests: Tests | None, scoring: str) -> Result
         scores, by_fold = scores | more, by_fold | folded
     known = by_fold[scoring][np.isfinite(by_fold[scoring])]
     error = float(np.std(known, ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
-    return Result(decision, float(np.mean([part.objective for part in parts])), scores, error)
+    objective, kept = (float(np.mean([getattr(part, name) for part in parts])) for name in ("objective", "n_features"))
+    return Result(decision, objective, scores, error, kept)
 
 
 def _row_scores(decision: np.ndarray, tests: Tests) -> tuple[dict[str, float], dict[str, np.ndarray]]:
@@ -183,3 +194,16 @@ def smoothed(results: dict[Any, Result], layout: list[list[Any]], scoring: str) 
             mean = float(values[i : i + 3, j : j + 3].mean())
             out[cell] = replace(results[cell], scores={**results[cell].scores, scoring: mean})
     return out
+
+
+def search_columns(cells: Mapping[Any, Mapping[str, Any]], results: Mapping[Any, Result]) -> dict[str, np.ndarray]:
+    """One entry per cell, named as in scikit-learn's searches; `cells` gives the parameters of each."""
+    names = list(next(iter(cells.values())))
+    out: dict[str, list] = {f"param_{name}": [cells[cell][name] for cell in cells] for name in names}
+    for name in results[next(iter(cells))].scores:
+        sign = -1.0 if name in LOSSES else 1.0
+        out[f"mean_test_{name}"] = [sign * results[cell].scores[name] for cell in cells]
+    out["mean_objective"] = [results[cell].objective for cell in cells]
+    return {
+        name: np.array(values, dtype=object if name.startswith("param_") else float) for name, values in out.items()
+    }

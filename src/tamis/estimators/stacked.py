@@ -3,12 +3,14 @@
     f(x) = sum_l weights[l] sum_i dual_coef[i] k_l(x_i, x) + intercept
 
 A method derives from `StackClassifier` and adds its parameters and ``_solve``, which sees kernels between
-training rows, labels in {-1, +1} and the cost of each row. More than two classes are one against the rest.
+training rows, labels in {-1, +1} and the cost of each row; a support vector machine derives from `CostClassifier`, which
+has a parameter C and takes positive semi-definite kernels only. More than two classes are one against the rest.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
@@ -36,12 +38,16 @@ MOST_ROWS = 20_000  # a matrix between so many rows takes 3 GiB
 
 @dataclass(frozen=True)
 class Task:
-    """One problem: kernels (L, n, n), labels (n,) in {-1, +1}, costs (n,), and whether a rough answer will do."""
+    """One problem: kernels (L, n, n), labels (n,) in {-1, +1}, costs (n,), and whether a rough answer will do.
+
+    `incidence` (L, columns) says which columns stand behind each kernel; None where each has its own one.
+    """
 
     stack: KernelStack
     y: np.ndarray
     cost: np.ndarray
     quick: bool
+    incidence: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -56,10 +62,9 @@ class Answer:
 
 
 class StackClassifier(DirectClassifier):
-    """Base of the classifiers on a learned mean of kernels; they have parameters `kernels`, `C`, `tol`."""
+    """Base of the classifiers on a learned mean of kernels; they have parameters `kernels` and `tol`."""
 
     kernels: Any
-    C: float
     tol: float
 
     _recipe: ClassVar[Recipe] = bandwidths()
@@ -69,23 +74,33 @@ class StackClassifier(DirectClassifier):
     def _solve(self, task: Task) -> Answer:
         """Solve one problem of two classes."""
 
-    def _facts(self, facts: list[Any]) -> None:
+    def _facts(self, facts: list[Any], bank: KernelBank) -> None:
         """Set the learned attributes that only this method has, from the facts of its answers."""
+
+    @property
+    def _engine(self) -> str:
+        """The form of the kernel stack."""
+        return self._form
+
+    def _costs(self, rows: Rows) -> np.ndarray:
+        """What each row (n,) counts in the loss."""
+        return rows.absolute_weight
+
+    def _check_kernels(self, prepared: PreparedRows) -> None:
+        """Refuse kernels that the method cannot work with."""
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_number("C", self.C, 0.0, strict=True)
         check_number("tol", self.tol, 0.0, strict=True)
 
     def chosen(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"cost C": self.C}
-        if hasattr(self, "kernel_weights_") and len(self.kernel_names_):
-            share = np.atleast_2d(self.kernel_weights_).mean(axis=0)
-            top = np.argsort(-share, kind="stable")[:TOP]
-            text = ", ".join(f"{self.kernel_names_[k]} ({100 * share[k]:.0f}%)" for k in top)
-            more = len(share) - len(top)
-            found["weights of kernels"] = text + (f" and {more} more" if more else "")
-        return found
+        if not hasattr(self, "kernel_weights_") or not len(self.kernel_names_):
+            return {}
+        share = np.atleast_2d(self.kernel_weights_).mean(axis=0)
+        top = np.argsort(-share, kind="stable")[:TOP]
+        text = ", ".join(f"{self.kernel_names_[k]} ({100 * share[k]:.0f}%)" for k in top)
+        more = len(share) - len(top)
+        return {"weights of kernels": text + (f" and {more} more" if more else "")}
 
     def extended(self, values: Any) -> StackClassifier:
         """The same classifier for items that its precomputed kernels did not know.
@@ -118,20 +133,23 @@ class StackClassifier(DirectClassifier):
         check_size(type(self).__name__, len(rows))
         prepared = self._prepare(rows)
         if not quick:
-            check_positive(prepared.bank, prepared.pool.Z, self._seed)
-        cost = check_cost(self.C, rows.absolute_weight)
-        tasks = [Task(prepared.stack, y[:, 0], cost, quick) for y in rows.problems(shared=False)]
-        answers = [self._solve(task) for task in tasks]
-        blocks = [Coefficients.rank_one(a.dual_coef, a.weights, a.intercept) for a in answers]
-        model = prepared.model(blocks, [a.solution for a in answers])
+            self._check_kernels(prepared)
+        answers = [self._solve(task) for task in self._tasks(prepared, quick)]
+        model = model_of(prepared, answers)
         if quick:
             return model
-        self._facts([a.facts for a in answers])
+        self._facts([a.facts for a in answers], prepared.bank)
         self._measure(prepared.bank)
         dual, weights = factors_of(model.expansion.coef)
         return replace(
             model, dual_coef=dual, kernel_weights=weights, variation=_variation(prepared, answers, rows.mass)
         )
+
+    def _tasks(self, prepared: PreparedRows, quick: bool) -> list[Task]:
+        """The problems to solve, one for each output."""
+        rows = prepared.encoded.rows
+        cost, incidence = self._costs(rows), prepared.incidence
+        return [Task(prepared.stack, y[:, 0], cost, quick, incidence) for y in rows.problems(shared=False)]
 
     def _measure(self, bank: KernelBank) -> None:
         """Remember the size of a precomputed stack."""
@@ -141,8 +159,32 @@ class StackClassifier(DirectClassifier):
             self.n_kernels_, self.n_items_ = len(bank), cast(Any, bank.channels[0].kernel).n_items
 
     def _prepare(self, rows: Rows) -> PreparedRows:
-        encoded = self._encoded(rows, rows.table.numbers.shape[1], self._form)
+        encoded = self._encoded(rows, rows.table.numbers.shape[1], self._engine)
         return encoded.prepare(self.kernels, self._recipe, WIDTH)
+
+
+class CostClassifier(StackClassifier):
+    """Base of the support vector machines on a learned mean of positive semi-definite kernels."""
+
+    C: float
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("C", self.C, 0.0, strict=True)
+
+    def chosen(self) -> dict[str, Any]:
+        return {"cost C": self.C, **super().chosen()}
+
+    @property
+    def _engine(self) -> str:
+        """The form of the kernel stack."""
+        return self._form
+
+    def _costs(self, rows: Rows) -> np.ndarray:
+        return check_cost(self.C, rows.absolute_weight)
+
+    def _check_kernels(self, prepared: PreparedRows) -> None:
+        check_positive(prepared.bank, prepared.pool.Z, self._seed)
 
 
 def check_size(name: str, n: int) -> None:
@@ -153,6 +195,12 @@ def check_size(name: str, n: int) -> None:
             f"({8 * n**2 / 2**30:.0f} GiB): give at most {MOST_ROWS}, or use EM2NOLCClassifier, which is linear in the "
             "number of rows"
         )
+
+
+def model_of(prepared: PreparedRows, answers: Sequence[Answer]) -> Model:
+    """The model of the answers, one for each output."""
+    blocks = [Coefficients.rank_one(a.dual_coef, a.weights, a.intercept) for a in answers]
+    return prepared.model(blocks, [a.solution for a in answers])
 
 
 def factors_of(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -67,25 +67,51 @@ def read_table(X: Any, names: Sequence[str], categorical: Sequence[int] | None, 
     if not is_frame(X) and X.dtype != object:
         numbers = X if X.dtype == np.float32 else np.asarray(X, dtype=float)
         return _declared(Table(numbers, {}, list(names)), categorical, allow_missing)
-    columns = [_column(X, j, names[j], categorical is not None and j in categorical) for j in range(d)]
-    return _make_table(columns, names, categorical, allow_missing)
+    numbers = np.full(X.shape, np.nan)
+    plain = _fill_plain(numbers, X) if is_frame(X) else set()
+    nominal = set() if categorical is None else set(categorical)
+    columns = {j: _column(X, j, names[j], j in nominal) for j in range(d) if j not in plain}
+    return _make_table(numbers, columns, names, categorical, allow_missing)
+
+
+def _fill_plain(numbers: np.ndarray, X: Any) -> set[int]:
+    """Copy the columns of a frame that are plainly numbers, those of one type together; return which they are."""
+    types: dict[Any, list[int]] = {}
+    for j, dtype in enumerate(getattr(X, "dtypes", ())):
+        types.setdefault(dtype, []).append(j)
+    plain = set()
+    for dtype, columns in types.items():
+        if str(dtype).lower().startswith(("float", "int", "uint")):
+            block = (X.iloc[:, columns] if hasattr(X, "iloc") else X[:, columns]).to_numpy()
+            if block.dtype.kind in "fiu":  # else a nullable type
+                numbers[:, columns] = block
+                plain.update(columns)
+    return plain
 
 
 def _make_table(
-    columns: Sequence[np.ndarray], names: Sequence[str], categorical: Sequence[int] | None, allow_missing: bool
+    numbers: np.ndarray,
+    columns: Mapping[int, np.ndarray],
+    names: Sequence[str],
+    categorical: Sequence[int] | None,
+    allow_missing: bool,
 ) -> Table:
-    labels = {j: _as_labels(v) for j, v in enumerate(columns) if v.dtype == object}
-    cells = [np.full(len(v), np.nan) if j in labels else v for j, v in enumerate(columns)]
-    return _declared(Table(np.column_stack(cells).astype(float), labels, list(names)), categorical, allow_missing)
+    """The table with those numbers and, in their places, the `columns`."""
+    labels = {j: _as_labels(v) for j, v in columns.items() if v.dtype == object}
+    for j in columns.keys() - labels.keys():
+        numbers[:, j] = columns[j]
+    return _declared(Table(numbers, labels, list(names)), categorical, allow_missing)
 
 
 def _declared(table: Table, categorical: Sequence[int] | None, allow_missing: bool) -> Table:
     """The checked table with the columns in `categorical`, and no others, as categories."""
     numbers, labels, names = table.numbers, table.labels, table.names
     if categorical is not None:
-        for j in set(categorical) - set(labels):
-            labels[j] = number_labels(numbers[:, j])
-            numbers = _blank(numbers, j)
+        new = list(set(categorical) - set(labels))
+        if new:
+            labels.update({j: number_labels(numbers[:, j]) for j in new})
+            numbers = numbers.copy()
+            numbers[:, new] = np.nan
         for j in sorted(set(labels) - set(categorical)):
             numbers[:, j] = flags(labels.pop(j), names[j], "and categorical_features does not name it")
     table = Table(numbers, labels, names)
@@ -108,9 +134,9 @@ def read_columns(
         raise ValueError(f"X has columns of different lengths, {sizes}: one value per row is needed")
     if not sizes or not sizes[0]:
         raise ValueError("X has 0 sample(s) or 0 feature(s): at least one row and one column are needed")
-    named = [] if categorical is None else list(categorical)
-    columns = [_column_values(v, "", name, j in named) for j, (v, name) in enumerate(zip(arrays, names, strict=True))]
-    return _make_table(columns, names, categorical, allow_missing)
+    nominal = set() if categorical is None else set(categorical)
+    columns = {j: _column_values(v, "", names[j], j in nominal) for j, v in enumerate(arrays)}
+    return _make_table(np.full((sizes[0], len(names)), np.nan), columns, names, categorical, allow_missing)
 
 
 def _as_array(values: Any) -> np.ndarray:
@@ -123,12 +149,6 @@ def _as_array(values: Any) -> np.ndarray:
     return out
 
 
-def _blank(numbers: np.ndarray, column: int) -> np.ndarray:
-    numbers = numbers.copy()
-    numbers[:, column] = np.nan
-    return numbers
-
-
 def _check_cells(table: Table, allow_missing: bool) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(table.numbers.sum()):  # quick, and nearly always enough
@@ -139,13 +159,14 @@ def _check_cells(table: Table, allow_missing: bool) -> None:
         raise ValueError(f"X contains infinity in column {name!r}: replace it by a finite value or by NaN (missing)")
     if allow_missing:
         return
-    for j, name in enumerate(table.names):
-        gaps = any(v is None for v in table.labels[j]) if j in table.labels else np.isnan(table.numbers[:, j]).any()
-        if gaps:
-            raise ValueError(
-                f"X contains NaN in column {name!r} and missing=None refuses missing cells: "
-                "use missing='absent' or missing='median', or impute first"
-            )
+    gaps = np.isnan(table.numbers).any(axis=0)
+    for j, values in table.labels.items():
+        gaps[j] = any(v is None for v in values)
+    if gaps.any():
+        raise ValueError(
+            f"X contains NaN in column {table.names[int(np.argmax(gaps))]!r} and missing=None refuses missing cells: "
+            "use missing='absent' or missing='median', or impute first"
+        )
 
 
 def _column(X: Any, j: int, name: str, nominal: bool) -> np.ndarray:

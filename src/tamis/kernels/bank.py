@@ -9,17 +9,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 import numpy as np
 
 from tamis.arrays import Array
 from tamis.codec import stored
-from tamis.kernels.base import Categorical, Kernel
+from tamis.kernels.base import Categorical, Kernel, Sigmoid
 from tamis.kernels.chebyshev import Basis, Levels, chebyshev
 from tamis.kernels.factored import FactoredStack
 from tamis.kernels.stack import ChebyshevStack, DenseStack, KernelStack, StreamingStack
+from tamis.kernels.twosided import TwoSided, two_sided, widened
 
 MEMORY = 1 << 30  # bytes that a dense stack may take under form="auto"
+COMPACT = 1 << 27  # bytes that it may take under form="compact"
+FORMS = ("auto", "compact", "dense", "streaming", "chebyshev", "factored")
+POLYNOMIALS = 0.75  # per row: a sigmoid that needs more is evaluated exactly under form="chebyshev"
 
 
 @stored
@@ -104,42 +109,61 @@ class KernelBank:
         ----------
         form : "dense" keeps all values, "streaming" recomputes them in blocks, "auto" is dense
             up to a gibibyte. "chebyshev" is for kernels of one column each that are short polynomials
-            (Gaussian, polynomial) or indicators: products with vectors in linear time, values to within
-            the stack's `error_bound`. "factored" is for Y = X: smooth positive semi-definite kernels as products of
-            short factors, in linear time and to within `error_bound` as well; other kernels are streamed.
+            (Gaussian, polynomial, sigmoid) or indicators: products with vectors in linear time, values to within
+            the stack's `error_bound`; a sigmoid that needs too many polynomials for that is exact. "compact" is
+            dense up to 128 mebibytes, and beyond that like "chebyshev" with every kernel exact that has no short
+            form. "factored" is for Y = X: smooth positive semi-definite kernels as products of short factors, in
+            linear time and to within `error_bound` as well; other kernels are streamed.
         """
+        if form not in FORMS:
+            raise ValueError(f"form={form!r} is unknown: use one of {', '.join(map(repr, FORMS))}")
         if form == "factored":
             if Y is not None and Y is not X:
                 raise ValueError("form='factored' takes the rows of X alone: leave Y out, or use form='streaming'")
             return FactoredStack.evaluate(self.channels, X)
         Y = X if Y is None else Y
+        size = 8 * len(self) * X.shape[0] * Y.shape[0]
         if form == "auto":
-            size = 8 * len(self) * X.shape[0] * Y.shape[0]
             form = "dense" if size <= MEMORY else "streaming"
-        if form not in ("dense", "streaming", "chebyshev"):
-            raise ValueError(f"form={form!r} is unknown: use 'auto', 'dense', 'streaming', 'chebyshev' or 'factored'")
-        if form == "chebyshev":
-            return ChebyshevStack(self.channels, [_short_form(ch, X, Y) for ch in self.channels], X, Y)
+        if form == "compact" and size <= COMPACT:
+            form = "dense"
+        if form in ("chebyshev", "compact"):
+            return ChebyshevStack(self.channels, _short_forms(self.channels, X, Y, form == "chebyshev"), X, Y)
         return DenseStack.evaluate(self.channels, X, Y) if form == "dense" else StreamingStack(self.channels, X, Y)
 
 
-def _short_form(channel: Channel, X: np.ndarray, Y: np.ndarray) -> Basis:
-    """The basis for one channel on the values that it meets."""
-    basis: Basis | None = None
-    if len(channel.columns) == 1:
-        values = np.concatenate([X[:, channel.columns[0]], Y[:, channel.columns[0]]])
-        values = values[~np.isnan(values)]
-        if isinstance(channel.kernel, Categorical):
-            basis = Levels(tuple(np.unique(values).tolist()), nearest=False)
+def _short_forms(
+    channels: Sequence[Channel], X: np.ndarray, Y: np.ndarray, every: bool
+) -> list[Basis | TwoSided | None]:
+    """The basis for each channel on the values that it meets; None (refused if `every`) where there is none.
+
+    A short form that is not shorter than the rows is none, except that `every` asks for those of the other kernels
+    than sigmoids whatever their length.
+    """
+    low = np.fmin(np.fmin.reduce(X, axis=0, initial=np.inf), np.fmin.reduce(Y, axis=0, initial=np.inf))
+    high = np.fmax(np.fmax.reduce(X, axis=0, initial=-np.inf), np.fmax.reduce(Y, axis=0, initial=-np.inf))
+    low, high = np.where(low <= high, low, 0.0), np.where(low <= high, high, 0.0)
+    near, far = (-widened(-low)).tolist(), widened(high).tolist()
+    most = POLYNOMIALS * min(len(X), len(Y))
+    bases: list[Basis | TwoSided | None] = []
+    for channel in channels:
+        column = channel.columns[0] if len(channel.columns) == 1 else None
+        if column is not None and isinstance(channel.kernel, Sigmoid):
+            form = two_sided(channel.kernel, near[column], far[column])
+            bases.append(form if form is not None and form.degrees < most else None)
+        elif column is not None and isinstance(channel.kernel, Categorical):
+            values = np.unique(np.concatenate([X[:, column], Y[:, column]]))
+            bases.append(Levels(tuple(values[~np.isnan(values)].tolist()), nearest=False))
         else:
-            basis = chebyshev(channel.kernel, *_range(values))
-    if basis is None:
-        raise ValueError(
-            f"kernels: {channel.name!r} has no short polynomial form: form='chebyshev' takes Gaussian, polynomial and "
-            "categorical kernels of one column; use form='dense' or 'streaming'"
-        )
-    return basis
+            basis = None if column is None else chebyshev(channel.kernel, float(low[column]), float(high[column]))
+            if every and basis is None:
+                _refuse(channel)
+            bases.append(basis if every or (basis is not None and basis.size < most) else None)
+    return bases
 
 
-def _range(values: np.ndarray) -> tuple[float, float]:
-    return (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
+def _refuse(channel: Channel) -> NoReturn:
+    raise ValueError(
+        f"kernels: {channel.name!r} has no short polynomial form: form='chebyshev' takes Gaussian, polynomial, "
+        "sigmoid and categorical kernels of one column; use form='dense' or 'streaming'"
+    )

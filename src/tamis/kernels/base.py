@@ -2,15 +2,20 @@
 
 A kernel maps two blocks of rows, S (m, c) and T (n, c), to the Gram matrix (m, n). NaN is a missing
 cell. A row with none of the kernel's columns is *absent*: its kernel values are zero. In a group of
-columns a missing cell counts as the column's mean (zero, once standardised), and for the Gaussian and
-Laplacian kernels also as one unit away from every observed cell, so that the kernel stays positive
-definite and two rows that lack the same cell agree on it.
+columns a missing cell counts as the column's mean (zero, once standardised), and for kernels of the distance
+(Gaussian, Laplacian, Epanechnikov) also as one unit away from every observed cell, so that a positive definite
+kernel stays one and two rows that lack the same cell agree on it.
+
+``each(S, T)`` takes every column on its own: values (c, m, n) of c kernels of one column, in a handful of passes over
+one block of numpy values.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
+
+import numpy as np
 
 from tamis.arrays import Array, namespace
 from tamis.codec import stored
@@ -20,7 +25,8 @@ class Kernel(Protocol):
     """A symmetric function of two rows, evaluated on blocks.
 
     A kernel with a true attribute `positive` is positive semi-definite on any rows. One that holds values
-    of training rows has a method ``narrowed(T)``: the same kernel for the columns T only.
+    of training rows has a method ``narrowed(T)``: the same kernel for the columns T only. One with a method
+    ``each(S, T)`` gives the values (c, m, n) of c columns, each on its own, as c calls with one column would.
     """
 
     def __call__(self, S: Array, T: Array) -> Array: ...
@@ -49,6 +55,26 @@ def _zero_absent(K: Array, S: Array, T: Array) -> Array:
         if not bool(xp.all(mask)):
             K *= xp.astype(mask, K.dtype)[:, None] if axis == 0 else xp.astype(mask, K.dtype)[None, :]
     return K
+
+
+def _each_difference(S: np.ndarray, T: np.ndarray) -> np.ndarray:
+    """Differences (c, m, n) of the rows in every column; a missing cell counts as zero."""
+    s, t = _fill(S).T, _fill(T).T
+    return np.stack([s, np.ones_like(s)], axis=2) @ np.stack([np.ones_like(t), -t], axis=1)  # BLAS beats broadcasting
+
+
+def _each_product(S: np.ndarray, T: np.ndarray, scale: float, offset: float) -> np.ndarray:
+    """``scale s t + offset`` (c, m, n) of the rows in every column; a missing cell counts as zero."""
+    s, t = _fill(S).T, _fill(T).T
+    return np.stack([scale * s, np.ones_like(s)], axis=2) @ np.stack([t, np.full_like(t, offset)], axis=1)
+
+
+def _zero_each(values: np.ndarray, S: np.ndarray, T: np.ndarray) -> np.ndarray:
+    """Zero the values (c, m, n) of missing cells, in place."""
+    for gaps, axis in ((np.isnan(S), 2), (np.isnan(T), 1)):
+        if gaps.any():
+            values *= np.expand_dims(~gaps.T, axis)
+    return values
 
 
 def _squared_distance(S: Array, T: Array, mismatch: tuple[float, ...] = ()) -> Array:
@@ -106,6 +132,15 @@ class Gaussian:
         D *= -0.5 / self.bandwidth**2
         return _zero_absent(namespace(D).exp(D), S, T)
 
+    def each(self, S: np.ndarray, T: np.ndarray) -> np.ndarray:
+        """Values (c, m, n) of the columns, each on its own."""
+        if any(self.mismatch):
+            return np.stack([self(S[:, [c]], T[:, [c]]) for c in range(S.shape[1])])
+        values = _each_difference(S, T)
+        values *= values
+        values *= -0.5 / self.bandwidth**2
+        return _zero_each(np.exp(values, out=values), S, T)
+
 
 @stored
 @dataclass(frozen=True)
@@ -124,6 +159,36 @@ class Laplacian:
         K = xp.exp(xp.sqrt(_squared_distance(S, T)) * (-1.0 / self.bandwidth))
         return _zero_absent(K, S, T)
 
+    def each(self, S: np.ndarray, T: np.ndarray) -> np.ndarray:
+        """Values (c, m, n) of the columns, each on its own."""
+        values = _each_difference(S, T)
+        np.abs(values, out=values)
+        values *= -1.0 / self.bandwidth
+        return _zero_each(np.exp(values, out=values), S, T)
+
+
+@stored
+@dataclass(frozen=True)
+class Epanechnikov:
+    """``max(0, 1 - |s - t|^2 / bandwidth^2)``: zero beyond the bandwidth; not positive definite in general."""
+
+    bandwidth: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_width(self.bandwidth)
+
+    def __call__(self, S: Array, T: Array) -> Array:
+        K = 1.0 - _squared_distance(S, T) * (1.0 / self.bandwidth**2)
+        return _zero_absent(namespace(K).where(K > 0, K, namespace(K).zeros_like(K)), S, T)
+
+    def each(self, S: np.ndarray, T: np.ndarray) -> np.ndarray:
+        """Values (c, m, n) of the columns, each on its own."""
+        values = _each_difference(S, T)
+        values *= values
+        values *= -1.0 / self.bandwidth**2
+        values += 1.0
+        return _zero_each(np.maximum(values, 0.0, out=values), S, T)
+
 
 @stored
 @dataclass(frozen=True)
@@ -140,6 +205,12 @@ class Polynomial:
     def __call__(self, S: Array, T: Array) -> Array:
         return _zero_absent((_fill(S) @ _fill(T).T + self.offset) ** self.degree, S, T)
 
+    def each(self, S: np.ndarray, T: np.ndarray) -> np.ndarray:
+        """Values (c, m, n) of the columns, each on its own."""
+        values = _each_product(S, T, 1.0, self.offset)
+        values **= self.degree
+        return _zero_each(values, S, T)
+
 
 @stored
 @dataclass(frozen=True)
@@ -152,6 +223,11 @@ class Sigmoid:
     def __call__(self, S: Array, T: Array) -> Array:
         xp = namespace(S, T)
         return _zero_absent(xp.tanh(self.scale * (_fill(S) @ _fill(T).T) - self.offset), S, T)
+
+    def each(self, S: np.ndarray, T: np.ndarray) -> np.ndarray:
+        """Values (c, m, n) of the columns, each on its own."""
+        values = _each_product(S, T, self.scale, -self.offset)
+        return _zero_each(np.tanh(values, out=values), S, T)
 
 
 @stored
@@ -167,6 +243,10 @@ class Categorical:
         for c in range(S.shape[1]):
             K += xp.astype(S[:, c][:, None] == T[:, c][None, :], K.dtype)
         return K / S.shape[1]
+
+    def each(self, S: np.ndarray, T: np.ndarray) -> np.ndarray:
+        """Values (c, m, n) of the columns, each on its own."""
+        return (S.T[:, :, None] == T.T[:, None, :]).astype(S.dtype)
 
 
 @stored

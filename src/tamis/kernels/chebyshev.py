@@ -153,8 +153,10 @@ def polynomials(t: np.ndarray, degrees: int) -> np.ndarray:
     out[0] = 1.0
     if degrees > 1:
         out[1] = t
+    twice = 2.0 * t
     for k in range(2, degrees):
-        out[k] = 2.0 * t * out[k - 1] - out[k - 2]
+        np.multiply(twice, out[k - 1], out=out[k])
+        out[k] -= out[k - 2]
     return out
 
 

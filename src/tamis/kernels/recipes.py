@@ -7,8 +7,8 @@ rows and returns the bank. Recipes add up: ``per_feature() + product()`` offers 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
 
@@ -23,6 +23,7 @@ GROUP_ROWS = 800  # most rows that the search for a group looks at
 GROUP_SIZES = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 28, 40, 60)
 QUANTILES = 201
 WIDTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.2, 1.5, 1.7, 2.0)
+SHOWN = 20  # most names of columns in a message
 LEAST, MOST = 1e-6, 1e6  # widths, in units of the scaled features
 
 Bandwidth = float | str | np.ndarray  # a number, "median", or one number per column
@@ -142,9 +143,35 @@ class Product(Recipe):
         elif self.group == "all":
             groups = [tuple(range(sample.Z.shape[1]))]
         else:
-            groups = [tuple(_position(c, sample.names) for c in self.group)]
+            groups = [tuple(_position(c, sample.names, "product") for c in self.group)]
         widths = sample.bandwidths(bandwidth)
         return KernelBank(tuple(_product_channel(g, sample, widths) for g in groups))
+
+
+@stored
+@dataclass(frozen=True)
+class PerGroup(Recipe):
+    """One channel per named group of columns: the Gaussian of `Product`, or `kernel`.
+
+    A column on its own is treated as in `PerFeature`: a category gives an indicator, whatever the kernel.
+    """
+
+    groups: tuple[tuple[str, tuple[int | str, ...]], ...]
+    kernel: Kernel | None = None
+
+    def bank(self, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
+        widths = sample.bandwidths(bandwidth)
+        return KernelBank(tuple(self._channel(name, members, sample, widths) for name, members in self.groups))
+
+    def _channel(self, name: str, members: tuple[int | str, ...], sample: Sample, widths: np.ndarray) -> Channel:
+        group = tuple(_position(c, sample.names, "per_group") for c in members)
+        if len(set(group)) < len(group):
+            raise ValueError(f"per_group: the group {name!r} lists a column of X twice, by name and by position")
+        if len(group) == 1:
+            return replace(_single_channel(group[0], sample, widths, self.kernel), name=name)
+        if self.kernel is not None:
+            return Channel(name, self.kernel, group)
+        return replace(_product_channel(group, sample, widths), name=name)
 
 
 @stored
@@ -196,20 +223,42 @@ def _product_channel(group: tuple[int, ...], sample: Sample, widths: np.ndarray)
     return Channel(" * ".join(sample.names[c] for c in members), kernel, group)
 
 
-def _position(column: int | str, names: Sequence[str]) -> int:
+def _position(column: int | str, names: Sequence[str], recipe: str) -> int:
     """Position of a column given by name or position."""
     if isinstance(column, str):
         if column not in names:
-            raise ValueError(f"product: X has no column {column!r}; its columns are {list(names)}")
+            known = str(list(names)) if len(names) <= SHOWN else f"{list(names[:SHOWN])} and {len(names) - SHOWN} more"
+            raise ValueError(f"{recipe}: X has no column {column!r}; its columns are {known}")
         return list(names).index(column)
     if not 0 <= column < len(names):
-        raise ValueError(f"product: column {column} is not among the {len(names)} columns of X")
+        raise ValueError(f"{recipe}: column {column} is not among the {len(names)} columns of X")
     return column
 
 
+def _check_kernel(kernel: object) -> None:
+    if kernel is not None and not callable(kernel):
+        raise ValueError(f"kernel={kernel!r} must be a function of two blocks of rows (S, T), or None for a Gaussian")
+
+
 def per_feature(kernel: Kernel | None = None) -> Recipe:
-    """One kernel per column."""
+    """One kernel per column: a Gaussian, or any function of two blocks of rows S (m, 1) and T (n, 1)."""
+    _check_kernel(kernel)
     return PerFeature(kernel)
+
+
+def per_group(groups: Mapping[str, Sequence[int | str]], kernel: Kernel | None = None) -> Recipe:
+    """One kernel per named group of columns.
+
+    Parameters
+    ----------
+    groups : {name: columns}, the columns of each group by name or position; a column may be in several groups
+    kernel : any function of two blocks of rows S (m, c) and T (n, c), to which categories are codes. None is the
+        Gaussian of `product`: as wide as the bandwidth of one column times the root of the group's size
+    """
+    _check_kernel(kernel)
+    if not isinstance(groups, Mapping) or not groups or not all(type(name) is str for name in groups):
+        raise ValueError(f"groups={groups!r} must be a dict from names to lists of columns, with at least one group")
+    return PerGroup(tuple((name, _members(f"groups[{name!r}]", columns)) for name, columns in groups.items()), kernel)
 
 
 def product(group: str | Sequence[int | str] = "grown") -> Recipe:
@@ -218,10 +267,16 @@ def product(group: str | Sequence[int | str] = "grown") -> Recipe:
         if group not in ("grown", "all"):
             raise ValueError(f"group={group!r} is unknown: use 'grown', 'all' or a list of columns")
         return Product(group)
-    members = tuple(c.item() if isinstance(c, np.generic) else c for c in group)
-    if not members or len(set(members)) < len(members) or not all(type(c) in (int, str) for c in members):
-        raise ValueError(f"group={group!r} must list distinct columns by name or position, at least one")
-    return Product(members)
+    return Product(_members("group", group))
+
+
+def _members(name: str, columns: object) -> tuple[int | str, ...]:
+    """Columns as a tuple, if they are a list of distinct names and positions."""
+    if isinstance(columns, Sequence | np.ndarray) and not isinstance(columns, str):
+        members = tuple(c.item() if isinstance(c, np.generic) else c for c in columns)
+        if members and all(type(c) in (int, str) for c in members) and len(set(members)) == len(members):
+            return members
+    raise ValueError(f"{name}={columns!r} must list distinct columns by name or position, at least one")
 
 
 def bandwidths(widths: float | Sequence[float] = WIDTHS, on: str = "all") -> Recipe:

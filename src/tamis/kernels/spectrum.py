@@ -59,6 +59,17 @@ def check_positive(kernels: KernelBank | Sequence[Channel], Z: np.ndarray, seed:
             )
 
 
+def check_symmetric(kernels: KernelBank, Z: np.ndarray, seed: int) -> None:
+    """Refuse what is not a kernel on training rows Z (n, d): values of a wrong shape, not finite or not symmetric.
+
+    A kernel that several channels share is looked at once, on at most 500 rows drawn by `seed`.
+    """
+    rows = Z[_draw(len(Z), ROWS, seed)]
+    for channel in {id(channel.kernel): channel for channel in reversed(kernels.channels)}.values():
+        if not getattr(channel.kernel, "positive", False):
+            gram(channel, rows)
+
+
 def gram(channel: Channel, Z: np.ndarray) -> np.ndarray:
     """The Gram matrix (n, n) of one channel, exactly symmetric; refused where it is not a kernel's."""
     n = len(Z)

@@ -11,12 +11,17 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from tamis.kernels.base import Kernel
+from tamis.kernels.batches import ALONE, Batches, equal_kernels, for_each, sum_over
 from tamis.kernels.chebyshev import Basis
+from tamis.kernels.passes import Sums, slices
+from tamis.kernels.short import short_forms
+from tamis.kernels.twosided import TwoSided
 
 BLOCK = 1 << 21  # most entries of one block
 CHUNK = 1 << 17  # most entries of one block whose values are computed: they stay in the processor's cache
@@ -34,6 +39,8 @@ class OneColumn(Protocol):
 
     @property
     def columns(self) -> tuple[int, ...]: ...
+
+    def __call__(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray: ...
 
 
 class KernelStack(ABC):
@@ -67,7 +74,7 @@ class KernelStack(ABC):
     def blocks(self) -> Iterator[slice]:
         """Slices of the rows, small enough for one block."""
         _, m, n = self.shape
-        return _slices(m, BLOCK // max(1, n))
+        return slices(m, BLOCK // max(1, n))
 
     def one(self, kernel: int) -> np.ndarray:
         """The Gram matrix (m, n) of one kernel."""
@@ -125,18 +132,76 @@ class Combined:
 
 
 class StreamingStack(KernelStack):
-    """Values computed from the rows whenever they are asked for; nothing is kept."""
+    """Values computed from the rows whenever they are asked for; nothing is kept.
 
-    def __init__(self, kernels: Sequence[Callable], X: np.ndarray, Y: np.ndarray):
-        self.kernels, self.X, self.Y = kernels, X, Y
+    Equal kernels of one column each are evaluated many at a time (`kernels.batches`).
+    """
+
+    def __init__(self, kernels: Sequence[Callable], X: np.ndarray, Y: np.ndarray, batches: Batches | None = None):
+        self.kernels, self.X, self.Y, self._batches = kernels, X, Y, batches
         self.shape = (len(kernels), X.shape[0], Y.shape[0])
+
+    @property
+    def batches(self) -> Batches:
+        """Which kernels are alike."""
+        if self._batches is None:
+            self._batches = equal_kernels(self.kernels)
+        return self._batches
 
     def block(self, kernel: int, rows: slice) -> np.ndarray:
         return self.kernels[kernel](self.X[rows], self.Y)
 
     def blocks(self) -> Iterator[slice]:
         _, m, n = self.shape
-        return _slices(m, min(BLOCK, CHUNK) // max(1, n))
+        return slices(m, min(BLOCK, CHUNK) // max(1, n))
+
+    def chunks(self, kernels: np.ndarray, rows: slice) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Arrays of kernels whose values on some rows are computed together: those alone, and those alike."""
+        most = min(BLOCK, CHUNK) // max(1, (rows.stop - rows.start) * self.shape[2])
+        alone = self.batches.labels[kernels] == ALONE
+        return list(kernels[alone, None]), list(self.batches.chunks(kernels[~alone], lambda kernel: most))
+
+    def values(self, members: np.ndarray, rows: slice) -> np.ndarray:
+        """Values (c, len(rows), n) of a chunk."""
+        label, columns = self.batches.labels[members[0]], self.batches.columns[members]
+        if label == ALONE:
+            return self.block(int(members[0]), rows)[None]
+        return self.batches.kinds[label].each(self.X[rows, columns], self.Y[:, columns])
+
+    def visit(self, function: Callable[..., None]) -> None:
+        """Call ``function(members, rows)`` for every chunk; functions of users stay in this thread."""
+        L, _, n = self.shape
+        for rows in self.blocks():
+            alone, alike = self.chunks(np.arange(L), rows)
+            for members in alone:
+                function(members, rows)
+            work = sum(map(len, alike)) * (rows.stop - rows.start) * n
+            for_each(partial(function, rows=rows), alike, work)
+
+    def weighted(self, weights: np.ndarray, rows: slice) -> np.ndarray:
+        alone, alike = self.chunks(np.flatnonzero(weights), rows)
+        shape = (rows.stop - rows.start, self.shape[2])
+
+        def add(members: np.ndarray, total: np.ndarray) -> None:
+            values = self.values(members, rows)
+            if len(members) == 1:
+                total += weights[members[0]] * values[0]
+            else:
+                total += (weights[members] @ values.reshape(len(members), -1)).reshape(shape)
+
+        out = sum_over(add, alike, shape, sum(map(len, alike)) * math.prod(shape))
+        for members in alone:
+            add(members, out)
+        return out
+
+    def inner(self, matrix: np.ndarray) -> np.ndarray:
+        out = np.zeros(self.shape[0])
+
+        def add(members: np.ndarray, rows: slice) -> None:
+            out[members] += self.values(members, rows).reshape(len(members), -1) @ matrix[rows].ravel()
+
+        self.visit(add)
+        return out
 
     def held(self, limit: int) -> KernelStack:
         return DenseStack.evaluate(self.kernels, self.X, self.Y) if 8 * math.prod(self.shape) <= limit else self
@@ -147,7 +212,15 @@ class StreamingStack(KernelStack):
 
     def apply(self, coef: np.ndarray) -> np.ndarray:
         part, coef = self._used(coef)
-        return KernelStack.apply(part, coef)
+        L, m, _ = part.shape
+        out = np.empty((m, L, *coef.shape[1:]))
+
+        def write(members: np.ndarray, rows: slice) -> None:
+            images = part.values(members, rows) @ coef
+            out[rows, members] = images.swapaxes(0, 1)
+
+        part.visit(write)
+        return out
 
     def quad(self, left: np.ndarray, right: np.ndarray | None = None) -> np.ndarray:
         rows = np.flatnonzero(left)
@@ -159,8 +232,11 @@ class StreamingStack(KernelStack):
         return (self, coef) if len(cols) == len(coef) else (self.take(cols=cols), coef[cols])
 
     def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> StreamingStack:
+        if isinstance(kernels, slice) and kernels == ALL:
+            return StreamingStack(self.kernels, self.X[rows], self.Y[cols], self.batches)
         chosen = np.arange(len(self.kernels))[kernels]
-        return StreamingStack([self.kernels[k] for k in chosen], self.X[rows], self.Y[cols])
+        batches = None if self._batches is None else self._batches.take(chosen)
+        return StreamingStack([self.kernels[k] for k in chosen], self.X[rows], self.Y[cols], batches)
 
 
 class DenseStack(KernelStack):
@@ -176,9 +252,11 @@ class DenseStack(KernelStack):
         """Evaluate kernels between the rows of X and Y once and for all (kernels are symmetric)."""
         swapped = StreamingStack(kernels, Y, X)
         values = np.empty(swapped.shape)
-        for k in range(len(kernels)):
-            for rows in swapped.blocks():
-                values[k, rows] = swapped.block(k, rows)
+
+        def write(members: np.ndarray, rows: slice) -> None:
+            values[members, rows] = swapped.values(members, rows)
+
+        swapped.visit(write)
         return cls(values)
 
     def blocks(self) -> Iterator[slice]:
@@ -201,63 +279,94 @@ class DenseStack(KernelStack):
                 part += np.multiply(self.values[k, cols, rows], weights[k], out=term)
         return out.T
 
+    def apply(self, coef: np.ndarray) -> np.ndarray:
+        images = coef.T @ self.values  # (L, m) or (L, q, m)
+        return np.ascontiguousarray(np.moveaxis(images, -1, 0))
+
     def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> DenseStack:
         return DenseStack(self.values[_grid(kernels, cols)][:, :, rows])
 
 
 class ChebyshevStack(KernelStack):
-    """Kernels of one column each as short sums (`kernels.chebyshev`): products with vectors cost O((m + n) L p).
+    """Kernels of one column each as short sums (`kernels.short`): products with vectors cost O((m + n) L p).
 
-    Values differ from the exact ones by at most `error_bound`.
+    Values differ from the exact ones by at most `error_bound`; those of kernels whose basis is None are exact.
     """
 
-    def __init__(self, channels: Sequence[OneColumn], bases: Sequence[Basis], X: np.ndarray, Y: np.ndarray):
+    def __init__(
+        self,
+        channels: Sequence[OneColumn],
+        bases: Sequence[Basis | TwoSided | None],
+        X: np.ndarray,
+        Y: np.ndarray,
+        sums: Sums | None = None,
+        rest: KernelStack | None = None,
+    ):
         self.channels, self.bases, self.X, self.Y = channels, bases, X, Y
         self.shape = (len(channels), X.shape[0], Y.shape[0])
+        self.sums = Sums(*short_forms(channels, bases), X, Y) if sums is None else sums
+        self.exact = np.flatnonzero(self.sums.batches.labels == ALONE)
+        self.rest = StreamingStack([channels[int(k)] for k in self.exact], X, Y) if rest is None else rest
 
     @property
     def error_bound(self) -> np.ndarray:
         """Bounds (L,) of the difference to the exact kernel values."""
-        return np.array([basis.error_bound(ch.kernel) for basis, ch in zip(self.bases, self.channels, strict=True)])
+        return np.array([_error(basis, ch.kernel) for basis, ch in zip(self.bases, self.channels, strict=True)])
 
-    def _features(self, kernel: int, rows: slice) -> np.ndarray:
-        return self.bases[kernel].features(self.X[rows, self.channels[kernel].columns[0]])
-
-    def _coefficients(self, kernel: int, cols: slice) -> np.ndarray:
-        channel = self.channels[kernel]
-        return self.bases[kernel].coefficients(channel.kernel, self.Y[cols, channel.columns[0]])
+    def held(self, limit: int) -> KernelStack:
+        room = limit - 8 * self.sums.entries
+        if room < 0:
+            return self
+        return ChebyshevStack(self.channels, self.bases, self.X, self.Y, self.sums.held(CHUNK), self.rest.held(room))
 
     def block(self, kernel: int, rows: slice) -> np.ndarray:
-        return self._features(kernel, rows).T @ self._coefficients(kernel, ALL).T
+        weights = np.zeros(self.shape[0])
+        weights[kernel] = 1.0
+        return self.weighted(weights, rows)
 
-    def _image(self, kernel: int, coef: np.ndarray) -> np.ndarray:
-        """``K_l coef`` through the few functions of the kernel's column."""
-        if len(coef) != self.shape[2]:
-            raise ValueError(f"coef has {len(coef)} rows, but the stack has {self.shape[2]} columns")
-        size = self.bases[kernel].size
-        short = sum(self._coefficients(kernel, cols).T @ coef[cols] for cols in _slices(self.shape[2], BLOCK // size))
-        parts = [self._features(kernel, rows).T @ short for rows in _slices(self.shape[1], BLOCK // size)]
-        return np.concatenate(parts)
+    def weighted(self, weights: np.ndarray, rows: slice) -> np.ndarray:
+        out = self.sums.weighted(weights, rows, min(BLOCK, CHUNK))
+        return out + self.rest.weighted(weights[self.exact], rows) if np.any(weights[self.exact]) else out
 
     def product(self, weights: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        out = np.zeros((self.shape[1], *coef.shape[1:]))
-        for k in np.flatnonzero(weights):
-            out += weights[k] * self._image(int(k), coef)
-        return out
+        columns = self._columns(coef)
+        out = self.sums.product(weights, columns, min(BLOCK, CHUNK)).reshape(self.shape[1], *coef.shape[1:])
+        return out + self.rest.product(weights[self.exact], coef) if np.any(weights[self.exact]) else out
 
     def apply(self, coef: np.ndarray) -> np.ndarray:
-        return np.stack([self._image(k, coef) for k in range(self.shape[0])], axis=1)
+        columns = self._columns(coef)
+        out = np.empty((self.shape[1], self.shape[0], columns.shape[1]))
+        self.sums.images(self.sums.short, columns, out, min(BLOCK, CHUNK))
+        out = out.reshape(*out.shape[:2], *coef.shape[1:])
+        if len(self.exact):
+            out[:, self.exact] = self.rest.apply(coef)
+        return out
+
+    def inner(self, matrix: np.ndarray) -> np.ndarray:
+        out = np.zeros(self.shape[0])
+        for rows in self.blocks():
+            self.sums.inner(matrix[rows], rows, out, min(BLOCK, CHUNK))
+        out[self.exact] = self.rest.inner(matrix)
+        return out
+
+    def _columns(self, coef: np.ndarray) -> np.ndarray:
+        if len(coef) != self.shape[2]:
+            raise ValueError(f"coef has {len(coef)} rows, but the stack has {self.shape[2]} columns")
+        return coef.reshape(len(coef), -1)
 
     def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> ChebyshevStack:
         chosen = np.arange(len(self.channels))[kernels]
+        sums = self.sums.take(rows, cols, chosen)
+        exact = np.searchsorted(self.exact, chosen[sums.batches.labels == ALONE])
+        rest = self.rest.take(rows, cols, exact)
         channels, bases = [self.channels[k] for k in chosen], [self.bases[k] for k in chosen]
-        return ChebyshevStack(channels, bases, self.X[rows], self.Y[cols])
+        return ChebyshevStack(channels, bases, sums.X, sums.Y, sums, rest)
 
 
-def _slices(n: int, step: int) -> Iterator[slice]:
-    """Consecutive slices of at least one row; one empty slice for n = 0."""
-    step = max(1, step)
-    return (slice(start, min(start + step, n)) for start in range(0, max(n, 1), step))
+def _error(basis: Basis | TwoSided | None, kernel: Kernel) -> float:
+    if basis is None:
+        return 0.0
+    return basis.error if isinstance(basis, TwoSided) else basis.error_bound(kernel)
 
 
 def _grid(first: Index, second: Index) -> tuple:

@@ -35,12 +35,17 @@ class Status(Enum):
         "plays no role"
     )
     CYCLING = "the working set goes on changing without a better point; the best one seen is returned"
+    UNBOUNDED = (
+        "the objective has no minimum, so there is no model and every row gets the same score; use "
+        "beta_step='stationary' or 'ridge'"
+    )
+    ROUNDS = "the rounds that were asked for are done; more would go on changing weights"
     STALLED = "the steps died out at a point that does not satisfy the optimality conditions"
 
     @property
     def converged(self) -> bool:
         """Whether the run reached what it was after."""
-        return self in (Status.CONVERGED, Status.HARD_MARGIN)
+        return self in (Status.CONVERGED, Status.HARD_MARGIN, Status.ROUNDS)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ draws again. matplotlib is imported when something is drawn.
 from tamis.plots.boundary import DecisionBoundaryDisplay
 from tamis.plots.budgets import BudgetPathDisplay
 from tamis.plots.contributions import ContributionDisplay
+from tamis.plots.features import FeaturePathDisplay
 from tamis.plots.history import ConvergenceDisplay, KernelWeightDisplay
 from tamis.plots.importance import ImportanceDisplay
 from tamis.plots.scores import KSCurveDisplay
@@ -18,6 +19,7 @@ __all__ = [
     "ContributionDisplay",
     "ConvergenceDisplay",
     "DecisionBoundaryDisplay",
+    "FeaturePathDisplay",
     "ImportanceDisplay",
     "KSCurveDisplay",
     "KernelWeightDisplay",

@@ -1,0 +1,256 @@
+"""L0MKLClassifier: a few features out of thousands, with kernels that need not be positive definite."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from tamis.codec import stored
+from tamis.estimators.checks import check_choice, check_integer, check_number
+from tamis.estimators.model import PreparedRows
+from tamis.estimators.selecting import Selecting
+from tamis.estimators.stacked import Answer, StackClassifier, Task
+from tamis.kernels.bank import KernelBank
+from tamis.kernels.base import Sigmoid
+from tamis.kernels.recipes import per_feature
+from tamis.kernels.spectrum import check_symmetric
+from tamis.methods import l0_mkl as method
+from tamis.methods.l0_steps import BETA_STEPS, Problem
+from tamis.penalties import PENALTIES, Penalty
+
+# [XueSong2020], as in docs/references.bib
+XUESONG2020 = (
+    "Xue, Hui; Song, Yu (2020). Non-convex approximation based l0-norm multiple indefinite kernel feature selection. "
+    "Applied Intelligence."
+)
+SIGMOID = per_feature(Sigmoid(0.1, 0.1))
+CHOICES = ("exp", "log", "capped_l1", "scad", "l1")
+ENGINES = ("auto", "dense", "streaming", "chebyshev")
+
+
+@stored
+class L0MKLClassifier(Selecting, StackClassifier):
+    """Select a few features out of many with one kernel per feature, and classify with them [XueSong2020].
+
+    The decision is ``f(x) = sum_m d_m sum_i beta_i k_m(x_i, x) + intercept`` with weights ``d_m >= 0``, most of them
+    zero. By turns a machine with the squared hinge loss is fitted to the weighted kernel, and the weights to that
+    machine, under a concave penalty of d that stands for the number of features. Kernels need not be positive definite.
+    The classifier is also a selector: `transform` keeps the columns of the features with a weight.
+
+    Parameters
+    ----------
+    lambda2 : float, default=0.1
+        What the penalty counts, as a share of the value at which no feature is left: between 0 (many features) and 1.
+    lambda1 : float, default=0.1
+        What the quadratic term of the machine counts against the loss, a sum over rows.
+    penalty : {"capped_l1", "exp", "log", "scad", "l1"} or an object of `tamis.penalties`, default="capped_l1"
+        "l1" is the baseline MIK-FS: it keeps more features.
+    theta : float, default=10.0
+        How tight the penalty is: "capped_l1" asks nothing more of weights above ``1 / theta`` of the largest.
+    beta_step : {"stationary", "ridge", "flip", "paper"}, default="stationary"
+        The machine. "stationary": where the slope of the published objective vanishes; "ridge" and "flip" change its
+        quadratic term so that it is bounded ("flip" decomposes every kernel, which is slow); "paper": Algorithm 3 as
+        published, its gradient corrected. Where an objective has no minimum "paper" gives no model and says so in
+        `status_` and `reason_`.
+    max_features : int or None, default=None
+        Most features that may have a weight (per class with more than two classes), on top of the penalty.
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
+        None is ``per_feature(Sigmoid(0.1, 0.1))``, ``tanh(0.1 s t - 0.1)`` on each scaled feature; categories get an
+        indicator. See also `tamis.per_group()`, `tamis.Epanechnikov`, functions of two blocks of rows, and
+        `tamis.precomputed()`.
+    units : {"relative", "published"}, default="relative"
+        "published": lambda2 and theta count as they are, weights are never rescaled, and the first penalty is taken at
+        the starting weights. What comes out depends on the scale of everything; for comparisons with the paper.
+    start_weight : float or None, default=None
+        The weight of every kernel at the start; None is one over their number.
+    rounds : int, default=3
+        Most rounds. More of them keep fewer features; they seldom classify better.
+    engine : {"auto", "dense", "streaming", "chebyshev"}, default="auto"
+        How kernels are passed over: "dense" keeps their values, "streaming" evaluates them in blocks, "chebyshev"
+        goes through short polynomials where that is quicker, to ten digits. "auto" is the first up to 128 MiB, else the
+        last, with kernels that have no such polynomials evaluated.
+    scaling : {"standard", "rank", None}, default="standard"
+    missing : {"absent", "median", None}, default="absent"
+        "absent": a missing cell has kernel values of zero, so that its feature contributes nothing; in a kernel on
+        several features it counts as the mean. "median": filled with the training median (the most frequent
+        category); None: refused.
+    categorical_features : "auto" or list of names, positions or booleans, default="auto"
+        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
+    class_weight : dict, "balanced" or None, default=None
+    calibration : int or None, default=3
+        Folds that fit the probabilities and place the intercept where they say one half; None: no
+        `predict_proba`, the method's own intercept, and a faster fit.
+    tol : float, default=1e-3
+        Change of relative weights in a round below which the fit stops.
+    random_state : int, RandomState or None, default=None
+        For the calibration folds. None is as good as 0.
+    n_jobs : int or None, default=None
+        Processes for calibration folds.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    features_ : kept features, as positions in X
+    feature_path_ : features that had a weight in some round, best first: those that kept it longest, then by how much
+        they contribute
+    reason_ : why there is no model, or ""
+    clipped_ : whether some weight step had no minimum and was bounded by force
+    kernel_weights_, dual_coef_, intercept_ : weights of the kernels (adding up to one), coefficients of the rows
+    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
+    kernels_, kernel_names_ : kept kernels
+    instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
+    instance_variation_, kernel_variation_ : shares in the variation of the decision
+    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
+    feature_names_in_ : where X has column names
+
+    Notes
+    -----
+    The published objective is unbounded below for indefinite kernels, and its scale is arbitrary: see the header of
+    `tamis.methods.l0_mkl` for what that means and what is done instead. A sample weight of two acts as two equal rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tamis import L0MKLClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> clf = L0MKLClassifier(max_features=4, calibration=None).fit(X, y)
+    >>> clf.transform(X).shape[1] <= 4, bool(clf.score(X, y) > 0.93)
+    (True, True)
+    """
+
+    citation = XUESONG2020
+    _recipe = SIGMOID
+
+    def __init__(
+        self,
+        lambda2: float = 0.1,
+        lambda1: float = 0.1,
+        *,
+        penalty: Any = "capped_l1",
+        theta: float = 10.0,
+        beta_step: str = "stationary",
+        max_features: int | None = None,
+        kernels: Any = None,
+        units: str = "relative",
+        start_weight: float | None = None,
+        rounds: int = 3,
+        engine: str = "auto",
+        scaling: str | None = "standard",
+        missing: str | None = "absent",
+        categorical_features: Any = "auto",
+        class_weight: Any = None,
+        calibration: int | None = 3,
+        tol: float = 1e-3,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.lambda2 = lambda2
+        self.lambda1 = lambda1
+        self.penalty = penalty
+        self.theta = theta
+        self.beta_step = beta_step
+        self.max_features = max_features
+        self.kernels = kernels
+        self.units = units
+        self.start_weight = start_weight
+        self.rounds = rounds
+        self.engine = engine
+        self.scaling = scaling
+        self.missing = missing
+        self.categorical_features = categorical_features
+        self.class_weight = class_weight
+        self.calibration = calibration
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("lambda1", self.lambda1, 0.0, strict=True)
+        check_number("lambda2", self.lambda2, 0.0)
+        check_penalty(self.penalty, self.theta, CHOICES)
+        check_choice("beta_step", self.beta_step, BETA_STEPS)
+        check_choice("units", self.units, ("relative", "published"))
+        check_choice("engine", self.engine, ENGINES)
+        check_integer("rounds", self.rounds, 1)
+        if self.max_features is not None:
+            check_integer("max_features", self.max_features, 1)
+        if self.start_weight is not None:
+            check_number("start_weight", self.start_weight, 0.0, strict=True)
+        if self.units == "relative" and self.lambda2 > 1:
+            raise ValueError(
+                f"lambda2={self.lambda2!r} must be at most 1: it is a share of the value that leaves no feature; "
+                "units='published' takes it as it is"
+            )
+
+    @property
+    def _engine(self) -> str:
+        return "compact" if self.engine == "auto" else self.engine
+
+    def _check_kernels(self, prepared: PreparedRows) -> None:
+        check_symmetric(prepared.bank, prepared.pool.Z, self._seed)
+
+    def chosen(self) -> dict[str, Any]:
+        own = {"penalty lambda2": self.lambda2, "ridge lambda1": self.lambda1, "tightness theta": self.theta}
+        return own | super().chosen()
+
+    def _problem(self, task: Task) -> Problem:
+        return Problem(
+            task.stack,
+            task.y,
+            task.cost,
+            check_penalty(self.penalty, self.theta, CHOICES),
+            lambda1=self.lambda1,
+            lambda2=self.lambda2,
+            relative=self.units == "relative",
+            beta_step=self.beta_step,
+            max_features=self.max_features,
+            incidence=task.incidence,
+        )
+
+    def _solve(self, task: Task) -> Answer:
+        problem = self._problem(task)
+        begun = method.opening(problem, self.start_weight)
+        solution = method.solve(problem, begun=begun, rounds=self.rounds, tol=self.tol, callback=self._progress())
+        return answer(solution)
+
+    def _facts(self, facts: list[method.State], bank: KernelBank) -> None:
+        self.feature_path_ = feature_path([state.ranking for state in facts], bank)
+        self.reason_ = next((state.reason for state in facts if state.reason), "")
+        self.clipped_ = any(state.clipped for state in facts)
+        if self.clipped_:
+            warnings.warn(
+                f"{type(self).__name__}: a weight step had no minimum and was bounded by force (negative slopes were "
+                "cut at zero); beta_step='ridge' always has one",
+                UserWarning,
+                stacklevel=6,
+            )
+
+
+def answer(solution: Any) -> Answer:
+    """What a solution gives the shell."""
+    state = solution.state
+    return Answer(state.dual_coef, state.weights, state.intercept, solution, state)
+
+
+def feature_path(rankings: list[np.ndarray], bank: KernelBank) -> np.ndarray:
+    """Columns in the order of their kernels; of several rankings the best place counts."""
+    places: dict[int, int] = {}
+    for ranking in rankings:
+        columns = dict.fromkeys(c for k in ranking for c in bank.channels[k].columns)
+        for place, column in enumerate(columns):
+            places[column] = min(place, places.get(column, place))
+    return np.array(sorted(places, key=lambda c: (places[c], c)), dtype=int)
+
+
+def check_penalty(penalty: Any, theta: float, choices: tuple[str, ...]) -> Penalty:
+    """The penalty that the parameters name."""
+    if isinstance(penalty, Penalty):
+        return penalty
+    check_choice("penalty", penalty, choices)
+    check_number("theta", theta, 0.0, strict=True)
+    return PENALTIES[penalty](float(theta))

@@ -1,0 +1,236 @@
+"""L0MKLClassifierCV: penalty, tightness and kernels of l0-MKL chosen by cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import product
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from tamis.codec import stored
+from tamis.estimators.base import KernelClassifier
+from tamis.estimators.calibration import Calibrator
+from tamis.estimators.checks import check_choice, check_cv, check_values
+from tamis.estimators.direct import calibrated
+from tamis.estimators.l0_mkl import XUESONG2020, L0MKLClassifier, answer
+from tamis.estimators.model import Model
+from tamis.estimators.rows import Rows, folds, merge_rows
+from tamis.estimators.selecting import Selecting
+from tamis.estimators.selection import LOSSES, SCORES, HeldOut, Result, Tests, choose, cross_validate, search_columns
+from tamis.estimators.stacked import model_of
+from tamis.kernels.base import Sigmoid
+from tamis.kernels.recipes import per_feature
+from tamis.methods import l0_mkl as method
+
+SIGMOIDS = {f"sigmoid {a}, {r}": per_feature(Sigmoid(a, r)) for a, r in ((0.1, 0.1), (0.1, 1.0), (0.3, 0.1))}
+RULES = ("best", "one_se")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid; kernels by name."""
+
+    kernels: str
+    lambda1: float
+    theta: float
+    lambda2: float
+
+
+@stored
+class L0MKLClassifierCV(Selecting, KernelClassifier):
+    """l0-MKL with penalty, tightness and kernels chosen by cross-validation [XueSong2020].
+
+    For all kernels and every lambda1 one pass over the kernels serves a path from the largest lambda2 down. Scores
+    come from held-out rows of the training data only; the score of the winner is the best of many and therefore
+    optimistic: do not report it as performance.
+
+    Parameters
+    ----------
+    lambda2s : sequence of float, default=(0.02, 0.05, 0.1, 0.2, 0.4)
+        As shares of the value at which no feature is left.
+    thetas : sequence of float, default=(3.0, 10.0, 30.0)
+    lambda1s : sequence of float, default=(0.1,)
+    kernels : as in `L0MKLClassifier`, or a dict {name: choice} to choose among, default=None
+        None chooses among ``tanh(a s t - r)`` on each feature with (a, r) = (0.1, 0.1), (0.1, 1) and (0.3, 0.1).
+    cv : int, splitter or sequence of (train, test) positions, default=5
+        An integer asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay together.
+    scoring : {"log_loss", "accuracy", "roc_auc", "squared_error"}, default="log_loss"
+        Log-loss is taken after calibration of the held-out decisions.
+    rule : {"best", "one_se"}, default="best"
+        "best": the best score, ties to fewer features; "one_se": the fewest features within one standard error of it.
+    penalty, beta_step, max_features, rounds, engine, scaling, missing, categorical_features, class_weight, tol, \
+random_state, n_jobs, verbose : as in `L0MKLClassifier`.
+
+    Attributes
+    ----------
+    lambda2_, theta_, lambda1_, kernels_choice_ : what was chosen
+    lambda2_path_ : dict with `lambda2` and, for the chosen kernels, lambda1 and theta, the mean number of features
+        `n_features` over folds and the scores `log_loss`, `accuracy`, `roc_auc`, `squared_error`
+    cv_results_ : dict of arrays, one entry per cell tried
+    n_splits_, scoring_ : folds that were used, and the score that decided
+    and those of `L0MKLClassifier`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tamis import L0MKLClassifierCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = L0MKLClassifierCV(lambda2s=(0.1, 0.4), thetas=(10.0,), cv=2).fit(X[:200], y[:200])
+    >>> clf.lambda2_ in (0.1, 0.4), bool(clf.score(X, y) > 0.9)
+    (True, True)
+    """
+
+    citation = XUESONG2020
+
+    def __init__(
+        self,
+        lambda2s: Sequence[float] = (0.02, 0.05, 0.1, 0.2, 0.4),
+        thetas: Sequence[float] = (3.0, 10.0, 30.0),
+        lambda1s: Sequence[float] = (0.1,),
+        *,
+        kernels: Any = None,
+        cv: Any = 5,
+        scoring: str = "log_loss",
+        rule: str = "best",
+        penalty: Any = "capped_l1",
+        beta_step: str = "stationary",
+        max_features: int | None = None,
+        rounds: int = 3,
+        engine: str = "auto",
+        scaling: str | None = "standard",
+        missing: str | None = "absent",
+        categorical_features: Any = "auto",
+        class_weight: Any = None,
+        tol: float = 1e-3,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.lambda2s = lambda2s
+        self.thetas = thetas
+        self.lambda1s = lambda1s
+        self.kernels = kernels
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.penalty = penalty
+        self.beta_step = beta_step
+        self.max_features = max_features
+        self.rounds = rounds
+        self.engine = engine
+        self.scaling = scaling
+        self.missing = missing
+        self.categorical_features = categorical_features
+        self.class_weight = class_weight
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        for name in ("lambda2s", "thetas", "lambda1s"):
+            check_values(name, getattr(self, name))
+        if isinstance(self.kernels, Mapping) and not self.kernels:
+            raise ValueError("kernels={} is empty: give at least one choice, or None for the default")
+        for lambda1, theta, lambda2 in product(self.lambda1s, self.thetas, self.lambda2s):
+            self._estimator(Cell("", lambda1, theta, lambda2), None)._check_parameters()
+        check_choice("scoring", self.scoring, SCORES)
+        check_choice("rule", self.rule, RULES)
+        check_cv(self.cv)
+
+    @property
+    def _choices(self) -> dict[str, Any]:
+        """The kernels to choose among, by name."""
+        if self.kernels is None:
+            return SIGMOIDS
+        return dict(self.kernels) if isinstance(self.kernels, Mapping) else {"kernels": self.kernels}
+
+    def _estimator(self, cell: Cell, kernels: Any) -> L0MKLClassifier:
+        """The classifier of one cell, without probabilities of its own."""
+        own = self.get_params(deep=False)
+        names = L0MKLClassifier().get_params(deep=False)
+        shared = {k: own[k] for k in names if k in own and k != "kernels"}
+        point = {"lambda2": cell.lambda2, "lambda1": cell.lambda1, "theta": cell.theta}
+        return L0MKLClassifier(**shared, **point, kernels=kernels, calibration=None)
+
+    def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
+        merged = merge_rows(rows)
+        cv: Any = 5 if self.cv is None else self.cv
+        cv = cv if isinstance(cv, Integral) or hasattr(cv, "split") else list(cv)
+        splits = folds(merged if isinstance(cv, Integral) else rows, cv, self._seed)
+        if not splits:
+            raise ValueError(
+                f"cv={self.cv!r}: no fold can be made, the smallest class has too few distinct rows or groups; give more "
+                "rows, or use L0MKLClassifier"
+            )
+        tests = Tests.of(splits)
+        results = cross_validate(partial(_search, self), splits, tests, self.scoring, self.n_jobs)
+        cell = choose(results, self.scoring, lambda c: (results[c].n_features, -c.lambda2), self.rule)
+        self._publish_search(cell, results)
+        self.n_splits_, self.scoring_ = len(splits), self.scoring
+        final = self._estimator(cell, self._choices[cell.kernels])
+        final._seed = self._seed
+        model = final._learn(merged)
+        self.feature_path_, self.reason_, self.clipped_ = final.feature_path_, final.reason_, final.clipped_
+        decision = results[cell].decision
+        return (model, None) if decision is None else calibrated(model, decision, tests)
+
+    def _publish_search(self, cell: Cell, results: dict[Cell, Result]) -> None:
+        self.lambda2_, self.theta_, self.lambda1_ = cell.lambda2, cell.theta, cell.lambda1
+        self.kernels_choice_ = cell.kernels
+        self.cv_results_ = search_columns({c: asdict(c) for c in results}, results)
+        beside = [c for c in results if (c.kernels, c.lambda1, c.theta) == (cell.kernels, cell.lambda1, cell.theta)]
+        beside.sort(key=lambda c: -c.lambda2)
+        self.lambda2_path_ = {"lambda2": np.array([c.lambda2 for c in beside])}
+        self.lambda2_path_["n_features"] = np.array([results[c].n_features for c in beside])
+        for name in results[cell].scores:
+            sign = -1.0 if name in LOSSES else 1.0
+            self.lambda2_path_[name] = np.array([sign * results[c].scores[name] for c in beside])
+
+    def fixed(self) -> L0MKLClassifier:
+        """An unfitted `L0MKLClassifier` with what was chosen."""
+        check_is_fitted(self)
+        cell = Cell(self.kernels_choice_, self.lambda1_, self.theta_, self.lambda2_)
+        return self._estimator(cell, self._choices[cell.kernels]).set_params(calibration=3, random_state=self._seed)
+
+    def chosen(self) -> dict[str, Any]:
+        check_is_fitted(self)
+        return {
+            "penalty lambda2": self.lambda2_,
+            "ridge lambda1": self.lambda1_,
+            "tightness theta": self.theta_,
+            "kernels": self.kernels_choice_,
+        }
+
+
+def _search(owner: L0MKLClassifierCV, train: Rows, test: Rows) -> dict[Cell, HeldOut]:
+    """Every cell on one fold."""
+    out: dict[Cell, HeldOut] = {}
+    lambda2s, thetas, lambda1s = (tuple(dict.fromkeys(v)) for v in (owner.lambda2s, owner.thetas, owner.lambda1s))
+    weight = float(train.weight.sum())
+    for name, choice in owner._choices.items():
+        first = owner._estimator(Cell(name, lambda1s[0], thetas[0], lambda2s[0]), choice)
+        first._seed = owner._seed
+        prepared = first._prepare(train)
+        tasks = first._tasks(prepared, quick=True)
+        for lambda1 in lambda1s:
+            begun = None
+            for theta in thetas:
+                estimator = owner._estimator(Cell(name, lambda1, theta, lambda2s[0]), choice)
+                problems = [estimator._problem(task) for task in tasks]
+                begun = [method.opening(problem) for problem in problems] if begun is None else begun
+                paths = [
+                    method.path(problem, lambda2s, begun=one, rounds=owner.rounds, tol=owner.tol)
+                    for problem, one in zip(problems, begun, strict=True)
+                ]
+                for lambda2 in lambda2s:
+                    solutions = [path[lambda2] for path in paths]
+                    model = model_of(prepared, [answer(solution) for solution in solutions])
+                    objective = sum(solution.objective for solution in solutions) / weight
+                    out[Cell(name, lambda1, theta, lambda2)] = HeldOut.of_model(model, test, objective)
+    return out

@@ -1,0 +1,80 @@
+"""FeaturePathDisplay: accuracy against the number of features."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tamis.estimators.across_folds import take_columns
+from tamis.plots.drawing import MINUS, PLUS, Display
+
+MOST = 40  # features of a curve
+
+
+class FeaturePathDisplay(Display):
+    """Accuracy on held-out rows of models on the best one, two, ... features of a selection.
+
+    Parameters
+    ----------
+    n_features : (k,) numbers of features
+    accuracy : (k,) accuracy with them
+    kept : how many features the estimator kept, or None
+    name : of the estimator
+
+    Attributes
+    ----------
+    figure_, ax_ : figure and axes
+    line_, kept_mark_ : the curve, and a line at the number that was kept
+    """
+
+    def __init__(self, n_features: Sequence[int], accuracy: Sequence[float], *, kept: int | None = None, name: str = ""):
+        self.n_features = np.asarray(n_features)
+        self.accuracy = np.asarray(accuracy)
+        self.kept = kept
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any, *, most: int = MOST, ax: Any = None
+    ) -> FeaturePathDisplay:
+        """Fit the same kind of model to the first k columns of `feature_path_`, and score it on test rows.
+
+        Parameters
+        ----------
+        estimator : fitted to X and y, with a `feature_path_`
+        X, y : the training rows
+        X_test, y_test : other rows
+        most : largest number of features
+        """
+        cls._check_matplotlib()
+        if not hasattr(estimator, "feature_path_"):
+            raise ValueError(
+                f"{type(estimator).__name__} has no feature_path_: fit a selector such as L0MKLClassifier or LinearL0SVC"
+            )
+        path = estimator.feature_path_[:most]
+        if not len(path):
+            raise ValueError(f"{type(estimator).__name__} selected no feature: there is nothing to draw")
+        accuracy = []
+        for k in range(1, len(path) + 1):
+            model = estimator.fixed().set_params(calibration=None)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model.fit(take_columns(X, path[:k]), y)
+            accuracy.append(model.score(take_columns(X_test, path[:k]), y_test))
+        sizes = np.arange(1, len(path) + 1)
+        return cls(sizes, accuracy, kept=len(estimator.features_), name=type(estimator).__name__).plot(ax)
+
+    def plot(self, ax: Any = None) -> FeaturePathDisplay:
+        """Draw."""
+        axis = self._panels(ax, (1, 1), (6.0, 3.6)).flat[0]
+        (self.line_,) = axis.plot(self.n_features, self.accuracy, marker="o", markersize=4, color=PLUS, label=self.name)
+        self.kept_mark_ = None
+        if self.kept is not None:
+            self.kept_mark_ = axis.axvline(self.kept, color=MINUS, linestyle="--", label=f"{self.kept} kept")
+        axis.set(xlabel="number of features, best first", ylabel="accuracy on test rows")
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.legend(loc="lower right")
+        return self

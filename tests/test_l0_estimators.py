@@ -1,0 +1,331 @@
+"""L0MKLClassifier, L0MKLClassifierCV and LinearL0SVC as users meet them."""
+
+from __future__ import annotations
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from tamis import (
+    Epanechnikov,
+    Gaussian,
+    L0MKLClassifier,
+    L0MKLClassifierCV,
+    LinearL0SVC,
+    Polynomial,
+    Sigmoid,
+    SimpleMKLClassifier,
+    per_feature,
+    per_group,
+    precomputed,
+)
+from tamis.io import load, save
+from tamis.optim.driver import Status
+from tamis.penalties import SCAD
+
+
+def wide(n=60, d=300, seed=0):
+    """Three of many features decide."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = np.where(X[:, 7] - X[:, 50] + X[:, 200] + 0.2 * rng.normal(size=n) > 0, "ill", "well")
+    return X, y
+
+
+PLANTED = {7, 50, 200}
+
+
+@pytest.fixture(scope="module")
+def table():
+    X, y = wide()
+    return pd.DataFrame(X, columns=[f"gene {j}" for j in range(X.shape[1])]), y
+
+
+@pytest.fixture(scope="module")
+def fitted(table):
+    return L0MKLClassifier().fit(*table)
+
+
+class TestSelector:
+    def test_support_names_and_columns_agree(self, table, fitted):
+        X, _ = table
+        mask = fitted.get_support()
+        assert mask.shape == (300,) and set(np.flatnonzero(mask)) == set(fitted.features_)
+        np.testing.assert_array_equal(fitted.get_support(indices=True), np.sort(fitted.features_))
+        np.testing.assert_array_equal(fitted.transform(X), X.to_numpy()[:, mask])
+        assert list(fitted.get_feature_names_out()) == [f"gene {j}" for j in np.flatnonzero(mask)]
+        framed = L0MKLClassifier(calibration=None).set_output(transform="pandas").fit(*table).transform(X)
+        assert list(framed.columns) == list(fitted.get_feature_names_out())
+
+    def test_it_selects_for_another_classifier_in_a_pipeline(self):
+        X, y = wide(120)
+        pipe = make_pipeline(StandardScaler(), L0MKLClassifier(calibration=None), SVC())
+        grid = GridSearchCV(pipe, {"l0mklclassifier__max_features": [1, 4]}, cv=2).fit(X, y)
+        assert grid.best_params_["l0mklclassifier__max_features"] == 4
+        assert grid.best_estimator_[:-1].transform(X).shape[1] <= 4
+
+    def test_linear_baseline_selects_too(self, table):
+        X, y = table
+        clf = LinearL0SVC("exp", theta=5.0, calibration=None).fit(X, y)
+        assert clf.transform(X).shape[1] == len(clf.features_) < 20
+        assert set(clf.feature_path_) == set(clf.features_) and PLANTED & set(clf.feature_path_[:4])
+
+
+class TestSelection:
+    def test_planted_features_come_first_in_the_path(self, fitted):
+        assert PLANTED <= set(fitted.features_) and len(fitted.features_) < 20
+        assert set(fitted.feature_path_[:3]) == PLANTED
+        assert set(fitted.feature_path_[: len(fitted.features_)]) == set(fitted.features_)
+
+    @pytest.mark.parametrize("most", [1, 3, 5])
+    @pytest.mark.parametrize("penalty", ["capped_l1", "l1"])
+    def test_max_features_is_an_exact_cap(self, table, most, penalty):
+        clf = L0MKLClassifier(0.01, penalty=penalty, max_features=most, calibration=None).fit(*table)
+        assert len(clf.features_) == most
+        assert len(clf.kernel_weights_) == most and clf.kernel_weights_.min() > 0
+
+    def test_prediction_needs_the_kept_features_only(self, table, fitted):
+        X, _ = table
+        kept = {name: X[name] for name in fitted.get_feature_names_out()}
+        np.testing.assert_allclose(fitted.decision_function(kept), fitted.decision_function(X), rtol=1e-12)
+        spoiled = X.copy()
+        spoiled.loc[:, ~fitted.get_support()] = 1e3
+        np.testing.assert_array_equal(fitted.decision_function(spoiled), fitted.decision_function(X))
+
+    @pytest.mark.parametrize("penalty", ["exp", "log", "capped_l1", "scad", "l1", SCAD(10.0, a=5.0)])
+    @pytest.mark.parametrize("step", ["stationary", "ridge"])
+    def test_every_penalty_finds_something_that_works(self, table, penalty, step):
+        X, y = table
+        clf = L0MKLClassifier(0.05, penalty=penalty, beta_step=step, rounds=1, calibration=None).fit(X, y)
+        assert 0 < len(clf.features_) < 60 and clf.score(X, y) > 0.75
+
+    def test_the_l1_version_keeps_more(self, table, fitted):
+        assert len(L0MKLClassifier(penalty="l1", calibration=None).fit(*table).features_) > len(fitted.features_)
+
+    def test_more_rounds_never_add_features(self):
+        X, y = wide(seed=3)
+        sizes = [len(L0MKLClassifier(rounds=r, calibration=None).fit(X, y).features_) for r in (1, 2, 4)]
+        assert sizes == sorted(sizes, reverse=True)
+
+    def test_classes_have_their_own_features_and_share_a_path(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(150, 40))
+        y = np.argmax(X[:, [3, 11, 30]] + 0.1 * rng.normal(size=(150, 3)), axis=1)
+        clf = L0MKLClassifier(max_features=3, calibration=None).fit(X, y)
+        assert clf.kernel_weights_.shape == (3, len(clf.features_))
+        assert np.count_nonzero(clf.kernel_weights_, axis=1).max() <= 3
+        assert set(clf.feature_path_[:3]) == {3, 11, 30}
+        assert clf.score(X, y) > 0.8
+
+
+class TestEngines:
+    def test_all_give_the_same_model(self, table):
+        X, y = table
+        base = L0MKLClassifier(engine="dense", calibration=None).fit(X, y).decision_function(X)
+        for engine in ("auto", "streaming", "chebyshev"):
+            other = L0MKLClassifier(engine=engine, calibration=None).fit(X, y)
+            np.testing.assert_allclose(other.decision_function(X), base, atol=1e-6)
+
+    @pytest.mark.parametrize("engine", ["auto", "streaming"])
+    def test_memory_stays_far_below_that_of_all_gram_matrices(self, engine):
+        X, y = wide(40, 4000)
+        L0MKLClassifier(engine=engine, calibration=None, rounds=1).fit(X[:, :50], y)  # imports and caches
+        tracemalloc.start()
+        L0MKLClassifier(engine=engine, calibration=None).fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 0.6 * 8 * 4000 * 40 * 40
+
+
+class TestKernels:
+    @pytest.mark.parametrize(
+        "kernel",
+        [
+            Sigmoid(0.1, 1.0),
+            Gaussian(1.0),
+            Polynomial(3, 1.0),
+            Epanechnikov(2.0),
+            lambda S, T: np.tanh(0.2 * S @ T.T) - 0.3,
+        ],
+    )
+    def test_of_any_signature_on_each_feature(self, kernel):
+        X, y = wide(100)
+        X = X[:, [7, 50, 200, *range(6)]]
+        clf = L0MKLClassifier(kernels=per_feature(kernel), calibration=None).fit(X, y)
+        assert {0, 1, 2} <= set(clf.features_) and clf.score(X, y) > 0.85
+        parts = clf.explain(X)
+        np.testing.assert_allclose(parts.by_feature.sum(axis=2)[:, 0] + parts.base_value[0], clf.decision_function(X))
+
+    def test_on_groups_of_features(self):
+        rng = np.random.default_rng(0)
+        X = pd.DataFrame(rng.normal(size=(150, 6)), columns=list("abcdef"))
+        y = (X["c"] * X["d"] > 0).astype(int)
+        groups = {"left": ["a", "b"], "middle": ["c", "d"], "right": ["e", "f"]}
+        clf = L0MKLClassifier(kernels=per_group(groups, Gaussian(1.0)), max_features=2, calibration=None).fit(X, y)
+        assert list(clf.kernel_names_) == ["middle"] and clf.features_.tolist() == [2, 3]
+        assert clf.feature_path_[:2].tolist() == [2, 3] and clf.score(X, y) > 0.9
+
+    def test_that_are_precomputed(self):
+        X, y = wide(60, 201)
+        Z = X[:, [7, 50, 200, 0, 1]]
+        stack = np.array([np.tanh(0.1 * np.outer(z, z) - 0.1) for z in Z.T])
+        clf = L0MKLClassifier(kernels=precomputed(stack), calibration=None).fit(np.arange(60)[:, None], y)
+        assert {0, 1, 2} <= set(clf.kernels_)
+
+    def test_that_are_not_kernels_are_refused(self, table):
+        X, y = table
+        with pytest.raises(ValueError, match="not symmetric"):
+            L0MKLClassifier(kernels=[("odd", lambda S, T: S - T.T, "gene 0")]).fit(X, y)
+        with pytest.raises(ValueError, match="shape"):
+            L0MKLClassifier(kernels=[("flat", lambda S, T: S[:, 0], "gene 0")]).fit(X, y)
+
+    def test_indefinite_ones_are_refused_elsewhere_with_the_way_here(self, table):
+        X, y = table
+        with pytest.raises(ValueError, match="L0MKLClassifier"):
+            SimpleMKLClassifier(kernels=per_feature(Sigmoid(0.1, 0.1))).fit(X, y)
+
+
+class TestUnbounded:
+    def test_the_published_step_gives_a_status_and_a_reason_in_place_of_a_model(self, table):
+        X, y = table
+        with pytest.warns(ConvergenceWarning, match="no minimum.*eigenvalue"):
+            clf = L0MKLClassifier(beta_step="paper", calibration=None).fit(X, y)
+        assert clf.status_ is Status.UNBOUNDED and "eigenvalue" in clf.reason_
+        assert not len(clf.features_) and np.ptp(clf.decision_function(X)) == 0
+
+    def test_on_positive_definite_kernels_it_is_a_model_like_any_other(self, table):
+        X, y = table
+        few = X.iloc[:, [7, 50, 200, 1, 2]]
+        ends = [
+            L0MKLClassifier(kernels=per_feature(Gaussian(2.0)), beta_step=step, calibration=None).fit(few, y)
+            for step in ("paper", "stationary")
+        ]
+        assert ends[0].reason_ == "" and ends[0].score(few, y) > 0.9
+        assert np.corrcoef(*(clf.decision_function(few) for clf in ends))[0, 1] > 0.98
+
+    def test_published_units_depend_on_the_starting_weight(self, table):
+        X, y = table
+        fits = [
+            L0MKLClassifier(units="published", start_weight=w, penalty="l1", theta=1.0, calibration=None).fit(X, y)
+            for w in (None, 0.01)
+        ]
+        assert len(fits[0].features_) != len(fits[1].features_)
+
+
+@pytest.fixture(scope="module")
+def search(table):
+    return L0MKLClassifierCV(cv=3, thetas=(3.0, 10.0), random_state=0).fit(*table)
+
+
+class TestSearch:
+    def test_chooses_from_what_it_was_given(self, table, search):
+        assert search.lambda2_ in search.lambda2s and search.theta_ in search.thetas
+        assert search.kernels_choice_ in ("sigmoid 0.1, 0.1", "sigmoid 0.1, 1.0", "sigmoid 0.3, 0.1")
+        assert len(search.cv_results_["param_theta"]) == 3 * 2 * 5
+        best = search.cv_results_["mean_test_log_loss"].min()
+        where = np.flatnonzero(search.lambda2_path_["lambda2"] == search.lambda2_)[0]
+        assert search.lambda2_path_["log_loss"][where] == pytest.approx(best)
+
+    def test_its_model_is_that_of_the_chosen_parameters(self, table, search):
+        X, y = table
+        alone = search.fixed().set_params(calibration=None).fit(X, y)
+        np.testing.assert_array_equal(alone.features_, search.features_)
+        np.testing.assert_array_equal(alone.feature_path_, search.feature_path_)
+        shift = alone.decision_function(X) - search.decision_function(X)
+        np.testing.assert_allclose(shift, shift[0], atol=1e-9)
+
+    def test_smaller_lambda2_keeps_more_features(self, search):
+        sizes = search.lambda2_path_["n_features"]
+        assert np.all(np.diff(search.lambda2_path_["lambda2"]) < 0) and sizes[0] < sizes[-1]
+
+    def test_one_se_keeps_no_more(self, table, search):
+        X, y = table
+        sparse = L0MKLClassifierCV(cv=3, thetas=(3.0, 10.0), rule="one_se", random_state=0).fit(X, y)
+        assert len(sparse.features_) <= len(search.features_)
+
+    def test_scores_are_those_of_rows_that_were_held_out(self):
+        """On labels without meaning the search must not look better than chance."""
+        rng = np.random.default_rng(1)
+        X, y = rng.normal(size=(60, 400)), np.arange(60) % 2
+        clf = L0MKLClassifierCV(thetas=(10.0,), lambda2s=(0.1,), cv=3, kernels=per_feature(Sigmoid(0.1, 0.1))).fit(X, y)
+        assert clf.cv_results_["mean_test_roc_auc"][0] < 0.7
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("changes", "match"),
+        [
+            ({"lambda2": -0.1}, "lambda2=-0.1"),
+            ({"lambda2": 1.5}, "units='published'"),
+            ({"lambda1": 0.0}, "lambda1=0.0"),
+            ({"theta": 0.0}, "theta=0.0"),
+            ({"penalty": "l0"}, "penalty='l0'"),
+            ({"penalty": "exact"}, "penalty='exact'"),
+            ({"beta_step": "newton"}, "beta_step='newton'"),
+            ({"units": "si"}, "units='si'"),
+            ({"engine": "statistics"}, "engine='statistics'"),
+            ({"rounds": 0}, "rounds=0"),
+            ({"max_features": 0}, "max_features=0"),
+            ({"start_weight": 0.0}, "start_weight=0.0"),
+        ],
+    )
+    def test_is_named(self, table, changes, match):
+        with pytest.raises(ValueError, match=match):
+            L0MKLClassifier(**changes).fit(*table)
+
+    @pytest.mark.parametrize(
+        ("changes", "match"),
+        [
+            ({"lambda2s": ()}, "lambda2s"),
+            ({"lambda2s": (0.1, 2.0)}, "lambda2=2.0"),
+            ({"thetas": "3"}, "thetas='3'"),
+            ({"kernels": {}}, "kernels={}"),
+            ({"rule": "largest"}, "rule='largest'"),
+            ({"scoring": "f1"}, "scoring='f1'"),
+            ({"cv": 1}, "cv=1"),
+        ],
+    )
+    def test_is_named_by_the_search(self, table, changes, match):
+        with pytest.raises(ValueError, match=match):
+            L0MKLClassifierCV(**changes).fit(*table)
+
+    def test_nothing_left_is_said(self, table):
+        with pytest.warns(ConvergenceWarning, match="all coefficients became zero"):
+            clf = L0MKLClassifier(lambda2=1.0, calibration=None).fit(*table)
+        assert clf.status_ is Status.COLLAPSED
+        with pytest.warns(UserWarning, match="No features were selected"):
+            assert clf.transform(table[0]).shape == (60, 0)
+
+
+def test_files_keep_what_was_learned(tmp_path, table):
+    X, y = table
+    for clf in (
+        L0MKLClassifier(penalty=SCAD(10.0), calibration=2).fit(X, y),
+        L0MKLClassifierCV(cv=2, lambda2s=(0.1,), thetas=(10.0,)).fit(X, y),
+        LinearL0SVC("exact", calibration=2).fit(X, y),
+    ):
+        save(clf, tmp_path / "m.tamis")
+        back = load(tmp_path / "m.tamis")
+        np.testing.assert_array_equal(back.predict_proba(X), clf.predict_proba(X))
+        np.testing.assert_array_equal(back.feature_path_, clf.feature_path_)
+        np.testing.assert_array_equal(back.transform(X), clf.transform(X))
+
+
+def test_weights_are_repetitions():
+    X, y = wide(40, 220)
+    weight = np.where(np.arange(40) % 4 == 0, 2.0, 1.0)
+    twice = np.repeat(np.arange(40), weight.astype(int))
+    for make in (L0MKLClassifier, LinearL0SVC):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            one = make(calibration=None).fit(X, y, sample_weight=weight)
+            two = make(calibration=None).fit(X[twice], y[twice])
+        np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-6)

@@ -1,0 +1,349 @@
+"""l0-MKL: the steps, the alternation, and what they promise whatever the kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+
+from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.base import Gaussian, Sigmoid
+from tamis.kernels.stack import DenseStack
+from tamis.methods import l0_mkl as method
+from tamis.methods.l0_steps import Problem, beta_step, falls, images, largest_lambda2, printed, weight_step, within
+from tamis.optim.driver import Status
+from tamis.penalties import PENALTIES, CappedL1, Exp, L1, Log, SCAD
+
+ALL = ("exp", "log", "capped_l1", "scad", "l1")
+
+
+def toy(n=40, d=12, seed=0):
+    """Three of the features decide."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = np.where(X[:, 0] - X[:, 3] + X[:, -1] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+    return X, y
+
+
+def problem(X, y, kernel=None, penalty=None, cost=None, **options):
+    bank = KernelBank(tuple(Channel(str(j), kernel or Sigmoid(0.1, 0.1), (j,)) for j in range(X.shape[1])))
+    cost = np.ones(len(y)) if cost is None else cost
+    return Problem(bank.stack(X, form="streaming"), y, cost, penalty or CappedL1(10.0), **options)
+
+
+def scores(task, state):
+    return task.stack.combine(state.weights) @ state.dual_coef + state.intercept
+
+
+def value(K, y, cost, lam, z):
+    """The objective (10) at z = (beta, b)."""
+    image = K @ z[:-1]
+    return lam * z[:-1] @ image + cost @ np.maximum(0, 1 - y * (image + z[-1])) ** 2
+
+
+def psd(n=25, seed=1):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 30))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+    return DenseStack((X @ X.T / 30)[None]), y
+
+
+class TestTheMachine:
+    def test_of_a_positive_definite_kernel_is_the_same_whichever_step_finds_it(self):
+        stack, y = psd()
+        base = Problem(stack, y, np.ones(len(y)), L1(1.0), lambda1=0.3)
+        still = beta_step(base, np.ones(1))
+        flipped = beta_step(replace(base, beta_step="flip"), np.ones(1))
+        dca = printed(base, stack.one(0), steps=5000)
+        K = stack.one(0)
+        for other in (flipped, dca):
+            assert other.value == pytest.approx(still.value, rel=1e-6)
+            np.testing.assert_allclose(
+                K @ other.dual_coef + other.intercept, K @ still.dual_coef + still.intercept, atol=1e-3
+            )
+
+    @pytest.mark.parametrize("step", ["ridge", "flip"])
+    def test_cannot_be_bettered_where_the_objective_is_bounded(self, step, rng):
+        X, y = toy(20, 4)
+        cost = rng.uniform(0.5, 2.0, 20)
+        task = problem(X, y, cost=cost, beta_step=step)
+        d = np.array([1.0, 0.2, 0.0, 0.5])
+        machine = beta_step(task, d)
+        state = method.State(d, machine.dual_coef, machine.intercept, 0.0)
+        best = method.objective(task, state)
+        assert best == pytest.approx(machine.value, rel=1e-9)
+        for _ in range(50):
+            near = replace(state, dual_coef=state.dual_coef + 1e-2 * rng.normal(size=20), intercept=state.intercept)
+            assert method.objective(task, near) >= best - 1e-9
+
+    def test_stationary_means_that_the_slope_of_the_published_objective_vanishes(self):
+        X, y = toy(20, 4)
+        cost = np.linspace(0.5, 1.5, 20)
+        task = problem(X, y, cost=cost, lambda1=0.5)
+        machine = beta_step(task, np.full(4, 0.25))
+        K = task.stack.combine(np.full(4, 0.25)).dense()
+        assert np.linalg.eigvalsh(K)[0] < -1e-3
+        z = np.append(machine.dual_coef, machine.intercept)
+        slope = approx_fprime(z, lambda z: value(K, y, cost, 0.5, z), 1e-7)
+        assert np.abs(slope).max() < 1e-4
+        assert machine.residual < 1e-8
+        assert abs(machine.dual_coef.sum()) < 1e-10 * 20 * np.abs(machine.dual_coef).max()
+
+    def test_a_constant_in_every_kernel_changes_no_score_of_a_stationary_machine(self):
+        X, y = toy(30, 5)
+        task = problem(X, y)
+        values = np.array([task.stack.one(k) for k in range(5)])
+        shifted = replace(task, stack=DenseStack(values + 0.7))
+        plain = replace(task, stack=DenseStack(values))
+        ends = [method.solve(t) for t in (plain, shifted)]
+        np.testing.assert_allclose(
+            scores(plain, ends[0].state), scores(shifted, ends[1].state), atol=1e-7
+        )
+
+    def test_dca_takes_the_full_gradient_of_its_concave_part(self):
+        """From a stationary point no step leads away; with half the gradient one would."""
+        stack, y = psd()
+        base = Problem(stack, y, np.ones(len(y)), L1(1.0), lambda1=0.3)
+        still = beta_step(base, np.ones(1))
+        moved = printed(base, stack.one(0), still, steps=1)
+        np.testing.assert_allclose(moved.dual_coef, still.dual_coef, atol=1e-7)
+
+    def test_dca_never_raises_its_objective(self):
+        X, y = toy(25, 6, seed=3)
+        task = problem(X, y, lambda1=2.0)
+        K = task.stack.combine(np.full(6, 1 / 6)).dense()
+        cost = np.ones(25)
+        machine, last = None, value(K, y, cost, 2.0, np.zeros(26))
+        for _ in range(15):
+            machine = printed(task, K, machine, steps=1)
+            if machine.reason:
+                break
+            assert machine.value <= last + 1e-9 * abs(last)
+            last = machine.value
+
+
+class TestUnbounded:
+    def planted(self, lam=1.0, n=12, seed=0):
+        """A kernel with the eigenvalue -1.5 lam."""
+        rng = np.random.default_rng(seed)
+        U, _ = np.linalg.qr(rng.normal(size=(n, n)))
+        K = (U * np.append(-1.5 * lam, np.linspace(0.5, 2, n - 1))) @ U.T
+        y = np.where(rng.normal(size=n) > 0, 1.0, -1.0)
+        y[:2] = 1.0, -1.0
+        return 0.5 * (K + K.T), U[:, 0], y
+
+    def test_a_small_negative_eigenvalue_lets_the_objective_fall_like_a_square(self):
+        K, v, y = self.planted()
+        low = [min(value(K, y, np.ones(12), 1.0, np.append(s * t * v, 0)) for s in (1, -1)) for t in (10, 100, 1000)]
+        assert low[0] > low[1] > low[2]
+        assert low[2] / low[1] == pytest.approx(100, rel=0.2)
+
+    def test_the_published_step_says_so_and_gives_no_model(self):
+        K, _, y = self.planted()
+        task = Problem(DenseStack(K[None]), y, np.ones(12), L1(1.0), lambda1=1.0, beta_step="paper")
+        solution = method.solve(task)
+        assert solution.status is Status.UNBOUNDED
+        assert "eigenvalue -1.5" in solution.state.reason
+        assert not solution.state.weights.any() and not solution.state.dual_coef.any()
+
+    def test_a_falling_direction_is_a_proof(self, rng):
+        K, v, y = self.planted()
+        task = Problem(DenseStack(K[None]), y, np.ones(12), L1(1.0), lambda1=1.0)
+        for _ in range(30):
+            beta, b = rng.normal() * v + 0.3 * rng.normal(size=12), rng.normal()
+            far = [value(K, y, np.ones(12), 1.0, t * np.append(beta, b)) / t**2 for t in (1e6, 1e7)]
+            if abs(far[1]) > 1e-3:
+                assert falls(task, K @ beta, beta, b) == (far[1] < 0)
+
+    def test_divergence_that_no_eigenvector_shows_is_caught_along_the_way(self, monkeypatch):
+        K, _, y = self.planted()
+        monkeypatch.setattr("tamis.methods.l0_steps._falling_eigenvector", lambda *_: "")
+        task = Problem(DenseStack(K[None]), y, np.ones(12), L1(1.0), lambda1=1.0, beta_step="paper")
+        assert printed(task, K, steps=5000).reason
+
+    @pytest.mark.parametrize("step", ["stationary", "ridge", "flip"])
+    def test_the_other_steps_have_a_model(self, step):
+        X, y = toy()
+        solution = method.solve(problem(X, y, beta_step=step))
+        assert solution.status.converged and solution.state.weights.any()
+
+    def test_a_weight_step_without_a_minimum_ends_the_published_method(self):
+        y = np.array([1.0, 1.0, -1.0])
+        K = np.array([[[-1.0, 0, 0], [0, -1.0, 0], [0, 0, -1.0]]])
+        task = Problem(DenseStack(K), y, np.ones(3), L1(1e-3), lambda1=1.0, lambda2=1e-3, beta_step="paper")
+        seen = images(task, -y)
+        assert seen.gamma[0] < 0
+        assert weight_step(task, seen, 0.0, 1e-3, np.zeros(1)).reason
+
+    def test_and_is_bounded_and_reported_otherwise(self):
+        y = np.array([1.0, 1.0, -1.0])
+        K = np.array([[[-1.0, 0, 0], [0, -1.0, 0], [0, 0, -1.0]]])
+        task = Problem(DenseStack(K), y, np.ones(3), L1(1e-3), lambda1=1.0)
+        weighed = weight_step(task, images(task, -y), 0.0, 1e-3, np.zeros(1))
+        assert weighed.clipped and not weighed.reason
+        assert weighed.weights[0] == pytest.approx(1 - 0.5e-6 / 3, rel=1e-6)
+
+
+class TestDescent:
+    @pytest.mark.parametrize("name", ALL)
+    @pytest.mark.parametrize("step", ["ridge", "flip"])
+    def test_every_half_step_lowers_a_bounded_objective(self, name, step):
+        X, y = toy(24, 6)
+        task = problem(X, y, penalty=PENALTIES[name](2.0), beta_step=step, relative=False, lambda2=0.05)
+        begun = method.opening(task)
+        rounds = [it.state for _, it in zip(range(5), method.iterates(task, begun), strict=False)]
+        for before, after in zip(rounds, rounds[1:]):
+            half = replace(before, weights=after.weights)
+            values = [method.objective(task, s) for s in (before, half, after)]
+            assert values[1] <= values[0] + 1e-6 * abs(values[0])
+            assert values[2] <= values[1] + 1e-6 * abs(values[1])
+        assert len(rounds) > 1
+
+    def test_so_does_the_stationary_machine_of_positive_definite_kernels(self):
+        X, y = toy(24, 6)
+        task = problem(X, y, Gaussian(1.0), relative=False, lambda2=0.05, lambda1=0.5)
+        objectives = [it.objective for _, it in zip(range(6), method.iterates(task, method.opening(task)), strict=False)]
+        assert all(b <= a + 1e-6 * abs(a) for a, b in zip(objectives, objectives[1:]))
+
+    def test_the_recorded_objective_is_the_objective(self):
+        X, y = toy()
+        for step in ("stationary", "ridge", "flip"):
+            task = problem(X, y, beta_step=step, cost=np.linspace(0.5, 2, 40))
+            solution = method.solve(task)
+            assert solution.objective == pytest.approx(method.objective(task, solution.state), rel=1e-9)
+
+
+class TestScale:
+    @pytest.mark.parametrize("penalty", [Exp, CappedL1, SCAD, Log])
+    def test_law(self, penalty, rng):
+        X, y = toy(15, 5)
+        beta, b, d, c, theta = rng.normal(size=15), 0.3, rng.uniform(0, 1, 5), 3.7, 1.4
+        left = problem(X, y, penalty=penalty(theta), lambda1=0.4)
+        right = problem(X, y, penalty=penalty(c * theta), lambda1=0.4 / c)
+        lam = 0.7 * (np.log1p(c * theta) / np.log1p(theta) if penalty is Log else 1.0)
+        one = method.objective(left, method.State(c * d, beta / c, b, 0.7))
+        two = method.objective(right, method.State(d, beta, b, lam))
+        assert one == pytest.approx(two, rel=1e-12)
+
+    def test_below_the_cap_capped_l1_is_l1_to_the_last_bit(self):
+        X, y = toy()
+        ends = []
+        for penalty in (CappedL1(0.01), L1(0.01)):
+            task = problem(X, y, penalty=penalty, relative=False, lambda2=20.0)
+            ends.append(method.solve(task, rounds=5).state)
+        assert ends[0].weights.max() < 100 and ends[0].weights.any()
+        np.testing.assert_array_equal(ends[0].weights, ends[1].weights)
+        np.testing.assert_array_equal(ends[0].dual_coef, ends[1].dual_coef)
+
+    def test_relative_weights_have_a_largest_of_one(self):
+        X, y = toy()
+        for name in ("exp", "log", "capped_l1", "scad"):
+            assert method.solve(problem(X, y, penalty=PENALTIES[name](10.0))).state.weights.max() == 1.0
+
+    def test_relative_fits_do_not_feel_the_scale_of_the_penalty(self):
+        """lambda2 is a share of the largest one, so that a factor of the l1 penalty drops out."""
+        X, y = toy()
+        ends = [method.solve(problem(X, y, penalty=L1(theta))).state.weights for theta in (1.0, 50.0)]
+        np.testing.assert_allclose(*ends, rtol=1e-6, atol=1e-9)
+
+    @pytest.mark.parametrize("name", ALL)
+    def test_lambda2_of_one_leaves_nothing_and_a_bit_less_leaves_something(self, name):
+        X, y = toy()
+        none = method.solve(problem(X, y, penalty=PENALTIES[name](10.0), lambda2=1.0))
+        assert none.status is Status.COLLAPSED and not none.state.weights.any()
+        some = method.solve(problem(X, y, penalty=PENALTIES[name](10.0), lambda2=0.999), rounds=1)
+        assert some.state.weights.any()
+
+    def test_largest_lambda2_is_where_zero_stops_to_be_the_solution(self):
+        X, y = toy()
+        task = problem(X, y)
+        begun = method.opening(task)
+        top = largest_lambda2(task, begun.seen, begun.machine.intercept)
+        steps = [
+            weight_step(task, begun.seen, begun.machine.intercept, f * top, np.zeros(12)).weights for f in (1.0, 0.999)
+        ]
+        assert not steps[0].any() and steps[1].any()
+
+
+class TestSymmetry:
+    @pytest.mark.parametrize("step", ["stationary", "ridge"])
+    def test_permuted_features_permute_the_weights(self, step, rng):
+        X, y = toy()
+        order = rng.permutation(12)
+        one, two = (method.solve(problem(Z, y, beta_step=step)).state for Z in (X, X[:, order]))
+        np.testing.assert_allclose(one.weights[order], two.weights, atol=1e-6)
+
+    @pytest.mark.parametrize("step", ["stationary", "ridge", "flip"])
+    def test_permuted_rows_keep_the_scores_and_flipped_labels_flip_them(self, step, rng):
+        X, y = toy(30, 6)
+        order = rng.permutation(30)
+        task = problem(X, y, beta_step=step)
+        other = problem(X[order], y[order], beta_step=step)
+        flipped = problem(X, -y, beta_step=step)
+        found = scores(task, method.solve(task).state)
+        np.testing.assert_allclose(scores(other, method.solve(other).state), found[order], atol=1e-6)
+        np.testing.assert_allclose(scores(flipped, method.solve(flipped).state), -found, atol=1e-6)
+
+    @pytest.mark.parametrize("step", ["stationary", "ridge"])
+    def test_a_cost_of_two_is_a_row_twice(self, step):
+        X, y = toy(20, 5)
+        cost = np.where(np.arange(20) < 5, 2.0, 1.0)
+        twice = np.r_[np.arange(20), np.arange(5)]
+        one = method.solve(problem(X, y, penalty=Exp(3.0), cost=cost, beta_step=step)).state
+        two = method.solve(problem(X[twice], y[twice], penalty=Exp(3.0), beta_step=step)).state
+        np.testing.assert_allclose(one.weights, two.weights, atol=1e-6)
+        np.testing.assert_allclose(one.dual_coef[5:], two.dual_coef[5:20], atol=1e-6)
+
+
+class TestSelection:
+    @pytest.mark.parametrize("step", ["stationary", "ridge"])
+    def test_three_planted_features_among_forty_are_found(self, step):
+        X, y = toy(80, 40, seed=5)
+        state = method.solve(problem(X, y, beta_step=step)).state
+        assert {0, 3, 39} <= set(np.flatnonzero(state.weights))
+        assert set(state.ranking[:3]) == {0, 3, 39}
+
+    def test_the_ranking_begins_with_the_kept_ones_and_never_repeats(self):
+        X, y = toy(40, 60)
+        state = method.solve(problem(X, y), rounds=6).state
+        kept = set(np.flatnonzero(state.weights))
+        assert set(state.ranking[: len(kept)]) == kept
+        assert len(set(state.ranking)) == len(state.ranking) > len(kept)
+
+    def test_the_cap_is_exact_and_the_weights_within_it_are_optimal(self):
+        X, y = toy()
+        task = problem(X, y, lambda2=0.01, max_features=2)
+        begun = method.opening(task)
+        lam = 0.01 * largest_lambda2(task, begun.seen, begun.machine.intercept)
+        free = weight_step(replace(task, max_features=None), begun.seen, begun.machine.intercept, lam, np.zeros(12))
+        capped = weight_step(task, begun.seen, begun.machine.intercept, lam, np.zeros(12)).weights
+        kept = np.flatnonzero(capped)
+        assert np.count_nonzero(free.weights) > 2 == len(kept)
+        slack = np.maximum(0, 1 - y * (begun.seen.scores[:, kept] @ capped[kept] + begun.machine.intercept))
+        q = begun.seen.gamma[kept] + lam * task.penalty.weights(free.weights[kept])
+        np.testing.assert_allclose(2 * (y * slack) @ begun.seen.scores[:, kept], q, rtol=1e-3, atol=1e-6)
+
+    def test_a_cap_counts_columns_and_not_kernels(self):
+        incidence = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [0, 1, 0, 0], [0, 0, 1, 0]], dtype=bool)
+        assert within(np.array([0, 1, 2, 3]), 3, incidence).tolist() == [0, 2, 3]
+        assert within(np.array([2, 0, 1]), None, incidence).tolist() == [2, 0, 1]
+        assert within(np.array([2, 0, 1]), 2, None).tolist() == [2, 0]
+
+    def test_a_path_gives_what_single_fits_give(self):
+        X, y = toy(40, 30)
+        task = problem(X, y)
+        found = method.path(task, (0.05, 0.4, 0.2))
+        for share, solution in found.items():
+            alone = method.solve(replace(task, lambda2=share))
+            np.testing.assert_allclose(solution.state.weights, alone.state.weights, atol=1e-5)
+        sizes = [np.count_nonzero(found[s].state.weights) for s in (0.4, 0.2, 0.05)]
+        assert sizes == sorted(sizes)
+
+    def test_more_rounds_never_say_converged_before_the_weights_stand_still(self):
+        X, y = toy()
+        short = method.solve(problem(X, y), rounds=1)
+        assert short.status is Status.ROUNDS and short.n_iter == 1
+        long = method.solve(problem(X, y, penalty=L1(1.0)), rounds=500, tol=1e-4)
+        assert long.status is Status.CONVERGED and long.history.violation[-1] <= 1e-4
