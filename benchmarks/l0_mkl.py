@@ -2,8 +2,8 @@
 
     python benchmarks/l0_mkl.py
 
-lung_cancer (half of its 181 rows, 12 533 columns), then the same with 1/4 and 1/2 of the columns and with 22 000 (columns
-repeated with noise). One fit with three rounds; with and without the folds that calibrate probabilities.
+lung_cancer (half of its 181 rows, 12 533 columns), with 1/4 and 1/2 of the columns and with 22 000 (columns repeated
+with noise). One fit with three rounds; with and without the folds that calibrate probabilities.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def test_every_parameter_is_documented(name):
 def test_snippets_of_the_readme_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     scope: dict = {}
     first = blocks[0].replace("max_instances=20, max_features=20", "max_instances=3, max_features=25, cv=2")
     first = re.sub(r"clf.shape_function\(.*?\)", "clf.shape_function(int(clf.features_[0]))", first)
@@ -48,7 +48,9 @@ def test_snippets_of_the_readme_run(tmp_path, monkeypatch):
         X, y = scope["X"], scope["y"]
         exec(blocks[3].replace(".fit(X, y)", ".fit(X[::3], y[::3])"), scope)
         assert scope["clf"].duality_gap_ <= 1e-3 and scope["hard"].certificate_.words
+        exec(blocks[4].replace(".fit(X, y)", ".fit(X[::3], y[::3])"), scope)
+        assert len(scope["clf"].features_) <= 5 and scope["search"].lambda2_ in scope["search"].lambda2s
         scope |= {"X_sample": X[:300], "y_sample": y[:300], "blocks": [(X[:300], y[:300]), (X[300:], y[300:])]}
-        exec(blocks[4], scope)
+        exec(blocks[5], scope)
     assert scope["stats"].n_rows == len(X)
     assert scope["clf"].features_.size == 10

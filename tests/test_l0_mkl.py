@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,9 +13,19 @@ from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian, Sigmoid
 from tamis.kernels.stack import DenseStack
 from tamis.methods import l0_mkl as method
-from tamis.methods.l0_steps import Problem, beta_step, falls, images, largest_lambda2, printed, weight_step, within
+from tamis.methods.l0_steps import (
+    Machine,
+    Problem,
+    beta_step,
+    falls,
+    images,
+    largest_lambda2,
+    printed,
+    weight_step,
+    within,
+)
 from tamis.optim.driver import Status
-from tamis.penalties import PENALTIES, CappedL1, Exp, L1, Log, SCAD
+from tamis.penalties import L1, PENALTIES, SCAD, CappedL1, Exp, Log
 
 ALL = ("exp", "log", "capped_l1", "scad", "l1")
 
@@ -71,7 +82,7 @@ class TestTheMachine:
         task = problem(X, y, cost=cost, beta_step=step)
         d = np.array([1.0, 0.2, 0.0, 0.5])
         machine = beta_step(task, d)
-        state = method.State(d, machine.dual_coef, machine.intercept, 0.0)
+        state = method.State(d, machine.dual_coef, machine.intercept, task.lambda1, 0.0)
         best = method.objective(task, state)
         assert best == pytest.approx(machine.value, rel=1e-9)
         for _ in range(50):
@@ -98,9 +109,7 @@ class TestTheMachine:
         shifted = replace(task, stack=DenseStack(values + 0.7))
         plain = replace(task, stack=DenseStack(values))
         ends = [method.solve(t) for t in (plain, shifted)]
-        np.testing.assert_allclose(
-            scores(plain, ends[0].state), scores(shifted, ends[1].state), atol=1e-7
-        )
+        np.testing.assert_allclose(scores(plain, ends[0].state), scores(shifted, ends[1].state), atol=1e-7)
 
     def test_dca_takes_the_full_gradient_of_its_concave_part(self):
         """From a stationary point no step leads away; with half the gradient one would."""
@@ -173,7 +182,7 @@ class TestUnbounded:
         y = np.array([1.0, 1.0, -1.0])
         K = np.array([[[-1.0, 0, 0], [0, -1.0, 0], [0, 0, -1.0]]])
         task = Problem(DenseStack(K), y, np.ones(3), L1(1e-3), lambda1=1.0, lambda2=1e-3, beta_step="paper")
-        seen = images(task, -y)
+        seen = images(task, Machine(-y, 0.0, 0.0, 1.0))
         assert seen.gamma[0] < 0
         assert weight_step(task, seen, 0.0, 1e-3, np.zeros(1)).reason
 
@@ -181,9 +190,21 @@ class TestUnbounded:
         y = np.array([1.0, 1.0, -1.0])
         K = np.array([[[-1.0, 0, 0], [0, -1.0, 0], [0, 0, -1.0]]])
         task = Problem(DenseStack(K), y, np.ones(3), L1(1e-3), lambda1=1.0)
-        weighed = weight_step(task, images(task, -y), 0.0, 1e-3, np.zeros(1))
+        weighed = weight_step(task, images(task, Machine(-y, 0.0, 0.0, 1.0)), 0.0, 1e-3, np.zeros(1))
         assert weighed.clipped and not weighed.reason
         assert weighed.weights[0] == pytest.approx(1 - 0.5e-6 / 3, rel=1e-6)
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_where_no_stationary_machine_is_found_lambda1_is_raised_until_there_is_one(self, weighted, rng):
+        X, y = toy(60, 4)
+        cost = rng.uniform(0.2, 3.0, 60) if weighted else np.ones(60)
+        task = problem(X, y, Sigmoid(1.0, 0.1), lambda1=0.05, cost=cost)
+        machine = beta_step(task, np.ones(4))
+        assert machine.lambda1 > 0.05 and machine.residual < 1e-8
+        K = task.stack.combine(np.ones(4)).dense()
+        basis = np.linalg.svd(np.ones((1, 60)))[2][1:]
+        least = np.linalg.eigvalsh(basis @ (K + np.diag(machine.lambda1 / cost)) @ basis.T)[0]
+        assert least > 0
 
 
 class TestDescent:
@@ -194,7 +215,7 @@ class TestDescent:
         task = problem(X, y, penalty=PENALTIES[name](2.0), beta_step=step, relative=False, lambda2=0.05)
         begun = method.opening(task)
         rounds = [it.state for _, it in zip(range(5), method.iterates(task, begun), strict=False)]
-        for before, after in zip(rounds, rounds[1:]):
+        for before, after in pairwise(rounds):
             half = replace(before, weights=after.weights)
             values = [method.objective(task, s) for s in (before, half, after)]
             assert values[1] <= values[0] + 1e-6 * abs(values[0])
@@ -204,8 +225,10 @@ class TestDescent:
     def test_so_does_the_stationary_machine_of_positive_definite_kernels(self):
         X, y = toy(24, 6)
         task = problem(X, y, Gaussian(1.0), relative=False, lambda2=0.05, lambda1=0.5)
-        objectives = [it.objective for _, it in zip(range(6), method.iterates(task, method.opening(task)), strict=False)]
-        assert all(b <= a + 1e-6 * abs(a) for a, b in zip(objectives, objectives[1:]))
+        objectives = [
+            it.objective for _, it in zip(range(6), method.iterates(task, method.opening(task)), strict=False)
+        ]
+        assert all(b <= a + 1e-6 * abs(a) for a, b in pairwise(objectives))
 
     def test_the_recorded_objective_is_the_objective(self):
         X, y = toy()
@@ -223,8 +246,8 @@ class TestScale:
         left = problem(X, y, penalty=penalty(theta), lambda1=0.4)
         right = problem(X, y, penalty=penalty(c * theta), lambda1=0.4 / c)
         lam = 0.7 * (np.log1p(c * theta) / np.log1p(theta) if penalty is Log else 1.0)
-        one = method.objective(left, method.State(c * d, beta / c, b, 0.7))
-        two = method.objective(right, method.State(d, beta, b, lam))
+        one = method.objective(left, method.State(c * d, beta / c, b, 0.4, 0.7))
+        two = method.objective(right, method.State(d, beta, b, 0.4 / c, lam))
         assert one == pytest.approx(two, rel=1e-12)
 
     def test_below_the_cap_capped_l1_is_l1_to_the_last_bit(self):

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import ks_2samp
 from sklearn.datasets import load_iris
 
-from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, per_feature, product
+from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, L0MKLClassifier, per_feature, product
 from tamis.estimators.across_folds import stability_across_folds
 from tamis.estimators.kept import case_values, kept_features, kept_values
 from tamis.explain.stability import jaccard
@@ -380,6 +380,29 @@ def test_stability_fits_what_a_fit_on_the_fold_would_keep(cancer):
         assert {f for f, c in zip(found.features, chosen, strict=True) if c} == set(X.columns[clf.features_])
 
 
+# ---------------------------------------------------------------------- accuracy against the number of features
+
+
+def test_feature_path_shows_models_on_the_best_features(cancer):
+    X, y = cancer
+    train, test = X.index % 2 == 0, X.index % 2 == 1
+    clf = L0MKLClassifier(rounds=2, calibration=None).fit(X[train], y[train])
+    display = plots.FeaturePathDisplay.from_estimator(clf, X[train], y[train], X[test], y[test], most=3)
+    assert list(display.line_.get_xdata()) == [1, 2, 3] and display.kept == len(clf.features_)
+    two = X.columns[clf.feature_path_[:2]]
+    again = L0MKLClassifier(rounds=2, calibration=None).fit(X.loc[train, two], y[train])
+    assert display.line_.get_ydata()[1] == again.score(X.loc[test, two], y[test]) > 0.85
+    as_dicts = [{name: part[name].to_numpy() for name in X.columns} for part in (X[train], X[test])]
+    other = plots.FeaturePathDisplay.from_estimator(clf, as_dicts[0], y[train], as_dicts[1], y[test], most=2)
+    assert other.accuracy == display.accuracy[:2]
+
+
+def test_feature_path_says_what_it_cannot_draw(two):
+    clf, X, y = two
+    with pytest.raises(ValueError, match="feature_path_"):
+        plots.FeaturePathDisplay.from_estimator(clf, X, y, X, y)
+
+
 # ---------------------------------------------------------------------- all of them
 
 
@@ -397,6 +420,7 @@ def test_text_and_layout_are_drawn_without_a_warning(mixed, iris, search):
         plots.ConvergenceDisplay.from_estimator(iris[0]),
         plots.DecisionBoundaryDisplay.from_estimator(iris[0], iris[1]),
         plots.StabilityDisplay(found).plot(),
+        plots.FeaturePathDisplay([1, 2, 3], [0.7, 0.9, 0.8], kept=2, name="L0MKLClassifier").plot(),
     ]
     assert {type(display).__name__ for display in figures} == set(plots.__all__)
     for display in figures:

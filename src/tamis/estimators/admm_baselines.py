@@ -16,6 +16,7 @@ from tamis.expansion import Coefficients
 from tamis.kernels.recipes import product
 from tamis.methods import admm_kernel_svm, admm_lasso, admm_linear_svm
 
+
 @stored
 class LinearSVMADMM(LinearClassifier):
     """Linear support vector machine by ADMM, the LSVMC of [Zhang2022].

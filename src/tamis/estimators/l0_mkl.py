@@ -96,6 +96,8 @@ class L0MKLClassifier(Selecting, StackClassifier):
     feature_path_ : features that had a weight in some round, best first: those that kept it longest, then by how much
         they contribute
     reason_ : why there is no model, or ""
+    lambda1_ : the ridge of the last machine (the largest over classes): lambda1, or more where no stationary machine
+        was found with it
     clipped_ : whether some weight step had no minimum and was bounded by force
     kernel_weights_, dual_coef_, intercept_ : weights of the kernels (adding up to one), coefficients of the rows
     instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
@@ -221,6 +223,7 @@ class L0MKLClassifier(Selecting, StackClassifier):
     def _facts(self, facts: list[method.State], bank: KernelBank) -> None:
         self.feature_path_ = feature_path([state.ranking for state in facts], bank)
         self.reason_ = next((state.reason for state in facts if state.reason), "")
+        self.lambda1_ = max(state.lambda1 for state in facts)
         self.clipped_ = any(state.clipped for state in facts)
         if self.clipped_:
             warnings.warn(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from numbers import Integral
@@ -29,6 +29,7 @@ from tamis.methods import l0_mkl as method
 
 SIGMOIDS = {f"sigmoid {a}, {r}": per_feature(Sigmoid(a, r)) for a, r in ((0.1, 0.1), (0.1, 1.0), (0.3, 0.1))}
 RULES = ("best", "one_se")
+HELD = 1 << 29  # bytes that the short forms of kernels may take during the search
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ random_state, n_jobs, verbose : as in `L0MKLClassifier`.
         own = self.get_params(deep=False)
         names = L0MKLClassifier().get_params(deep=False)
         shared = {k: own[k] for k in names if k in own and k != "kernels"}
-        point = {"lambda2": cell.lambda2, "lambda1": cell.lambda1, "theta": cell.theta}
+        point: dict[str, Any] = {"lambda2": cell.lambda2, "lambda1": cell.lambda1, "theta": cell.theta}
         return L0MKLClassifier(**shared, **point, kernels=kernels, calibration=None)
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
@@ -165,8 +166,8 @@ random_state, n_jobs, verbose : as in `L0MKLClassifier`.
         splits = folds(merged if isinstance(cv, Integral) else rows, cv, self._seed)
         if not splits:
             raise ValueError(
-                f"cv={self.cv!r}: no fold can be made, the smallest class has too few distinct rows or groups; give more "
-                "rows, or use L0MKLClassifier"
+                f"cv={self.cv!r}: no fold can be made, the smallest class has too few distinct rows or groups; give "
+                "more rows, or use L0MKLClassifier"
             )
         tests = Tests.of(splits)
         results = cross_validate(partial(_search, self), splits, tests, self.scoring, self.n_jobs)
@@ -217,6 +218,7 @@ def _search(owner: L0MKLClassifierCV, train: Rows, test: Rows) -> dict[Cell, Hel
         first = owner._estimator(Cell(name, lambda1s[0], thetas[0], lambda2s[0]), choice)
         first._seed = owner._seed
         prepared = first._prepare(train)
+        prepared = replace(prepared, stack=prepared.stack.held(HELD))
         tasks = first._tasks(prepared, quick=True)
         for lambda1 in lambda1s:
             begun = None

@@ -3,8 +3,8 @@
     f(x) = sum_l weights[l] sum_i dual_coef[i] k_l(x_i, x) + intercept
 
 A method derives from `StackClassifier` and adds its parameters and ``_solve``, which sees kernels between
-training rows, labels in {-1, +1} and the cost of each row; a support vector machine derives from `CostClassifier`, which
-has a parameter C and takes positive semi-definite kernels only. More than two classes are one against the rest.
+training rows, labels in {-1, +1} and the cost of each row; a support vector machine derives from `CostClassifier`,
+which has a parameter C and takes positive semi-definite kernels only. More than two classes are one against the rest.
 """
 
 from __future__ import annotations

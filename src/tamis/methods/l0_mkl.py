@@ -20,7 +20,8 @@ Departures from the paper, with reasons:
 
 1. (7) is unbounded below as soon as one kernel is not positive semi-definite: keep the scores and scale beta down and
    d up. Algorithm 3 diverges on most data. So the machine is by default a *stationary* point of (10), which for
-   positive semi-definite kernels is its minimum; "ridge" puts ``lambda1 sum_i beta_i^2 / cost_i`` and "flip" the
+   positive semi-definite kernels is its minimum. There may be none; then lambda1 is raised for this machine to where
+   there is exactly one, which the state tells. "ridge" puts ``lambda1 sum_i beta_i^2 / cost_i`` and "flip" the
    kernels with the moduli of their eigenvalues in place of the quadratic term, and then (7) is bounded. "paper" is
    Algorithm 3 with the gradient of h in (11), which is twice the printed one; where a direction proves that the
    objective has no minimum the run ends with the status "unbounded" and no model.
@@ -44,6 +45,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tamis.methods.l0_steps import (
+    STATIONARY,
     Images,
     Machine,
     Problem,
@@ -58,7 +60,6 @@ from tamis.optim.driver import Callback, Iterate, Solution, Status, run
 from tamis.penalties import L1
 
 LEAST = 1e-5  # weights below are zero
-STATIONARY = 1e-5  # residual of steps that count as solved
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class State:
     ----------
     weights : (L,) d, at least zero
     dual_coef, intercept : beta (n,) and b
+    lambda1 : of the machine, see departure 1
     lambda2 : in absolute terms
     residual : of the machine and of the weight step before it
     ranking : kernels that had a weight in some round; those that kept it longest first, then by contribution
@@ -79,6 +81,7 @@ class State:
     weights: np.ndarray
     dual_coef: np.ndarray
     intercept: float
+    lambda1: float
     lambda2: float
     residual: float = 0.0
     ranking: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
@@ -100,7 +103,7 @@ def opening(problem: Problem, weight: float | None = None) -> Opening:
     L = problem.stack.shape[0]
     weights = np.full(L, 1.0 / L if weight is None else weight)
     machine = beta_step(problem, weights)
-    return Opening(weights, machine, None if machine.reason else images(problem, machine.dual_coef))
+    return Opening(weights, machine, None if machine.reason else images(problem, machine))
 
 
 def objective(problem: Problem, state: State) -> float:
@@ -114,7 +117,7 @@ def objective(problem: Problem, state: State) -> float:
         quadratic = float(beta @ absolute(problem.stack, state.weights) @ beta)
     scores = K @ beta + state.intercept
     penalty = state.lambda2 * float(problem.penalty.value(state.weights).sum())
-    return problem.lambda1 * quadratic + penalty + problem.loss(scores)
+    return state.lambda1 * quadratic + penalty + problem.loss(scores)
 
 
 def iterates(problem: Problem, begun: Opening, hint: np.ndarray | None = None) -> Iterator[Iterate[State]]:
@@ -128,7 +131,14 @@ def iterates(problem: Problem, begun: Opening, hint: np.ndarray | None = None) -
         return
     seen, machine = begun.seen, begun.machine
     unit = largest_lambda2(problem, seen, machine.intercept) if problem.relative else 1.0
-    state = State(begun.weights, machine.dual_coef, machine.intercept, problem.lambda2 * unit, machine.residual)
+    state = State(
+        begun.weights,
+        machine.dual_coef,
+        machine.intercept,
+        machine.lambda1,
+        problem.lambda2 * unit,
+        machine.residual,
+    )
     yield _iterate(problem, state, machine, 1.0)
     origin = np.zeros_like(begun.weights) if problem.relative else begun.weights
     while True:
@@ -147,12 +157,13 @@ def iterates(problem: Problem, begun: Opening, hint: np.ndarray | None = None) -
             weights=weights,
             dual_coef=machine.dual_coef,
             intercept=machine.intercept,
+            lambda1=machine.lambda1,
             residual=max(machine.residual, weighed.violation),
             ranking=_ranked(by_contribution(seen.scores, weights), state.ranking),
             clipped=state.clipped or weighed.clipped,
         )
         yield _iterate(problem, state, machine, change)
-        seen, origin, hint = images(problem, state.dual_coef), weights, None
+        seen, origin, hint = images(problem, machine), weights, None
 
 
 def _iterate(problem: Problem, state: State, machine: Machine, change: float) -> Iterate[State]:
@@ -164,7 +175,7 @@ def _nothing(problem: Problem, status: Status, reason: str) -> Iterate[State]:
     """No kernel at all: the same score for every row."""
     L, n, _ = problem.stack.shape
     level = float(problem.cost @ problem.y / problem.cost.sum())
-    state = State(np.zeros(L), np.zeros(n), level, 0.0, reason=reason)
+    state = State(np.zeros(L), np.zeros(n), level, problem.lambda1, 0.0, reason=reason)
     return Iterate(state, problem.loss(np.full(n, level)), 1.0, status, weights=state.weights)
 
 

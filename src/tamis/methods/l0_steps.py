@@ -21,6 +21,8 @@ SETTLED = 1e-14  # relative squared change at which a DC iteration stops
 SHARP = 1e-6  # KKT violation of a weight step, relative to its scale
 SIGN = 1e-9  # a form below minus this share of its terms is negative
 HALVINGS = 60
+STATIONARY = 1e-5  # residual of a machine that counts as stationary
+RAISE = 1.01  # lambda1 over the modulus of the least eigenvalue, where there must be a stationary machine
 
 
 @dataclass(frozen=True)
@@ -65,13 +67,15 @@ class Machine:
     ----------
     dual_coef, intercept : beta (n,) and b
     value : the objective of (10), or of what takes its place
-    residual : how far beta is from a stationary point, relative to its largest entry
+    lambda1 : that of the problem, or what it had to be raised to
+    residual : how far beta is from a stationary point
     reason : why there is no minimum, or ""
     """
 
     dual_coef: np.ndarray
     intercept: float
     value: float
+    lambda1: float
     residual: float = 0.0
     reason: str = ""
 
@@ -113,18 +117,28 @@ def beta_step(problem: Problem, weights: np.ndarray, start: Machine | None = Non
 
 
 def _stationary(problem: Problem, K: np.ndarray, start: Machine | None) -> Machine:
-    """``lambda1 beta_i = cost_i y_i max(0, 1 - y_i (K_i beta + b))`` with sum(beta) = 0: a zero of the slope of (10)."""
-    point = stationary(K, problem.y, problem.cost, problem.lambda1, start=None if start is None else start.dual_coef)
+    """``lambda1 beta_i = cost_i y_i max(0, 1 - y_i (K_i beta + b))`` with sum(beta) = 0: a zero of the slope of (10).
+
+    Where none is found, lambda1 is raised to where there is exactly one: with ``K + diag(lambda1 / cost)`` positive
+    definite on the vectors of sum zero.
+    """
+    lam, beta = problem.lambda1, None if start is None else start.dual_coef
+    point = stationary(K, problem.y, problem.cost, lam, start=beta)
+    if point.residual > STATIONARY:
+        root = np.sqrt(problem.cost)
+        centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+        lam = max(lam, -RAISE * float(np.linalg.eigvalsh(root[:, None] * centred * root)[0]))
+        point = stationary(K, problem.y, problem.cost, lam, start=beta)
     image = K @ point.beta
-    value = problem.lambda1 * float(point.beta @ image) + problem.loss(image + point.intercept)
-    return Machine(point.beta, point.intercept, value, point.residual)
+    value = lam * float(point.beta @ image) + problem.loss(image + point.intercept)
+    return Machine(point.beta, point.intercept, value, lam, point.residual)
 
 
 def _bounded(problem: Problem, K: np.ndarray, quadratic: np.ndarray, start: Machine | None) -> Machine:
     """The minimum with a positive semi-definite quadratic term, a matrix or its diagonal."""
     origin = None if start is None else (start.dual_coef, start.intercept)
     point = solve_hinge(K, problem.y, problem.cost, quadratic, start=origin)
-    return Machine(point.beta, point.intercept, point.value)
+    return Machine(point.beta, point.intercept, point.value, problem.lambda1)
 
 
 def printed(problem: Problem, K: np.ndarray, start: Machine | None = None, steps: int = DCA_STEPS) -> Machine:
@@ -145,7 +159,7 @@ def printed(problem: Problem, K: np.ndarray, start: Machine | None = None, steps
             break
     image = K @ beta
     value = problem.lambda1 * float(beta @ image) + problem.loss(image + b)
-    return Machine(beta, b, value, reason=reason)
+    return Machine(beta, b, value, problem.lambda1, reason=reason)
 
 
 def falls(problem: Problem, image: np.ndarray, beta: np.ndarray, intercept: float) -> bool:
@@ -198,14 +212,15 @@ def absolute(stack: KernelStack, weights: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------------- the weights
 
 
-def images(problem: Problem, beta: np.ndarray) -> Images:
+def images(problem: Problem, machine: Machine) -> Images:
     """One pass over all kernels."""
+    beta = machine.dual_coef
     scores = problem.stack.apply(beta)
     if problem.beta_step == "ridge":
         return Images(scores, np.zeros(scores.shape[1]))
     if problem.beta_step == "flip":
-        return Images(scores, problem.lambda1 * _absolute_quad(problem.stack, beta))
-    return Images(scores, problem.lambda1 * (beta @ scores))
+        return Images(scores, machine.lambda1 * _absolute_quad(problem.stack, beta))
+    return Images(scores, machine.lambda1 * (beta @ scores))
 
 
 def _absolute_quad(stack: KernelStack, beta: np.ndarray) -> np.ndarray:
@@ -277,9 +292,10 @@ def within(order: np.ndarray, most: int | None, incidence: np.ndarray | None) ->
         return order
     if incidence is None:
         return order[:most]
-    columns, kept = np.zeros(incidence.shape[1], dtype=bool), []
+    columns = np.zeros(incidence.shape[1], dtype=bool)
+    kept: list[int] = []
     for k in order:
         both = columns | incidence[k]
         if both.sum() <= most:
-            columns, kept = both, [*kept, k]
+            columns, kept = both, [*kept, int(k)]
     return np.array(kept, dtype=int)

@@ -52,8 +52,8 @@ def objective(problem: Problem, state: State) -> float:
 def violation(problem: Problem, state: State) -> float:
     """How far a state is from stationary.
 
-    With ``pull_i = cost_i y_i max(0, 1 - margin_i)``, ``g = 2 X'pull`` and p the slopes of the penalty the conditions are
-    ``g_j = sign(w_j) p_j``, or ``|g_j| <= p_j`` where w_j = 0, and ``sum(pull) = 0``. Counted are the largest
+    With ``pull_i = cost_i y_i max(0, 1 - margin_i)``, ``g = 2 X'pull`` and p the slopes of the penalty the conditions
+    are ``g_j = sign(w_j) p_j``, or ``|g_j| <= p_j`` where w_j = 0, and ``sum(pull) = 0``. Counted are the largest
     failure over the steepest slope, and the sum over the sum of the costs.
     """
     margin = problem.y * (problem.X @ state.w + state.intercept)
@@ -84,6 +84,8 @@ def iterates(problem: Problem) -> Iterator[Iterate[State]]:
         yield Iterate(state, objective(problem, state), violation(problem, state), status)
 
 
-def solve(problem: Problem, *, tol: float = 1e-4, max_iter: int = 50, callback: Callback | None = None) -> Solution[State]:
+def solve(
+    problem: Problem, *, tol: float = 1e-4, max_iter: int = 50, callback: Callback | None = None
+) -> Solution[State]:
     """Solve weighted problems until the conditions of the whole problem hold to within `tol`."""
     return run(iterates(problem), tol=tol, max_iter=max_iter, callback=callback)

@@ -6,8 +6,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from tamis.estimators.across_folds import take_columns
 from tamis.plots.drawing import MINUS, PLUS, Display
 
@@ -30,9 +28,11 @@ class FeaturePathDisplay(Display):
     line_, kept_mark_ : the curve, and a line at the number that was kept
     """
 
-    def __init__(self, n_features: Sequence[int], accuracy: Sequence[float], *, kept: int | None = None, name: str = ""):
-        self.n_features = np.asarray(n_features)
-        self.accuracy = np.asarray(accuracy)
+    def __init__(
+        self, n_features: Sequence[int], accuracy: Sequence[float], *, kept: int | None = None, name: str = ""
+    ):
+        self.n_features = n_features
+        self.accuracy = accuracy
         self.kept = kept
         self.name = name
 
@@ -51,9 +51,7 @@ class FeaturePathDisplay(Display):
         """
         cls._check_matplotlib()
         if not hasattr(estimator, "feature_path_"):
-            raise ValueError(
-                f"{type(estimator).__name__} has no feature_path_: fit a selector such as L0MKLClassifier or LinearL0SVC"
-            )
+            raise ValueError(f"{type(estimator).__name__} has no feature_path_: fit a selector such as L0MKLClassifier")
         path = estimator.feature_path_[:most]
         if not len(path):
             raise ValueError(f"{type(estimator).__name__} selected no feature: there is nothing to draw")
@@ -64,7 +62,7 @@ class FeaturePathDisplay(Display):
                 warnings.simplefilter("ignore")
                 model.fit(take_columns(X, path[:k]), y)
             accuracy.append(model.score(take_columns(X_test, path[:k]), y_test))
-        sizes = np.arange(1, len(path) + 1)
+        sizes = range(1, len(path) + 1)
         return cls(sizes, accuracy, kept=len(estimator.features_), name=type(estimator).__name__).plot(ax)
 
     def plot(self, ax: Any = None) -> FeaturePathDisplay:
