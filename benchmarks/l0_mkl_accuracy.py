@@ -2,9 +2,9 @@
 
     python benchmarks/l0_mkl_accuracy.py [splits] [dataset ...]
 
-Ten (or as many as asked for) stratified halves as in the paper, but every parameter is chosen by folds of the training half alone. Isolet and
-glioma keep their first two classes. The majority class and a linear machine on all features are in the table. Rows
-are written to benchmarks/out/l0_mkl_accuracy.csv as they finish.
+Ten (or as many as asked for) stratified halves as in the paper, but every parameter is chosen by folds of the training
+half alone. Isolet and glioma keep their first two classes. The majority class and a linear machine on all features are
+in the table. Rows are written to benchmarks/out/l0_mkl_accuracy.csv as they finish.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ comes from penalty and kernels; rows have costs; in EP-SVM the box on w is dropp
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -80,12 +80,12 @@ def iterates(problem: Problem) -> Iterator[Iterate[State]]:
         step = solve_nonnegative(B, root, np.concatenate([slopes, slopes, [0.0, 0.0]]), start=d, tol=SHARP)
         d = step.d
         state = State(d[:e] - d[e : 2 * e], float(d[-2] - d[-1]))
-        status = None if state.w.any() else Status.COLLAPSED
-        yield Iterate(state, objective(problem, state), violation(problem, state), status)
+        yield Iterate(state, objective(problem, state), violation(problem, state))
 
 
 def solve(
     problem: Problem, *, tol: float = 1e-4, max_iter: int = 50, callback: Callback | None = None
 ) -> Solution[State]:
     """Solve weighted problems until the conditions of the whole problem hold to within `tol`."""
-    return run(iterates(problem), tol=tol, max_iter=max_iter, callback=callback)
+    solution = run(iterates(problem), tol=tol, max_iter=max_iter, callback=callback)
+    return solution if solution.state.w.any() else replace(solution, status=Status.COLLAPSED)
