@@ -17,10 +17,11 @@ from tamis.methods.l0_steps import (
     Machine,
     Problem,
     beta_step,
+    by_contribution,
     falls,
     images,
     largest_lambda2,
-    printed,
+    published,
     weight_step,
     within,
 )
@@ -67,7 +68,7 @@ class TestTheMachine:
         base = Problem(stack, y, np.ones(len(y)), L1(1.0), lambda1=0.3)
         still = beta_step(base, np.ones(1))
         flipped = beta_step(replace(base, beta_step="flip"), np.ones(1))
-        dca = printed(base, stack.one(0), steps=5000)
+        dca = published(base, stack.one(0), steps=5000)
         K = stack.one(0)
         for other in (flipped, dca):
             assert other.value == pytest.approx(still.value, rel=1e-6)
@@ -116,21 +117,35 @@ class TestTheMachine:
         stack, y = psd()
         base = Problem(stack, y, np.ones(len(y)), L1(1.0), lambda1=0.3)
         still = beta_step(base, np.ones(1))
-        moved = printed(base, stack.one(0), still, steps=1)
+        moved = published(base, stack.one(0), still, steps=1)
         np.testing.assert_allclose(moved.dual_coef, still.dual_coef, atol=1e-7)
 
     def test_dca_never_raises_its_objective(self):
-        X, y = toy(25, 6, seed=3)
-        task = problem(X, y, lambda1=2.0)
-        K = task.stack.combine(np.full(6, 1 / 6)).dense()
-        cost = np.ones(25)
-        machine, last = None, value(K, y, cost, 2.0, np.zeros(26))
-        for _ in range(15):
-            machine = printed(task, K, machine, steps=1)
-            if machine.reason:
-                break
-            assert machine.value <= last + 1e-9 * abs(last)
-            last = machine.value
+        stack, y = psd()
+        base = Problem(stack, y, np.ones(len(y)), L1(1.0), lambda1=0.3)
+        machine, values = None, [float(len(y))]
+        for _ in range(12):
+            machine = published(base, stack.one(0), machine, steps=1)
+            values.append(machine.value)
+        assert not machine.reason and values[-1] < values[1] - 1e-3
+        assert all(b <= a + 1e-9 * abs(a) for a, b in pairwise(values))
+
+    def test_dca_that_ends_too_early_says_how_far_it_is(self):
+        stack, y = psd()
+        base = Problem(stack, y, np.ones(len(y)), L1(1.0), lambda1=0.3)
+        early, late = (published(base, stack.one(0), steps=steps).residual for steps in (3, 5000))
+        assert early > 1e-3 > 1e-5 > late
+
+    def test_residual_is_the_gradient_of_the_published_objective(self, rng):
+        stack, y = psd()
+        cost = rng.uniform(0.5, 2, len(y))
+        base = Problem(stack, y, cost, L1(1.0), lambda1=0.3)
+        machine = published(base, stack.one(0), steps=2)
+        K, z = stack.one(0), np.append(machine.dual_coef, machine.intercept)
+        slope = approx_fprime(z, lambda z: value(K, y, cost, 0.3, z), 1e-7)
+        pull = cost * y * np.maximum(0, 1 - y * (K @ z[:-1] + z[-1]))
+        scale = max(np.abs(2 * K @ (0.3 * z[:-1])).max(), np.abs(2 * np.append(K @ pull, pull.sum())).max())
+        assert machine.residual == pytest.approx(np.abs(slope).max() / scale, rel=1e-4)
 
 
 class TestUnbounded:
@@ -157,6 +172,20 @@ class TestUnbounded:
         assert "eigenvalue -1.5" in solution.state.reason
         assert not solution.state.weights.any() and not solution.state.dual_coef.any()
 
+    def test_either_sign_of_an_eigenvector_and_its_best_intercept_count(self):
+        """One negative eigenvector falls only with one sign, or only with an intercept that cancels its image."""
+        n = 8
+        y = np.where(np.arange(n) < 6, 1.0, -1.0)
+        v = np.ones(n) / np.sqrt(n)
+        K = np.eye(n) - (1.0 + 5.0) * np.outer(v, v)  # the constant direction has the eigenvalue -5, beyond 2 lambda1
+        task = Problem(DenseStack(K[None]), y, np.ones(n), L1(1.0), lambda1=0.5, beta_step="paper")
+        assert "eigenvalue -5" in published(task, K).reason
+        for labels in (y, -y):
+            u = labels / np.sqrt(n)
+            K = np.eye(n) - 1.4 * np.outer(u, u)
+            task = Problem(DenseStack(K[None]), labels, np.ones(n), L1(1.0), lambda1=0.5, beta_step="paper")
+            assert "eigenvalue -0.4" in published(task, K).reason
+
     def test_a_falling_direction_is_a_proof(self, rng):
         K, v, y = self.planted()
         task = Problem(DenseStack(K[None]), y, np.ones(12), L1(1.0), lambda1=1.0)
@@ -170,7 +199,7 @@ class TestUnbounded:
         K, _, y = self.planted()
         monkeypatch.setattr("tamis.methods.l0_steps._falling_eigenvector", lambda *_: "")
         task = Problem(DenseStack(K[None]), y, np.ones(12), L1(1.0), lambda1=1.0, beta_step="paper")
-        assert printed(task, K, steps=5000).reason
+        assert published(task, K, steps=5000).reason
 
     @pytest.mark.parametrize("step", ["stationary", "ridge", "flip"])
     def test_the_other_steps_have_a_model(self, step):
@@ -185,6 +214,17 @@ class TestUnbounded:
         seen = images(task, Machine(-y, 0.0, 0.0, 1.0))
         assert seen.gamma[0] < 0
         assert weight_step(task, seen, 0.0, 1e-3, np.zeros(1)).reason
+
+    def test_a_bounded_step_is_remembered_by_later_rounds(self, monkeypatch):
+        X, y = toy()
+        calls = []
+
+        def first_is_clipped(*arguments):
+            calls.append(weight_step(*arguments))
+            return replace(calls[-1], clipped=len(calls) == 1)
+
+        monkeypatch.setattr(method, "weight_step", first_is_clipped)
+        assert method.solve(problem(X, y), rounds=3).state.clipped and len(calls) == 3
 
     def test_and_is_bounded_and_reported_otherwise(self):
         y = np.array([1.0, 1.0, -1.0])
@@ -205,6 +245,17 @@ class TestUnbounded:
         basis = np.linalg.svd(np.ones((1, 60)))[2][1:]
         least = np.linalg.eigvalsh(basis @ (K + np.diag(machine.lambda1 / cost)) @ basis.T)[0]
         assert least > 0
+        np.testing.assert_allclose(images(task, machine).gamma, machine.lambda1 * task.stack.quad(machine.dual_coef))
+
+    def test_a_constant_in_the_kernel_raises_nothing(self):
+        """A kernel that is negative on constants only has its stationary machine at the lambda1 that was asked for."""
+        X, y = toy(60, 4)
+        values = np.array([problem(X, y, Sigmoid(1.0, 0.1)).stack.one(k) for k in range(4)])
+        ends = [
+            beta_step(Problem(DenseStack(values + c), y, np.ones(60), L1(1.0), lambda1=0.05), np.ones(4)).lambda1
+            for c in (0.0, -50.0)
+        ]
+        assert ends[0] == pytest.approx(ends[1], rel=1e-6)
 
 
 class TestDescent:
@@ -237,6 +288,57 @@ class TestDescent:
             solution = method.solve(task)
             assert solution.objective == pytest.approx(method.objective(task, solution.state), rel=1e-9)
 
+    @pytest.mark.parametrize("name", ["exp", "log", "capped_l1", "scad"])
+    def test_every_dc_step_of_the_weights_lowers_their_objective(self, name):
+        X, y = toy()
+        task = problem(X, y, penalty=PENALTIES[name](5.0), lambda2=0.05)
+        begun = method.opening(task)
+        lam = 0.05 * largest_lambda2(task, begun.seen, begun.machine.intercept)
+
+        def weighed(d):
+            """(12), but for what does not depend on d."""
+            loss = task.loss(begun.seen.scores @ d + begun.machine.intercept)
+            return begun.seen.gamma @ d + lam * task.penalty.value(d).sum() + loss
+
+        d, values = np.zeros(12), [weighed(np.zeros(12))]
+        for _ in range(4):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("tamis.methods.l0_steps.DC_STEPS", 1)
+                d = weight_step(task, begun.seen, begun.machine.intercept, lam, d).weights
+            values.append(weighed(d))
+        assert all(b <= a + 1e-7 * abs(a) for a, b in pairwise(values)) and values[-1] < values[0]
+        whole = weight_step(task, begun.seen, begun.machine.intercept, lam, np.zeros(12)).weights
+        assert weighed(whole) <= values[-1] + 1e-6 * abs(values[-1])
+
+    def test_the_stationary_machine_descends_where_lambda1_outweighs_the_negative_part(self):
+        X, y = toy(24, 6)
+        task = problem(X, y, relative=False, lambda2=0.05, lambda1=0.5)
+        begun = method.opening(task)
+        found = [it for _, it in zip(range(5), method.iterates(task, begun), strict=False)]
+        for it in found:
+            K = task.stack.combine(it.state.weights).dense()
+            centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+            assert -0.5 < np.linalg.eigvalsh(centred)[0] < 0
+        assert len(found) > 2 and all(b.objective <= a.objective + 1e-6 for a, b in pairwise(found))
+
+    @pytest.mark.parametrize("step", ["ridge", "flip"])
+    def test_the_slopes_of_the_weights_are_those_of_the_objective(self, step):
+        X, y = toy(24, 6)
+        task = problem(X, y, penalty=L1(1.0), beta_step=step, cost=np.linspace(0.5, 2, 24))
+        d = np.linspace(0.2, 1.0, 6)
+        machine = beta_step(task, d)
+        seen = images(task, machine)
+        for k in range(6):
+            ends = [
+                method.objective(
+                    task,
+                    method.State(d + s * 1e-6 * np.eye(6)[k], machine.dual_coef, machine.intercept, task.lambda1, 0.0),
+                )
+                for s in (1, -1)
+            ]
+            pull = 2 * task.cost * y * np.maximum(0, 1 - y * (seen.scores @ d + machine.intercept))
+            assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(seen.gamma[k] - pull @ seen.scores[:, k], abs=1e-4)
+
 
 class TestScale:
     @pytest.mark.parametrize("penalty", [Exp, CappedL1, SCAD, Log])
@@ -255,10 +357,43 @@ class TestScale:
         ends = []
         for penalty in (CappedL1(0.01), L1(0.01)):
             task = problem(X, y, penalty=penalty, relative=False, lambda2=20.0)
-            ends.append(method.solve(task, rounds=5).state)
-        assert ends[0].weights.max() < 100 and ends[0].weights.any()
-        np.testing.assert_array_equal(ends[0].weights, ends[1].weights)
-        np.testing.assert_array_equal(ends[0].dual_coef, ends[1].dual_coef)
+            ends.append(
+                [it.state for _, it in zip(range(6), method.iterates(task, method.opening(task)), strict=False)]
+            )
+        for capped, plain in zip(*ends, strict=True):
+            assert 0 < capped.weights.max() < 100
+            np.testing.assert_array_equal(capped.weights, plain.weights)
+            np.testing.assert_array_equal(capped.dual_coef, plain.dual_coef)
+
+    def test_published_units_take_the_first_penalty_at_the_starting_weights(self):
+        """Beyond the cap nothing is asked of a weight: from large ones the first step is not penalised at all."""
+        X, y = toy()
+        task = problem(X, y, relative=False, lambda2=5.0)
+        begun = method.opening(task, 0.5)
+        first = next(it for k, it in enumerate(method.iterates(task, begun)) if k == 1).state.weights
+        there, zero = (
+            weight_step(task, begun.seen, begun.machine.intercept, 5.0, origin).weights
+            for origin in (begun.weights, np.zeros(12))
+        )
+        np.testing.assert_allclose(first, np.where(there >= 1e-5, there, 0.0), atol=1e-9)
+        assert np.abs(there - zero).max() > 0.05 * there.max()
+
+    def test_published_units_drop_weights_below_an_absolute_bound(self):
+        X, y = toy()
+        task = problem(X, y, penalty=L1(1e-6), relative=False, lambda2=1e-6)
+        plain = method.solve(task, rounds=1).state
+        tiny = 1e-5 * float(plain.weights[plain.weights > 0].min()) * 2
+        begun = method.opening(task)
+        small = replace(
+            begun.seen, scores=begun.seen.scores / tiny, gamma=begun.seen.gamma / tiny
+        )  # weights times tiny
+        kept = [
+            np.count_nonzero(
+                next(it for k, it in enumerate(method.iterates(t, replace(begun, seen=small))) if k == 1).state.weights
+            )
+            for t in (task, replace(task, relative=True, lambda2=0.0))
+        ]
+        assert kept[0] < kept[1]
 
     def test_relative_weights_have_a_largest_of_one(self):
         X, y = toy()
@@ -348,6 +483,16 @@ class TestSelection:
         q = begun.seen.gamma[kept] + lam * task.penalty.weights(free.weights[kept])
         np.testing.assert_allclose(2 * (y * slack) @ begun.seen.scores[:, kept], q, rtol=1e-3, atol=1e-6)
 
+    def test_the_ranking_goes_on_beyond_the_cap(self):
+        X, y = toy(40, 60)
+        state = method.solve(problem(X, y, max_features=3)).state
+        kept = np.flatnonzero(state.weights)
+        assert len(kept) == 3 and set(state.ranking[:3]) == set(kept) and len(state.ranking) > 3
+
+    def test_contributions_rank_and_not_weights_alone(self):
+        scores = np.array([[0.0, 10.0, 1.0], [0.0, -10.0, -1.0]])
+        assert by_contribution(scores, np.array([9.0, 0.5, 1.0])).tolist() == [1, 2, 0]
+
     def test_a_cap_counts_columns_and_not_kernels(self):
         incidence = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [0, 1, 0, 0], [0, 0, 1, 0]], dtype=bool)
         assert within(np.array([0, 1, 2, 3]), 3, incidence).tolist() == [0, 2, 3]
@@ -368,5 +513,7 @@ class TestSelection:
         X, y = toy()
         short = method.solve(problem(X, y), rounds=1)
         assert short.status is Status.ROUNDS and short.n_iter == 1
+        early = method.solve(problem(X[:20], y[:20], Gaussian(1.0), beta_step="paper"), rounds=1, tol=1e-12)
+        assert early.status is Status.STALLED and early.history.violation[-1] >= early.state.residual > 1e-12
         long = method.solve(problem(X, y, penalty=L1(1.0)), rounds=500, tol=1e-4)
         assert long.status is Status.CONVERGED and long.history.violation[-1] <= 1e-4

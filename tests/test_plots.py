@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import ks_2samp
 from sklearn.datasets import load_iris
 
-from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, L0MKLClassifier, per_feature, product
+from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, L0MKLClassifier, per_feature, per_group, product
 from tamis.estimators.across_folds import stability_across_folds
 from tamis.estimators.kept import case_values, kept_features, kept_values
 from tamis.explain.stability import jaccard
@@ -390,7 +390,8 @@ def test_feature_path_shows_models_on_the_best_features(cancer):
     display = plots.FeaturePathDisplay.from_estimator(clf, X[train], y[train], X[test], y[test], most=3)
     assert list(display.line_.get_xdata()) == [1, 2, 3] and display.kept == len(clf.features_)
     two = X.columns[clf.feature_path_[:2]]
-    again = L0MKLClassifier(rounds=2, calibration=None).fit(X.loc[train, two], y[train])
+    again = L0MKLClassifier(0.0, rounds=2, calibration=None).fit(X.loc[train, two], y[train])
+    assert len(again.features_) == 2
     assert display.line_.get_ydata()[1] == again.score(X.loc[test, two], y[test]) > 0.85
     as_dicts = [{name: part[name].to_numpy() for name in X.columns} for part in (X[train], X[test])]
     other = plots.FeaturePathDisplay.from_estimator(clf, as_dicts[0], y[train], as_dicts[1], y[test], most=2)
@@ -401,6 +402,9 @@ def test_feature_path_says_what_it_cannot_draw(two):
     clf, X, y = two
     with pytest.raises(ValueError, match="feature_path_"):
         plots.FeaturePathDisplay.from_estimator(clf, X, y, X, y)
+    group = L0MKLClassifier(kernels=per_group({"all": [0, 1]}), calibration=None).fit(X, y)
+    with pytest.raises(ValueError, match="one kernel per feature"):
+        plots.FeaturePathDisplay.from_estimator(group, X, y, X, y)
 
 
 # ---------------------------------------------------------------------- all of them

@@ -10,6 +10,8 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from tamis.penalties import PENALTIES, Penalty
+
 WIDTHS = (1e-6, 1e6)  # of kernels, in units of the scaled features
 COSTS = (1e-30, 1e30)  # of rows
 LARGEST = 1e140  # modulus of an encoded number
@@ -138,6 +140,15 @@ def check_bandwidth(bandwidth: Any, n_features: int) -> float | str | np.ndarray
     if np.any(widths < WIDTHS[0]) or np.any(widths > WIDTHS[1]):
         raise ValueError(f"bandwidth={bandwidth!r} is out of range: use widths between {WIDTHS[0]} and {WIDTHS[1]}")
     return float(bandwidth) if widths.ndim == 0 else widths.astype(float)
+
+
+def check_penalty(penalty: Any, theta: float, choices: tuple[str, ...]) -> Penalty:
+    """The penalty that the parameters name."""
+    if isinstance(penalty, Penalty):
+        return penalty
+    check_choice("penalty", penalty, choices)
+    check_number("theta", theta, 0.0, strict=True)
+    return PENALTIES[penalty](float(theta))
 
 
 def check_values(name: str, values: Any) -> None:

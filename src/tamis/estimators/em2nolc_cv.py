@@ -22,7 +22,7 @@ from tamis.estimators.em2nolc_grid import Cell, Grid
 from tamis.estimators.from_statistics import FromStatistics
 from tamis.estimators.model import Encoded, Model
 from tamis.estimators.one_pass import OnePass
-from tamis.estimators.rows import Rows, folds, merge_rows
+from tamis.estimators.rows import Rows, merge_rows, search_folds
 from tamis.estimators.selection import (
     LOSSES,
     SCORES,
@@ -186,7 +186,7 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
         if one is not None:
             return self._select_sums(one)
         merged = merge_rows(rows)
-        splits = folds(merged if isinstance(cv, Integral) else rows, cv, self._seed)
+        splits = search_folds(rows, merged, cv, self._seed)
         most = min((len(train) for train, _ in splits), default=0)
         numeric = len(rows.table.labels) < d
         grid = self._grid(len(merged), d, numeric)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tamis.codec import stored
-from tamis.estimators.checks import check_choice, check_integer, check_number
+from tamis.estimators.checks import check_choice, check_integer, check_number, check_penalty
 from tamis.estimators.model import PreparedRows
 from tamis.estimators.selecting import Selecting
 from tamis.estimators.stacked import Answer, StackClassifier, Task
@@ -18,7 +18,6 @@ from tamis.kernels.recipes import per_feature
 from tamis.kernels.spectrum import check_symmetric
 from tamis.methods import l0_mkl as method
 from tamis.methods.l0_steps import BETA_STEPS, Problem
-from tamis.penalties import PENALTIES, Penalty
 
 # [XueSong2020], as in docs/references.bib
 XUESONG2020 = (
@@ -96,8 +95,8 @@ class L0MKLClassifier(Selecting, StackClassifier):
     feature_path_ : features that had a weight in some round, best first: those that kept it longest, then by how much
         they contribute
     reason_ : why there is no model, or ""
-    lambda1_ : the ridge of the last machine (the largest over classes): lambda1, or more where no stationary machine
-        was found with it
+    ridge_ : what the quadratic term of the last machine counts (the largest over classes): lambda1, or more where no
+        stationary machine was found with it
     clipped_ : whether some weight step had no minimum and was bounded by force
     kernel_weights_, dual_coef_, intercept_ : weights of the kernels (adding up to one), coefficients of the rows
     instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
@@ -223,15 +222,24 @@ class L0MKLClassifier(Selecting, StackClassifier):
     def _facts(self, facts: list[method.State], bank: KernelBank) -> None:
         self.feature_path_ = feature_path([state.ranking for state in facts], bank)
         self.reason_ = next((state.reason for state in facts if state.reason), "")
-        self.lambda1_ = max(state.lambda1 for state in facts)
+        self.ridge_ = max(state.lambda1 for state in facts)
         self.clipped_ = any(state.clipped for state in facts)
-        if self.clipped_:
-            warnings.warn(
-                f"{type(self).__name__}: a weight step had no minimum and was bounded by force (negative slopes were "
-                "cut at zero); beta_step='ridge' always has one",
-                UserWarning,
-                stacklevel=6,
-            )
+
+    def _warn(self) -> None:
+        super()._warn()
+        warn_bent(self)
+
+
+def warn_bent(estimator: Any) -> None:
+    """Say where the problem was changed to have a solution."""
+    name = type(estimator).__name__
+    if estimator.clipped_:
+        warnings.warn(
+            f"{name}: a weight step had no minimum and was bounded by force (negative slopes were cut at zero); "
+            "beta_step='ridge' always has one",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def answer(solution: Any) -> Answer:
@@ -248,12 +256,3 @@ def feature_path(rankings: list[np.ndarray], bank: KernelBank) -> np.ndarray:
         for place, column in enumerate(columns):
             places[column] = min(place, places.get(column, place))
     return np.array(sorted(places, key=lambda c: (places[c], c)), dtype=int)
-
-
-def check_penalty(penalty: Any, theta: float, choices: tuple[str, ...]) -> Penalty:
-    """The penalty that the parameters name."""
-    if isinstance(penalty, Penalty):
-        return penalty
-    check_choice("penalty", penalty, choices)
-    check_number("theta", theta, 0.0, strict=True)
-    return PENALTIES[penalty](float(theta))

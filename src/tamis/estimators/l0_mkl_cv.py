@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,19 +16,19 @@ from tamis.estimators.base import KernelClassifier
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_choice, check_cv, check_values
 from tamis.estimators.direct import calibrated
-from tamis.estimators.l0_mkl import XUESONG2020, L0MKLClassifier, answer
+from tamis.estimators.l0_mkl import CHOICES, XUESONG2020, L0MKLClassifier, answer, warn_bent
 from tamis.estimators.model import Model
-from tamis.estimators.rows import Rows, folds, merge_rows
+from tamis.estimators.rows import Rows, merge_rows, search_folds
 from tamis.estimators.selecting import Selecting
 from tamis.estimators.selection import LOSSES, SCORES, HeldOut, Result, Tests, choose, cross_validate, search_columns
-from tamis.estimators.stacked import model_of
+from tamis.estimators.stacked import check_size, model_of
 from tamis.kernels.base import Sigmoid
 from tamis.kernels.recipes import per_feature
 from tamis.methods import l0_mkl as method
 
 SIGMOIDS = {f"sigmoid {a}, {r}": per_feature(Sigmoid(a, r)) for a, r in ((0.1, 0.1), (0.1, 1.0), (0.3, 0.1))}
 RULES = ("best", "one_se")
-HELD = 1 << 29  # bytes that the short forms of kernels may take during the search
+HELD = 1 << 28  # bytes of kernel values, or of their short forms, that a fold of the search may hold
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,9 @@ class Cell:
 class L0MKLClassifierCV(Selecting, KernelClassifier):
     """l0-MKL with penalty, tightness and kernels chosen by cross-validation [XueSong2020].
 
-    For all kernels and every lambda1 one pass over the kernels serves a path from the largest lambda2 down. Scores
-    come from held-out rows of the training data only; the score of the winner is the best of many and therefore
-    optimistic: do not report it as performance.
+    For all kernels and every lambda1 the first machine and its pass over the kernels serve all penalties, and each path
+    goes from the largest lambda2 down. Scores come from held-out rows of the training data only; the score of the
+    winner is the best of many and therefore optimistic: do not report it as performance.
 
     Parameters
     ----------
@@ -59,12 +58,15 @@ class L0MKLClassifierCV(Selecting, KernelClassifier):
     kernels : as in `L0MKLClassifier`, or a dict {name: choice} to choose among, default=None
         None chooses among ``tanh(a s t - r)`` on each feature with (a, r) = (0.1, 0.1), (0.1, 1) and (0.3, 0.1).
     cv : int, splitter or sequence of (train, test) positions, default=5
-        An integer asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay together.
+        An integer (None is 5) asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
+        together.
     scoring : {"log_loss", "accuracy", "roc_auc", "squared_error"}, default="log_loss"
         Log-loss is taken after calibration of the held-out decisions.
     rule : {"best", "one_se"}, default="best"
         "best": the best score, ties to fewer features; "one_se": the fewest features within one standard error of it.
-    penalty, beta_step, max_features, rounds, engine, scaling, missing, categorical_features, class_weight, tol, \
+    penalty : {"capped_l1", "exp", "log", "scad", "l1"}, default="capped_l1"
+        With "l1" theta plays no role, and one value of it is tried.
+    beta_step, max_features, rounds, engine, scaling, missing, categorical_features, class_weight, tol, \
 random_state, n_jobs, verbose : as in `L0MKLClassifier`.
 
     Attributes
@@ -72,7 +74,7 @@ random_state, n_jobs, verbose : as in `L0MKLClassifier`.
     lambda2_, theta_, lambda1_, kernels_choice_ : what was chosen
     lambda2_path_ : dict with `lambda2` and, for the chosen kernels, lambda1 and theta, the mean number of features
         `n_features` over folds and the scores `log_loss`, `accuracy`, `roc_auc`, `squared_error`
-    cv_results_ : dict of arrays, one entry per cell tried
+    cv_results_ : dict of arrays, one entry per cell tried, with the mean number of features over folds
     n_splits_, scoring_ : folds that were used, and the score that decided
     and those of `L0MKLClassifier`
 
@@ -140,6 +142,7 @@ random_state, n_jobs, verbose : as in `L0MKLClassifier`.
             raise ValueError("kernels={} is empty: give at least one choice, or None for the default")
         for lambda1, theta, lambda2 in product(self.lambda1s, self.thetas, self.lambda2s):
             self._estimator(Cell("", lambda1, theta, lambda2), None)._check_parameters()
+        check_choice("penalty", self.penalty, CHOICES)
         check_choice("scoring", self.scoring, SCORES)
         check_choice("rule", self.rule, RULES)
         check_cv(self.cv)
@@ -161,9 +164,8 @@ random_state, n_jobs, verbose : as in `L0MKLClassifier`.
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
         merged = merge_rows(rows)
-        cv: Any = 5 if self.cv is None else self.cv
-        cv = cv if isinstance(cv, Integral) or hasattr(cv, "split") else list(cv)
-        splits = folds(merged if isinstance(cv, Integral) else rows, cv, self._seed)
+        check_size(type(self).__name__, len(merged))
+        splits = search_folds(rows, merged, self.cv, self._seed)
         if not splits:
             raise ValueError(
                 f"cv={self.cv!r}: no fold can be made, the smallest class has too few distinct rows or groups; give "
@@ -177,7 +179,8 @@ random_state, n_jobs, verbose : as in `L0MKLClassifier`.
         final = self._estimator(cell, self._choices[cell.kernels])
         final._seed = self._seed
         model = final._learn(merged)
-        self.feature_path_, self.reason_, self.clipped_ = final.feature_path_, final.reason_, final.clipped_
+        for name in ("feature_path_", "reason_", "clipped_", "ridge_"):
+            setattr(self, name, getattr(final, name))
         decision = results[cell].decision
         return (model, None) if decision is None else calibrated(model, decision, tests)
 
@@ -185,6 +188,7 @@ random_state, n_jobs, verbose : as in `L0MKLClassifier`.
         self.lambda2_, self.theta_, self.lambda1_ = cell.lambda2, cell.theta, cell.lambda1
         self.kernels_choice_ = cell.kernels
         self.cv_results_ = search_columns({c: asdict(c) for c in results}, results)
+        self.cv_results_["mean_n_features"] = np.array([result.n_features for result in results.values()])
         beside = [c for c in results if (c.kernels, c.lambda1, c.theta) == (cell.kernels, cell.lambda1, cell.theta)]
         beside.sort(key=lambda c: -c.lambda2)
         self.lambda2_path_ = {"lambda2": np.array([c.lambda2 for c in beside])}
@@ -192,6 +196,10 @@ random_state, n_jobs, verbose : as in `L0MKLClassifier`.
         for name in results[cell].scores:
             sign = -1.0 if name in LOSSES else 1.0
             self.lambda2_path_[name] = np.array([sign * results[c].scores[name] for c in beside])
+
+    def _warn(self) -> None:
+        super()._warn()
+        warn_bent(self)
 
     def fixed(self) -> L0MKLClassifier:
         """An unfitted `L0MKLClassifier` with what was chosen."""
@@ -213,12 +221,15 @@ def _search(owner: L0MKLClassifierCV, train: Rows, test: Rows) -> dict[Cell, Hel
     """Every cell on one fold."""
     out: dict[Cell, HeldOut] = {}
     lambda2s, thetas, lambda1s = (tuple(dict.fromkeys(v)) for v in (owner.lambda2s, owner.thetas, owner.lambda1s))
+    thetas = thetas[:1] if owner.penalty == "l1" else thetas
     weight = float(train.weight.sum())
     for name, choice in owner._choices.items():
         first = owner._estimator(Cell(name, lambda1s[0], thetas[0], lambda2s[0]), choice)
         first._seed = owner._seed
         prepared = first._prepare(train)
-        prepared = replace(prepared, stack=prepared.stack.held(HELD))
+        first._check_kernels(prepared)
+        if owner.engine == "auto":
+            prepared = replace(prepared, stack=prepared.stack.held(HELD))
         tasks = first._tasks(prepared, quick=True)
         for lambda1 in lambda1s:
             begun = None

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tamis.codec import stored
-from tamis.estimators.checks import check_cost, check_number
-from tamis.estimators.l0_mkl import XUESONG2020, check_penalty
+from tamis.estimators.checks import check_cost, check_number, check_penalty
+from tamis.estimators.l0_mkl import XUESONG2020
 from tamis.estimators.linear import Coordinates, Found, LinearClassifier, carried
 from tamis.estimators.rows import Rows
 from tamis.estimators.selecting import Selecting
@@ -58,7 +58,8 @@ default="capped_l1"
     ----------
     features_ : kept features, as positions in X
     feature_path_ : the same, those of the largest weight first
-    kernel_weights_ : the weight of each kept feature in scaled units; of a category the norm over its levels
+    kernel_weights_ : the weight of each kept feature in scaled units; of a category with several levels the norm
+        over them
     dual_coef_, intercept_ : the weights that each case carries (see the notes), and the intercept
     instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
     kernels_, kernel_names_ : kept kernels

@@ -247,6 +247,14 @@ def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
     return good
 
 
+def search_folds(rows: Rows, merged: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
+    """The folds of a search, of merged rows where `cv` is a number (None: 5), else of the rows of the input."""
+    cv = 5 if cv is None else cv
+    if isinstance(cv, Integral):
+        return folds(merged, cv, seed)
+    return folds(rows, cv if hasattr(cv, "split") else list(cv), seed)
+
+
 def _splitter(rows: Rows, n_splits: int, seed: int) -> BaseCrossValidator | None:
     if rows.groups is None:
         most = int(np.bincount(rows.codes).min())

@@ -175,11 +175,6 @@ class CostClassifier(StackClassifier):
     def chosen(self) -> dict[str, Any]:
         return {"cost C": self.C, **super().chosen()}
 
-    @property
-    def _engine(self) -> str:
-        """The form of the kernel stack."""
-        return self._form
-
     def _costs(self, rows: Rows) -> np.ndarray:
         return check_cost(self.C, rows.absolute_weight)
 

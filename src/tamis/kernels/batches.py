@@ -41,6 +41,10 @@ class Batches:
         """The same for some of the kernels."""
         return Batches(self.labels[kernels], self.columns[kernels], self.kinds)
 
+    def kind(self, members: np.ndarray) -> Any:
+        """What the kernels of one chunk have in common."""
+        return self.kinds[self.labels[members[0]]]
+
     def chunks(self, kernels: np.ndarray, widest: Callable[[Any], int]) -> Iterator[np.ndarray]:
         """The given kernels in arrays of one label each, at most ``widest(kind)`` long, those alone one by one."""
         if not len(kernels):
@@ -52,6 +56,14 @@ class Batches:
             label = self.labels[group[0]]
             step = 1 if label == ALONE else max(1, widest(self.kinds[label]))
             yield from (group[start : start + step] for start in range(0, len(group), step))
+
+
+def _hashable(kernel: Any) -> bool:
+    try:
+        hash(kernel)
+    except TypeError:
+        return False
+    return True
 
 
 def alike(keys: Sequence[Hashable | None], columns: Sequence[int], least: int = 1) -> Batches:
@@ -82,7 +94,7 @@ def equal_kernels(channels: Sequence[Any]) -> Batches:
     able: dict[int, Hashable | None] = {}
     for kernel in kernels:
         if id(kernel) not in able:
-            able[id(kernel)] = kernel if hasattr(kernel, "each") and isinstance(kernel, Hashable) else None
+            able[id(kernel)] = kernel if hasattr(kernel, "each") and _hashable(kernel) else None
     keys = [able[id(kernel)] if len(place) == 1 else None for kernel, place in zip(kernels, places, strict=True)]
     return alike(keys, [place[0] if len(place) == 1 else 0 for place in places], least=2)
 

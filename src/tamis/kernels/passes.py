@@ -46,26 +46,26 @@ class Sums:
 
     def size(self, members: np.ndarray) -> int:
         """Numbers per row that the factors of a chunk take while they are made."""
-        return len(members) * self.batches.kinds[self.batches.labels[members[0]]].size
+        return len(members) * self.batches.kind(members).size
 
     def left(self, members: np.ndarray, rows: slice) -> np.ndarray:
         """Left factors (r, c, m) of a chunk."""
-        form, columns = self.batches.kinds[self.batches.labels[members[0]]], self.batches.columns[members]
+        form, columns = self.batches.kind(members), self.batches.columns[members]
         return form.left(self.X[rows, columns], self.spans[:, members])
 
     def right(self, members: np.ndarray, cols: slice) -> np.ndarray:
         """Right factors (r, c, n) of a chunk."""
-        form, columns = self.batches.kinds[self.batches.labels[members[0]]], self.batches.columns[members]
+        form, columns = self.batches.kind(members), self.batches.columns[members]
         return form.right(self.Y[cols, columns], self.spans[:, members])
 
     def middle(self, members: np.ndarray) -> np.ndarray:
         """The diagonal (r,) of a chunk."""
-        return self.batches.kinds[self.batches.labels[members[0]]].middle
+        return self.batches.kind(members).middle
 
     def pair(self, members: np.ndarray) -> Pair:
         """All factors of a chunk; one array where they are the same."""
         left = self.left(members, slice(0, self.shape[0]))
-        same = self.X is self.Y and self.batches.kinds[self.batches.labels[members[0]]].mirrored
+        same = self.X is self.Y and self.batches.kind(members).mirrored
         return Pair(left, self.middle(members), left if same else self.right(members, slice(0, self.shape[1])))
 
     def chunks(self, kernels: np.ndarray, limit: int) -> list[np.ndarray]:
@@ -184,7 +184,7 @@ class HeldSums(Sums):
         return max(self.shape)
 
     def pair(self, members: np.ndarray) -> Pair:
-        pair, places = self.batches.kinds[self.batches.labels[members[0]]], self.batches.columns[members]
+        pair, places = self.batches.kind(members), self.batches.columns[members]
         if len(members) == pair.left.shape[1] and np.array_equal(places, np.arange(len(members))):
             return pair
         left = pair.left[:, places]
@@ -195,9 +195,6 @@ class HeldSums(Sums):
 
     def right(self, members: np.ndarray, cols: slice) -> np.ndarray:
         return self.pair(members).right[:, :, cols]
-
-    def middle(self, members: np.ndarray) -> np.ndarray:
-        return self.batches.kinds[self.batches.labels[members[0]]].middle
 
 
 def _symmetric(F: np.ndarray, scale: np.ndarray) -> np.ndarray:

@@ -18,8 +18,8 @@ selects features.
 
 Departures from the paper, with reasons:
 
-1. (7) is unbounded below as soon as one kernel is not positive semi-definite: keep the scores and scale beta down and
-   d up. Algorithm 3 diverges on most data. So the machine is by default a *stationary* point of (10), which for
+1. (7) is unbounded below as soon as one kernel is not positive semi-definite: keep the scores and scale beta up and d
+   down. Algorithm 3 diverges on most data. So the machine is by default a *stationary* point of (10), which for
    positive semi-definite kernels is its minimum. There may be none; then lambda1 is raised for this machine to where
    there is exactly one, which the state tells. "ridge" puts ``lambda1 sum_i beta_i^2 / cost_i`` and "flip" the
    kernels with the moduli of their eigenvalues in place of the quadratic term, and then (7) is bounded. "paper" is
@@ -27,10 +27,12 @@ Departures from the paper, with reasons:
    objective has no minimum the run ends with the status "unbounded" and no model.
 2. A weight step may have no minimum either. Except for "paper", negative slopes gamma are then cut at zero, which
    bounds it, and the state says so.
-3. The scale of d is arbitrary, so with `relative` it is fixed: the largest weight is one after each step, the penalty
-   works on these relative weights, and lambda2 is a share of the value at which the first weight step keeps nothing. An
-   l1 penalty sets the scale itself, so that weights are not rescaled with it. The first weight step starts from zero,
-   where the penalty is steepest; from equal weights it would not act at all once these exceed the cap.
+3. The scale of d is arbitrary: under a bounded penalty a larger d with a smaller beta pays less and less of the
+   quadratic term for the same scores, and there is no best one. So with `relative` it is fixed: the largest weight is
+   one after each step, the penalty works on these relative weights, and lambda2 is a share of the value at which the
+   first weight step keeps nothing. An l1 penalty sets the scale itself, so that weights are not rescaled with it. The
+   first weight step starts from zero, where the penalty is steepest; from equal weights it would not act at all once
+   these exceed the cap.
 4. A round ends with the machine of the new weights, so that the machine always belongs to the kernels that are kept.
 5. Weights below 1e-5 (of the largest, if `relative`) are zero. `max_features` is an exact cap: kernels beyond it,
    those whose scores vary least, are taken out and the others weighed again.
@@ -45,13 +47,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tamis.methods.l0_steps import (
-    STATIONARY,
     Images,
     Machine,
     Problem,
     absolute,
     beta_step,
-    by_contribution,
     images,
     largest_lambda2,
     weight_step,
@@ -73,7 +73,8 @@ class State:
     lambda1 : of the machine, see departure 1
     lambda2 : in absolute terms
     residual : of the machine and of the weight step before it
-    ranking : kernels that had a weight in some round; those that kept it longest first, then by contribution
+    ranking : kernels that had a weight in some round, before the cap: those that kept it longest first, then by
+        contribution
     clipped : whether a weight step had no minimum, and was bounded
     reason : why there is no model, or ""
     """
@@ -123,8 +124,8 @@ def objective(problem: Problem, state: State) -> float:
 def iterates(problem: Problem, begun: Opening, hint: np.ndarray | None = None) -> Iterator[Iterate[State]]:
     """Rounds of weights and machine; the violation is the largest change of a relative weight.
 
-    A step that is not solved adds to it. `hint` (L,) are weights near which the first ones may lie: they save
-    time and change nothing.
+    A residual of a step counts where it is larger. `hint` (L,) are weights near which the first ones may lie: they save
+    time (and decide among equally good weights, where there are several).
     """
     if begun.seen is None:
         yield _nothing(problem, Status.UNBOUNDED, begun.machine.reason)
@@ -159,7 +160,7 @@ def iterates(problem: Problem, begun: Opening, hint: np.ndarray | None = None) -
             intercept=machine.intercept,
             lambda1=machine.lambda1,
             residual=max(machine.residual, weighed.violation),
-            ranking=_ranked(by_contribution(seen.scores, weights), state.ranking),
+            ranking=_ranked(weights, weighed.order, state.ranking),
             clipped=state.clipped or weighed.clipped,
         )
         yield _iterate(problem, state, machine, change)
@@ -190,8 +191,10 @@ def _relative(weights: np.ndarray) -> np.ndarray:
     return weights / weights.max()
 
 
-def _ranked(kept: np.ndarray, before: np.ndarray) -> np.ndarray:
-    return np.concatenate([kept, before[~np.isin(before, kept)]])
+def _ranked(weights: np.ndarray, order: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Kernels with a weight, then others of this round's order, then those of earlier rounds."""
+    kept = order[weights[order] > 0]
+    return np.array(list(dict.fromkeys([*kept, *order, *before])), dtype=int)
 
 
 def solve(
@@ -207,7 +210,7 @@ def solve(
     begun = opening(problem) if begun is None else begun
     solution = run(iterates(problem, begun, hint), tol=tol, max_iter=rounds, callback=callback)
     if solution.status is Status.MAX_ITER:
-        return replace(solution, status=Status.ROUNDS if solution.state.residual <= STATIONARY else Status.STALLED)
+        return replace(solution, status=Status.ROUNDS if solution.state.residual <= tol else Status.STALLED)
     return solution
 
 

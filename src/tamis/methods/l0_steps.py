@@ -10,13 +10,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tamis.kernels.stack import KernelStack
+from tamis.losses import SquaredHinge
 from tamis.optim.hinge import solve_hinge, stationary
 from tamis.optim.nonnegative import largest_weight, solve_nonnegative
 from tamis.penalties import Penalty
 
 BETA_STEPS = ("stationary", "ridge", "flip", "paper")
-DCA_STEPS = 50  # of Algorithm 3
-DC_STEPS = 20  # of Algorithm 4
+DCA_STEPS = 500  # of Algorithm 3
+DC_STEPS = 50  # of Algorithm 4
+HUGE = 1e7  # a coefficient beyond it is on its way to infinity
+INSTEAD = "beta_step='stationary' or 'ridge' has a model"
 SETTLED = 1e-14  # relative squared change at which a DC iteration stops
 SHARP = 1e-6  # KKT violation of a weight step, relative to its scale
 SIGN = 1e-9  # a form below minus this share of its terms is negative
@@ -56,7 +59,7 @@ class Problem:
 
     def loss(self, scores: np.ndarray) -> float:
         """``sum_i cost_i max(0, 1 - y_i scores_i)^2``."""
-        return float(self.cost @ np.maximum(0.0, 1.0 - self.y * scores) ** 2)
+        return float(self.cost @ SquaredHinge().value(scores, self.y))
 
 
 @dataclass(frozen=True)
@@ -90,12 +93,13 @@ class Images:
 
 @dataclass(frozen=True)
 class Weighed:
-    """Weights (L,) with the violation of their optimality.
+    """Weights (L,), the kernels that had one before the cap on columns, best first, and the violation of optimality.
 
     `clipped` says whether gamma had to be cut at zero for them, `reason` why there is no minimum, or "".
     """
 
     weights: np.ndarray
+    order: np.ndarray
     violation: float = 0.0
     clipped: bool = False
     reason: str = ""
@@ -110,7 +114,7 @@ def beta_step(problem: Problem, weights: np.ndarray, start: Machine | None = Non
     if problem.beta_step == "stationary":
         return _stationary(problem, K, start)
     if problem.beta_step == "paper":
-        return printed(problem, K, start)
+        return published(problem, K, start)
     if problem.beta_step == "ridge":
         return _bounded(problem, K, problem.lambda1 / problem.cost, start)
     return _bounded(problem, K, problem.lambda1 * absolute(problem.stack, weights), start)
@@ -138,10 +142,11 @@ def _bounded(problem: Problem, K: np.ndarray, quadratic: np.ndarray, start: Mach
     """The minimum with a positive semi-definite quadratic term, a matrix or its diagonal."""
     origin = None if start is None else (start.dual_coef, start.intercept)
     point = solve_hinge(K, problem.y, problem.cost, quadratic, start=origin)
-    return Machine(point.beta, point.intercept, point.value, problem.lambda1)
+    residual = point.decrement / (abs(point.value) + float(problem.cost.sum()))
+    return Machine(point.beta, point.intercept, point.value, problem.lambda1, residual)
 
 
-def printed(problem: Problem, K: np.ndarray, start: Machine | None = None, steps: int = DCA_STEPS) -> Machine:
+def published(problem: Problem, K: np.ndarray, start: Machine | None = None, steps: int = DCA_STEPS) -> Machine:
     """Algorithm 3, with the gradient ``2 lambda1 (rho I - K) beta`` of the h in (11), twice the printed one."""
     eigenvalues, vectors = np.linalg.eigh(K)
     rho = max(float(eigenvalues[-1]), 0.0) + 1e-5
@@ -152,14 +157,22 @@ def printed(problem: Problem, K: np.ndarray, start: Machine | None = None, steps
         point = solve_hinge(K, problem.y, problem.cost, problem.lambda1 * rho, linear=linear, start=(beta, b))
         moved = float(np.sum((point.beta - beta) ** 2) + (point.intercept - b) ** 2)
         beta, b = point.beta, point.intercept
-        if falls(problem, K @ beta, beta, b):
-            reason = "the machine of fixed weights has no minimum: its objective falls for ever along an iterate"
+        if falls(problem, K @ beta, beta, b) or np.abs(beta).max() > HUGE:
+            reason = f"the machine of fixed weights has no minimum: its objective falls along the iterates; {INSTEAD}"
             break
         if moved <= SETTLED * float(beta @ beta + b * b):
             break
     image = K @ beta
     value = problem.lambda1 * float(beta @ image) + problem.loss(image + b)
-    return Machine(beta, b, value, problem.lambda1, reason=reason)
+    return Machine(beta, b, value, problem.lambda1, 0.0 if reason else _slope(problem, K, beta, b), reason)
+
+
+def _slope(problem: Problem, K: np.ndarray, beta: np.ndarray, intercept: float) -> float:
+    """The largest entry of the gradient of (10), over that of its two terms."""
+    pull = -0.5 * problem.cost * SquaredHinge().gradient(K @ beta + intercept, problem.y)
+    terms = np.append(K @ (problem.lambda1 * beta), 0.0), np.append(K @ pull, pull.sum())
+    scale = max(float(np.abs(term).max()) for term in terms)
+    return float(np.abs(terms[0] - terms[1]).max()) / scale if scale > 0 else 0.0
 
 
 def falls(problem: Problem, image: np.ndarray, beta: np.ndarray, intercept: float) -> bool:
@@ -185,7 +198,7 @@ def _falling_eigenvector(problem: Problem, eigenvalues: np.ndarray, vectors: np.
             if falls(problem, sign * images[:, k], sign * vectors[:, negative][:, k], shift):
                 return (
                     "the machine of fixed weights has no minimum: its objective falls for ever along the eigenvector "
-                    f"of the eigenvalue {eigenvalues[negative][k]:.3g} of the combined kernel"
+                    f"of the eigenvalue {eigenvalues[negative][k]:.3g} of the combined kernel; {INSTEAD}"
                 )
     return ""
 
@@ -262,8 +275,8 @@ def weight_step(
         step = solve_nonnegative(B, c, q, start=near, tol=SHARP)
         if step.ray is not None and problem.beta_step == "paper":
             kernels = np.count_nonzero(step.ray)
-            reason = f"the weight step has no minimum: its objective falls for ever along {kernels} kernels"
-            return Weighed(origin, reason=reason)
+            reason = f"the weight step has no minimum: its objective falls for ever along {kernels} kernels; {INSTEAD}"
+            return Weighed(origin, np.flatnonzero(origin), reason=reason)
         if step.ray is not None:
             bounded = replace(seen, gamma=np.maximum(seen.gamma, 0.0))
             return replace(weight_step(problem, bounded, intercept, lambda2, origin, hint), clipped=True)
@@ -271,13 +284,14 @@ def weight_step(
         d = near = step.d
         if moved <= SETTLED * float(d @ d):
             break
-    kept = within(by_contribution(seen.scores, d), problem.max_features, problem.incidence)
-    if len(kept) == np.count_nonzero(d):
-        return Weighed(d, step.violation)
+    order = by_contribution(seen.scores, d)
+    kept = within(order, problem.max_features, problem.incidence)
+    if len(kept) == len(order):
+        return Weighed(d, order, step.violation)
     step = solve_nonnegative(B[:, kept], c, q[kept], start=d[kept], tol=SHARP)
     d = np.zeros_like(d)
     d[kept] = step.d
-    return Weighed(d, step.violation)
+    return Weighed(d, order, step.violation)
 
 
 def by_contribution(scores: np.ndarray, d: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tamis.losses import SquaredHinge
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
 from tamis.optim.nonnegative import solve_nonnegative
 from tamis.penalties import Penalty
@@ -44,9 +45,9 @@ class State:
 
 def objective(problem: Problem, state: State) -> float:
     """The value of the problem, penalty and all."""
-    margin = problem.y * (problem.X @ state.w + state.intercept)
+    scores = problem.X @ state.w + state.intercept
     penalty = float(problem.penalty.value(np.abs(state.w)).sum())
-    return penalty + float(problem.cost @ np.maximum(0.0, 1.0 - margin) ** 2)
+    return penalty + float(problem.cost @ SquaredHinge().value(scores, problem.y))
 
 
 def violation(problem: Problem, state: State) -> float:
@@ -56,8 +57,8 @@ def violation(problem: Problem, state: State) -> float:
     are ``g_j = sign(w_j) p_j``, or ``|g_j| <= p_j`` where w_j = 0, and ``sum(pull) = 0``. Counted are the largest
     failure over the steepest slope, and the sum over the sum of the costs.
     """
-    margin = problem.y * (problem.X @ state.w + state.intercept)
-    pull = problem.cost * problem.y * np.maximum(0.0, 1.0 - margin)
+    scores = problem.X @ state.w + state.intercept
+    pull = -0.5 * problem.cost * SquaredHinge().gradient(scores, problem.y)
     slopes = problem.penalty.weights(np.abs(state.w))
     gradient = 2.0 * (pull @ problem.X)
     excess = np.maximum(0.0, np.abs(gradient) - slopes)

@@ -35,12 +35,9 @@ class Status(Enum):
         "plays no role"
     )
     CYCLING = "the working set goes on changing without a better point; the best one seen is returned"
-    UNBOUNDED = (
-        "the objective has no minimum, so there is no model and every row gets the same score; use "
-        "beta_step='stationary' or 'ridge'"
-    )
+    UNBOUNDED = "the objective has no minimum, so there is no model and every row gets the same score"
     ROUNDS = "the rounds that were asked for are done; more would go on changing weights"
-    STALLED = "the steps died out at a point that does not satisfy the optimality conditions"
+    STALLED = "the steps ended at a point that does not satisfy the optimality conditions"
 
     @property
     def converged(self) -> bool:

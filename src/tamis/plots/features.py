@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,11 +12,11 @@ MOST = 40  # features of a curve
 
 
 class FeaturePathDisplay(Display):
-    """Accuracy on held-out rows of models on the best one, two, ... features of a selection.
+    """Accuracy on held-out rows of models that are offered the best one, two, ... features of a selection.
 
     Parameters
     ----------
-    n_features : (k,) numbers of features
+    n_features : (k,) numbers of features on offer
     accuracy : (k,) accuracy with them
     kept : how many features the estimator kept, or None
     name : of the estimator
@@ -42,6 +41,9 @@ class FeaturePathDisplay(Display):
     ) -> FeaturePathDisplay:
         """Fit the same kind of model to the first k columns of `feature_path_`, and score it on test rows.
 
+        Where the estimator has `lambda2` and `max_features`, these models have neither: what is on offer is used, unless
+        the weights of the kernels leave it out.
+
         Parameters
         ----------
         estimator : fitted to X and y, with a `feature_path_`
@@ -55,13 +57,16 @@ class FeaturePathDisplay(Display):
         path = estimator.feature_path_[:most]
         if not len(path):
             raise ValueError(f"{type(estimator).__name__} selected no feature: there is nothing to draw")
+        if not estimator.model_.expansion.bank.one_to_one or estimator.categorical_features != "auto":
+            raise ValueError(
+                "a curve over features needs one kernel per feature and categorical_features='auto': columns are taken "
+                "out one by one, and positions would no longer hold"
+            )
+        model = _free(estimator)
         accuracy = []
         for k in range(1, len(path) + 1):
-            model = estimator.fixed().set_params(calibration=None)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                model.fit(take_columns(X, path[:k]), y)
-            accuracy.append(model.score(take_columns(X_test, path[:k]), y_test))
+            model.fit(take_columns(X, path[:k]), y)
+            accuracy.append(float(model.score(take_columns(X_test, path[:k]), y_test)))
         sizes = range(1, len(path) + 1)
         return cls(sizes, accuracy, kept=len(estimator.features_), name=type(estimator).__name__).plot(ax)
 
@@ -72,7 +77,14 @@ class FeaturePathDisplay(Display):
         self.kept_mark_ = None
         if self.kept is not None:
             self.kept_mark_ = axis.axvline(self.kept, color=MINUS, linestyle="--", label=f"{self.kept} kept")
-        axis.set(xlabel="number of features, best first", ylabel="accuracy on test rows")
+        axis.set(xlabel="number of features on offer, best first", ylabel="accuracy on test rows")
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.legend(loc="lower right")
         return self
+
+
+def _free(estimator: Any) -> Any:
+    """An unfitted copy that neither calibrates nor selects more than it must."""
+    model = estimator.fixed()
+    freed = {"calibration": None, "lambda2": 0.0, "max_features": None}
+    return model.set_params(**{name: value for name, value in freed.items() if name in model.get_params(deep=False)})
