@@ -78,3 +78,15 @@ def test_decisions_that_mislead_leave_the_more_frequent_class_the_more_probable_
     calibrator = Calibrator.fit(f[:, None], y[:, None], np.ones(100))
     assert calibrator.slope > 0
     assert np.all(calibrator.probabilities(2 * f[:, None])[:, 1] < 0.5) and np.all(2 * f + calibrator.shift < 0)
+
+
+def test_decisions_that_say_next_to_nothing_leave_the_intercept_at_their_own_size(rng):
+    """A slope of rounding size would otherwise put zero at 1e13."""
+    y = np.where(np.arange(90) < 30, 1.0, -1.0)
+    f = rng.normal(size=90)
+    f -= y * (f @ y) / 90  # no correlation with the labels, up to rounding
+    for slope in (0.0, 1e-14, -1e-14):
+        decision = f + slope * y
+        calibrator = Calibrator.fit(decision[:, None], y[:, None], np.ones(90))
+        assert calibrator.slope > 0 and abs(calibrator.shift) <= 10.001 * np.abs(decision).max()
+        assert np.all(calibrator.probabilities(decision[:, None])[:, 1] < 0.5)

@@ -408,3 +408,15 @@ def test_what_is_missing_is_one_sentence(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr == "error: the command line needs typer and rich: pip install 'tamis[cli]'\n"
+
+
+def test_an_unbounded_fit_says_so_on_the_screen_and_as_a_module(folder):
+    """The settings may say None; the sentence does not blame the data."""
+    args = ["--target", "outcome", "--id", "who", "--out", str(folder / "paper"), "--method", "L0MKLClassifier"]
+    sets = ["--set", "beta_step=paper", "--set", "calibration=None"]
+    command = [sys.executable, "-m", "tamis", "fit", str(folder / "people.csv"), *args, *sets]
+    shown = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"})
+    text = " ".join((shown.stdout + shown.stderr).split())
+    assert shown.returncode == 0, text
+    assert "Nothing tells 'ill' from 'well'" in text and "the objective has no minimum" in text
+    assert "Nothing in the data" not in text

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -73,6 +74,14 @@ class TestSelector:
         grid = GridSearchCV(pipe, {"l0mklclassifier__max_features": [1, 4]}, cv=2).fit(X, y)
         assert grid.best_params_["l0mklclassifier__max_features"] == 4
         assert grid.best_estimator_[:-1].transform(X).shape[1] <= 4
+
+    def test_importances_of_all_features_serve_select_from_model(self, table, fitted):
+        X, y = table
+        importances = fitted.feature_importances_
+        assert importances.shape == (300,) and importances.sum() == pytest.approx(100)
+        np.testing.assert_array_equal(np.flatnonzero(importances), np.sort(fitted.features_))
+        chosen = SelectFromModel(L0MKLClassifier(calibration=None), max_features=3, threshold=-np.inf).fit(X, y)
+        assert set(chosen.get_support(indices=True)) <= set(fitted.features_)
 
     def test_linear_baseline_selects_too(self, table):
         X, y = table
@@ -148,6 +157,16 @@ class TestEngines:
         assert peak < 0.6 * 8 * 4000 * 40 * 40
 
 
+class Turning:
+    """A kernel that may go wrong after the fit."""
+
+    wrong = False
+
+    def __call__(self, S, T):
+        K = np.tanh(0.1 * S @ T.T)
+        return np.full_like(K, np.nan) if self.wrong else K
+
+
 class TestKernels:
     @pytest.mark.parametrize(
         "kernel",
@@ -189,6 +208,53 @@ class TestKernels:
             L0MKLClassifier(kernels=[("odd", lambda S, T: S - T.T, "gene 0")]).fit(X, y)
         with pytest.raises(ValueError, match="shape"):
             L0MKLClassifier(kernels=[("flat", lambda S, T: S[:, 0], "gene 0")]).fit(X, y)
+
+    @pytest.mark.parametrize(
+        ("kernel", "match"),
+        [
+            (lambda S, T: np.ones(3), r"shape \(3,\)"),
+            (lambda S, T: (S @ T.T).tolist(), "list"),
+            (lambda S, T: None, "NoneType"),
+            (lambda S, T: np.full((len(S), len(T)), "a"), "array of numbers"),
+            (lambda S, T: np.full((len(S), len(T)), np.nan), "NaN"),
+            (lambda S, T: 1e200 * S @ T.T, "as large as"),
+        ],
+    )
+    @pytest.mark.parametrize("step", ["stationary", "ridge"])
+    def test_that_misbehave_are_refused_by_name(self, table, kernel, match, step):
+        X, y = table
+        with pytest.raises(ValueError, match=match) as caught:
+            L0MKLClassifier(kernels=[("mine", kernel, "gene 0")], beta_step=step).fit(X, y)
+        assert "'mine'" in str(caught.value)
+
+    def test_that_give_nan_on_other_rows_are_refused_when_they_do(self, table):
+        X, y = table
+        broken = L0MKLClassifier(kernels=[("mine", Turning(), "gene 7")], calibration=None).fit(X, y)
+        Turning.wrong = True
+        try:
+            with pytest.raises(ValueError, match=r"NaN or infinite for 60 rows.*'mine'"):
+                broken.predict(X)
+        finally:
+            Turning.wrong = False
+
+    def test_caps_hold_for_groups_that_differ_in_size(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(80, 20))
+        y = (X[:, :3].sum(axis=1) + X[:, 10] > 0).astype(int)
+        groups = {"a": [0, 1, 2], "b": [2, 3], "c": list(range(10, 20))}
+        recipe = per_group(groups, Polynomial(1, 0.0))
+        clf = L0MKLClassifier(kernels=recipe, max_features=2, calibration=None).fit(X, y)
+        assert list(clf.kernel_names_) == ["b"]
+        clf = L0MKLClassifier(kernels=recipe, max_features=4, calibration=None).fit(X, y)
+        assert set(clf.kernel_names_) <= {"a", "b"} and len(clf.features_) <= 4
+        with pytest.raises(ValueError, match=r"max_features=1.*smallest group of columns has 2"):
+            L0MKLClassifier(kernels=recipe, max_features=1).fit(X, y)
+
+    def test_a_cap_on_precomputed_kernels_counts_kernels(self):
+        X, y = wide(60, 201)
+        stack = np.array([np.tanh(0.1 * np.outer(z, z) - 0.1) for z in X[:, [7, 50, 200, 0, 1]].T])
+        options = {"kernels": precomputed(stack), "max_features": 2, "calibration": None}
+        assert len(L0MKLClassifier(**options).fit(np.arange(60)[:, None], y).kernels_) == 2
 
     def test_indefinite_ones_are_refused_elsewhere_with_the_way_here(self, table):
         X, y = table
@@ -285,6 +351,7 @@ class TestBadInput:
             ({"lambda2": 1.5}, "units='published'"),
             ({"lambda1": 0.0}, "lambda1=0.0"),
             ({"theta": 0.0}, "theta=0.0"),
+            ({"theta": 1e300}, "out of range"),
             ({"penalty": "l0"}, "penalty='l0'"),
             ({"penalty": "exact"}, "penalty='exact'"),
             ({"beta_step": "newton"}, "beta_step='newton'"),
@@ -315,6 +382,12 @@ class TestBadInput:
     def test_is_named_by_the_search(self, table, changes, match):
         with pytest.raises(ValueError, match=match):
             L0MKLClassifierCV(**changes).fit(*table)
+
+    def test_weights_beyond_arithmetic_are_refused(self, table):
+        X, y = table
+        for weight in (1e-300, 1e300):
+            with pytest.raises(ValueError, match="1 / lambda1"):
+                L0MKLClassifier().fit(X, y, sample_weight=np.full(60, weight))
 
     def test_nothing_left_is_said(self, table):
         with pytest.warns(ConvergenceWarning, match="all coefficients became zero"):

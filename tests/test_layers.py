@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tamis"
 FILES = sorted(SOURCE.rglob("*.py"))
 LAYERS = [
+    {"__main__"},
     {"cli"},
     {"workflow", "experiments"},
     {"report", "plots", "io", "dist"},

@@ -106,7 +106,10 @@ class TestCheck:
             (lambda S, T: np.exp(S - T.T), r"'mine' is not symmetric: .* differ by up to"),
             (lambda S, T: np.full((len(S), len(T)), np.nan), "'mine' gives NaN or infinite"),
             (lambda S, T: np.full((len(S), len(T)), np.inf), "'mine' gives NaN or infinite"),
-            (lambda S, T: np.ones(len(S)), r"'mine' gives an array of shape \(6,\).*must give the numbers \(6, 6\)"),
+            (
+                lambda S, T: np.ones(len(S)),
+                r"'mine' gives an array of shape \(6,\).*must give an array of numbers of the shape \(6, 6\)",
+            ),
             (lambda S, T: np.ones((len(S), len(T)), dtype=complex), "'mine' gives .* type complex"),
         ],
     )

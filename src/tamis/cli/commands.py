@@ -332,7 +332,7 @@ def _settings(values: list[str] | None) -> dict[str, Any]:
         if not sign or not name:
             raise typer.BadParameter(f"--set {value!r} is not of the form NAME=VALUE")
         try:
-            out[name] = json.loads(text)
+            out[name] = None if text == "None" else json.loads(text)
         except json.JSONDecodeError:
             out[name] = text
     return out

@@ -73,8 +73,9 @@ def _fit_softmax(decision: np.ndarray, codes: np.ndarray, weight: np.ndarray) ->
 def _fit_sigmoid(f: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
     """Slope and offset of largest likelihood, labels smoothed by one pseudo-count per class.
 
-    Smoothing keeps the slope finite on separable decisions. Decisions that say nothing of the labels get a slope so
-    small that the more frequent class stays the more probable one for decisions ten times as large.
+    Smoothing keeps the slope finite on separable decisions. Decisions that say nothing of the labels, or next to
+    nothing, get a slope so small that the more frequent class stays the more probable one for decisions ten times as
+    large, and no smaller: the intercept that follows from it stays of the size of the decisions.
     """
     weight = weight / weight.mean()
     up, down = weight[y > 0].sum(), weight[y < 0].sum()
@@ -83,8 +84,8 @@ def _fit_sigmoid(f: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[floa
     design = np.column_stack([np.r_[f, f] / spread, np.ones(2 * len(f))])
     labels, weights = np.r_[y, -y], np.r_[weight * sure, weight * (1.0 - sure)]
     slope, offset = fit_logistic(design, labels, weights, np.array([1e-6, 0.0]))
-    if slope >= 0:
-        return float(slope / spread), float(offset)
-    rate = (up + 1.0) / (up + down + 2.0)
-    offset = float(np.log(rate / (1.0 - rate)))
-    return abs(offset) / (FLAT * float(np.max(np.abs(f))) or np.inf), offset
+    if slope < 0:
+        rate = (up + 1.0) / (up + down + 2.0)
+        slope, offset = 0.0, np.log(rate / (1.0 - rate))
+    least = abs(float(offset)) / (FLAT * float(np.max(np.abs(f))) or np.inf)
+    return max(float(slope / spread), least), float(offset)

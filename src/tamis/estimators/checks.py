@@ -13,6 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from tamis.penalties import PENALTIES, Penalty
 
 WIDTHS = (1e-6, 1e6)  # of kernels, in units of the scaled features
+THETAS = (1e-12, 1e12)  # tightness of penalties
 COSTS = (1e-30, 1e30)  # of rows
 LARGEST = 1e140  # modulus of an encoded number
 
@@ -99,15 +100,15 @@ def check_number(name: str, value: Any, least: float, *, strict: bool = False) -
         raise ValueError(f"{name}={value!r} must be a finite number {'above' if strict else 'of at least'} {least}")
 
 
-def check_cost(C: float, weight: np.ndarray) -> np.ndarray:
-    """Costs (n,) of rows; refuse what leaves the range of safe arithmetic."""
+def check_cost(C: float, weight: np.ndarray, name: str = "C") -> np.ndarray:
+    """Costs (n,) of rows, C (called `name`) times their weight; refuse what leaves the range of safe arithmetic."""
     with np.errstate(over="ignore", under="ignore"):
         cost = C * weight
     if not np.all((cost >= COSTS[0]) & (cost <= COSTS[1])):
         worst = cost[np.argmax(np.abs(np.log(np.maximum(cost, 1e-320))))]
         raise ValueError(
-            f"C={C!r} times the weight of a row is {worst:.3g}: use C and sample_weight with products between "
-            f"{COSTS[0]:g} and {COSTS[1]:g}"
+            f"{name}={C!r} times the weight of a row is {worst:.3g}: use {name} and sample_weight with products "
+            f"between {COSTS[0]:g} and {COSTS[1]:g}"
         )
     return cost
 
@@ -148,6 +149,8 @@ def check_penalty(penalty: Any, theta: float, choices: tuple[str, ...]) -> Penal
         return penalty
     check_choice("penalty", penalty, choices)
     check_number("theta", theta, 0.0, strict=True)
+    if not THETAS[0] <= theta <= THETAS[1]:
+        raise ValueError(f"theta={theta!r} is out of range: use a number between {THETAS[0]:g} and {THETAS[1]:g}")
     return PENALTIES[penalty](float(theta))
 
 

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from tamis.codec import stored
-from tamis.estimators.checks import check_choice, check_integer, check_number, check_penalty
-from tamis.estimators.model import PreparedRows
+from tamis.estimators.checks import check_choice, check_cost, check_integer, check_number, check_penalty
+from tamis.estimators.rows import Rows
 from tamis.estimators.selecting import Selecting
 from tamis.estimators.stacked import Answer, StackClassifier, Task
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.base import Sigmoid
 from tamis.kernels.recipes import per_feature
-from tamis.kernels.spectrum import check_symmetric
 from tamis.methods import l0_mkl as method
 from tamis.methods.l0_steps import BETA_STEPS, Problem
 
@@ -42,6 +41,7 @@ class L0MKLClassifier(Selecting, StackClassifier):
     ----------
     lambda2 : float, default=0.1
         What the penalty counts, as a share of the value at which no feature is left: between 0 (many features) and 1.
+        Tight penalties keep a handful until close to 1; `max_features` is the way to a given number.
     lambda1 : float, default=0.1
         What the quadratic term of the machine counts against the loss, a sum over rows.
     penalty : {"capped_l1", "exp", "log", "scad", "l1"} or an object of `tamis.penalties`, default="capped_l1"
@@ -65,7 +65,7 @@ class L0MKLClassifier(Selecting, StackClassifier):
     start_weight : float or None, default=None
         The weight of every kernel at the start; None is one over their number.
     rounds : int, default=3
-        Most rounds. More of them keep fewer features; they seldom classify better.
+        Most rounds. More of them usually keep fewer features; they seldom classify better.
     engine : {"auto", "dense", "streaming", "chebyshev"}, default="auto"
         How kernels are passed over: "dense" keeps their values, "streaming" evaluates them in blocks, "chebyshev"
         goes through short polynomials where that is quicker, to ten digits. "auto" is the first up to 128 MiB, else the
@@ -192,14 +192,20 @@ class L0MKLClassifier(Selecting, StackClassifier):
     def _engine(self) -> str:
         return "compact" if self.engine == "auto" else self.engine
 
-    def _check_kernels(self, prepared: PreparedRows) -> None:
-        check_symmetric(prepared.bank, prepared.pool.Z, self._seed)
+    def _costs(self, rows: Rows) -> np.ndarray:
+        check_cost(1.0 / self.lambda1, rows.absolute_weight, "1 / lambda1")
+        return rows.absolute_weight
 
     def chosen(self) -> dict[str, Any]:
         own = {"penalty lambda2": self.lambda2, "ridge lambda1": self.lambda1, "tightness theta": self.theta}
         return own | super().chosen()
 
     def _problem(self, task: Task) -> Problem:
+        least = 1 if task.incidence is None else int(task.incidence.sum(axis=1).min())
+        if self.max_features is not None and self.max_features < least:
+            raise ValueError(
+                f"max_features={self.max_features} is too few for any kernel: the smallest group of columns has {least}"
+            )
         return Problem(
             task.stack,
             task.y,

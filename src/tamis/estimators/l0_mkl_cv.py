@@ -61,7 +61,7 @@ class L0MKLClassifierCV(Selecting, KernelClassifier):
         An integer (None is 5) asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
         together.
     scoring : {"log_loss", "accuracy", "roc_auc", "squared_error"}, default="log_loss"
-        Log-loss is taken after calibration of the held-out decisions.
+        Log-loss and accuracy are taken after calibration of all held-out decisions together.
     rule : {"best", "one_se"}, default="best"
         "best": the best score, ties to fewer features; "one_se": the fewest features within one standard error of it.
     penalty : {"capped_l1", "exp", "log", "scad", "l1"}, default="capped_l1"
@@ -227,7 +227,6 @@ def _search(owner: L0MKLClassifierCV, train: Rows, test: Rows) -> dict[Cell, Hel
         first = owner._estimator(Cell(name, lambda1s[0], thetas[0], lambda2s[0]), choice)
         first._seed = owner._seed
         prepared = first._prepare(train)
-        first._check_kernels(prepared)
         if owner.engine == "auto":
             prepared = replace(prepared, stack=prepared.stack.held(HELD))
         tasks = first._tasks(prepared, quick=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
 from tamis.estimators.checks import check_cost, check_number, check_penalty
@@ -128,6 +129,7 @@ default="capped_l1"
     @property
     def feature_path_(self) -> np.ndarray:
         """The kept features, those of the largest weight first."""
+        check_is_fitted(self)
         size = np.abs(np.atleast_2d(self.kernel_weights_)).max(axis=0)
         return self.features_[np.argsort(-size, kind="stable")]
 

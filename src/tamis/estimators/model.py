@@ -17,6 +17,7 @@ from tamis.estimators.table import Table
 from tamis.expansion import Coefficients, KernelExpansion
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
+from tamis.kernels.spectrum import check_kernels
 from tamis.kernels.stack import KernelStack
 from tamis.methods.design import Design, RowDesign
 from tamis.optim.driver import Solution
@@ -58,7 +59,14 @@ class Model:
 
     def decision(self, table: Table) -> np.ndarray:
         """Decision values (rows, outputs)."""
-        return self.expansion.decision(self.encode(table))
+        decision = self.expansion.decision(self.encode(table))
+        if not np.isfinite(decision).all():
+            bad = np.count_nonzero(~np.isfinite(decision).all(axis=1))
+            raise ValueError(
+                f"the decision is NaN or infinite for {bad} rows of X: look at what the kernels "
+                f"{self.expansion.bank.names[:3]} give on them"
+            )
+        return decision
 
     def shifted(self, shift: float) -> Model:
         """The same model with `shift` added to its decisions."""
@@ -189,6 +197,7 @@ class Encoded:
         """Put kernels on the rows."""
         here = self._positions() if getattr(kernels, "positions", False) else self
         ground = here.ground(make_bank(kernels, default, here.sample, bandwidth))
+        check_kernels(ground.bank, here.sample.Z, here.sample.seed)
         whole = len(here.candidates) == len(here.sample.Z)
         stack = ground.bank.stack(here.sample.Z, None if whole else ground.pool.Z, form=here.engine)
         return PreparedRows(ground.encoder, ground.bank, ground.pool, here, stack)

@@ -148,7 +148,8 @@ class StackClassifier(DirectClassifier):
     def _tasks(self, prepared: PreparedRows, quick: bool) -> list[Task]:
         """The problems to solve, one for each output."""
         rows = prepared.encoded.rows
-        cost, incidence = self._costs(rows), prepared.incidence
+        cost = self._costs(rows)
+        incidence = None if prepared.bank.positions else prepared.incidence
         return [Task(prepared.stack, y[:, 0], cost, quick, incidence) for y in rows.problems(shared=False)]
 
     def _measure(self, bank: KernelBank) -> None:

@@ -36,6 +36,7 @@ ANCHORS = 1000  # most training rows that a repair stands on
 RANK = 1e-8  # eigenvalues below this share of the largest are zero to a repair
 # Rounding n x n entries to single precision moves eigenvalues by up to about 2 sqrt(n) 6e-8 max |K|
 SINGLE = 2e-7
+LARGEST = 1e50  # modulus of a kernel's value
 HOW = ("clip", "flip", "shift")
 
 
@@ -59,10 +60,11 @@ def check_positive(kernels: KernelBank | Sequence[Channel], Z: np.ndarray, seed:
             )
 
 
-def check_symmetric(kernels: KernelBank, Z: np.ndarray, seed: int) -> None:
+def check_kernels(kernels: KernelBank, Z: np.ndarray, seed: int) -> None:
     """Refuse what is not a kernel on training rows Z (n, d): values of a wrong shape, not finite or not symmetric.
 
-    A kernel that several channels share is looked at once, on at most 500 rows drawn by `seed`.
+    A kernel that says that it is positive semi-definite is trusted; one that several channels share is looked at
+    once, on at most 500 rows drawn by `seed`.
     """
     rows = Z[_draw(len(Z), ROWS, seed)]
     for channel in {id(channel.kernel): channel for channel in reversed(kernels.channels)}.values():
@@ -73,15 +75,22 @@ def check_symmetric(kernels: KernelBank, Z: np.ndarray, seed: int) -> None:
 def gram(channel: Channel, Z: np.ndarray) -> np.ndarray:
     """The Gram matrix (n, n) of one channel, exactly symmetric; refused where it is not a kernel's."""
     n = len(Z)
-    K = np.asarray(channel(Z, Z))
-    if K.shape != (n, n) or K.dtype.kind not in "biuf":
+    found = channel(Z, Z)
+    if not hasattr(found, "shape") or found.shape != (n, n) or np.asarray(found).dtype.kind not in "biuf":
+        array = f"an array of shape {getattr(found, 'shape', ())} and type {getattr(found, 'dtype', '')}"
+        what = array if hasattr(found, "shape") else f"a {type(found).__name__}"
         raise ValueError(
-            f"kernels: {channel.name!r} gives an array of shape {K.shape} and type {K.dtype} for {n} and {n} rows: a "
-            f"kernel must give the numbers ({n}, {n})"
+            f"kernels: {channel.name!r} gives {what} for {n} and {n} rows: a kernel must give an array of numbers of "
+            f"the shape ({n}, {n})"
         )
-    K = K.astype(float)
+    K = np.asarray(found).astype(float)
     if not np.isfinite(K).all():
         raise ValueError(f"kernels: {channel.name!r} gives NaN or infinite values on the training rows")
+    if n and np.abs(K).max() > LARGEST:
+        raise ValueError(
+            f"kernels: {channel.name!r} gives values as large as {np.abs(K).max():.3g} on the training rows: divide it "
+            "by their size"
+        )
     gaps = np.abs(K - K.T)
     if n and gaps.max() > SYMMETRY * np.abs(K).max():
         raise ValueError(

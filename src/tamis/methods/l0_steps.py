@@ -229,6 +229,8 @@ def images(problem: Problem, machine: Machine) -> Images:
     """One pass over all kernels."""
     beta = machine.dual_coef
     scores = problem.stack.apply(beta)
+    if problem.max_features is not None and problem.incidence is not None:  # kernels beyond the cap by themselves
+        scores[:, problem.incidence.sum(axis=1) > problem.max_features] = 0.0
     if problem.beta_step == "ridge":
         return Images(scores, np.zeros(scores.shape[1]))
     if problem.beta_step == "flip":

@@ -41,8 +41,8 @@ class FeaturePathDisplay(Display):
     ) -> FeaturePathDisplay:
         """Fit the same kind of model to the first k columns of `feature_path_`, and score it on test rows.
 
-        Where the estimator has `lambda2` and `max_features`, these models have neither: what is on offer is used, unless
-        the weights of the kernels leave it out.
+        Where the estimator has `lambda2` and `max_features`, these models have neither: what is on offer is used,
+        unless the weights of the kernels leave it out.
 
         Parameters
         ----------

@@ -34,7 +34,8 @@ def sentence(results: Results) -> str:
     classes = [str(label) for label in model.classes_.tolist()]
     what = f"{classes[1]!r} from {classes[0]!r}" if len(classes) == 2 else f"{len(classes)} classes apart"
     if not results.cases or not results.parts:
-        return f"Nothing in the data tells {what}: the model keeps no case and gives every row the same score."
+        why = "" if model.status_.converged else f" ({model.status_.value})"
+        return f"Nothing tells {what}: the model keeps no case and gives every row the same score{why}."
     cases, features = len(results.cases), len(model.features_)
     top = [f"{part.name} ({part.variation.mean():.0f}%)" for part in results.parts[:3]]
     influence = f"{'what moves the score most is' if len(top) == 1 else 'what move the score most are'} {listed(top)}"
