@@ -288,6 +288,8 @@ class TestUnbounded:
             for w in (None, 0.01)
         ]
         assert len(fits[0].features_) != len(fits[1].features_)
+        with_two = L0MKLClassifier(2.0, units="published", penalty="l1", theta=1.0, calibration=None).fit(X, y)
+        assert len(with_two.features_)  # as a share it would leave nothing
 
 
 @pytest.fixture(scope="module")

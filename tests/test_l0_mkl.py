@@ -411,6 +411,7 @@ class TestScale:
         X, y = toy()
         none = method.solve(problem(X, y, penalty=PENALTIES[name](10.0), lambda2=1.0))
         assert none.status is Status.COLLAPSED and not none.state.weights.any()
+        assert none.state.intercept == pytest.approx(y.mean())
         some = method.solve(problem(X, y, penalty=PENALTIES[name](10.0), lambda2=0.999), rounds=1)
         assert some.state.weights.any()
 

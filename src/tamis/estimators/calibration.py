@@ -40,10 +40,13 @@ class Calibrator:
         return replace(self, offset=-self.offset)
 
     @classmethod
-    def fit(cls, decision: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> Calibrator:
-        """Fit to held-out decisions (n, q) and targets (n, q) in {-1, +1}."""
+    def fit(cls, decision: np.ndarray, targets: np.ndarray, weight: np.ndarray, *, placed: bool = True) -> Calibrator:
+        """Fit to held-out decisions (n, q) and targets (n, q) in {-1, +1}.
+
+        `placed` says that zero is where the method itself would decide for these weights; see `_fit_sigmoid`.
+        """
         if decision.shape[1] == 1:
-            return cls(*_fit_sigmoid(decision[:, 0], targets[:, 0], weight))
+            return cls(*_fit_sigmoid(decision[:, 0], targets[:, 0], weight, placed))
         return cls(_fit_softmax(decision, np.argmax(targets, axis=1), weight))
 
     def probabilities(self, decision: np.ndarray) -> np.ndarray:
@@ -70,10 +73,12 @@ def _fit_softmax(decision: np.ndarray, codes: np.ndarray, weight: np.ndarray) ->
     return float(np.exp(minimize_scalar(loss, bounds=(-7.0, 7.0), method="bounded").x) / spread)
 
 
-def _fit_sigmoid(f: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+def _fit_sigmoid(f: np.ndarray, y: np.ndarray, weight: np.ndarray, placed: bool) -> tuple[float, float]:
     """Slope and offset of largest likelihood, labels smoothed by one pseudo-count per class.
 
-    Smoothing keeps the slope finite on separable decisions. Decisions that say nothing of the labels, or next to
+    Smoothing keeps the slope finite on separable decisions. Where zero is `placed` the offset is zero, and the method's
+    own intercept stands, unless it raises the log-likelihood by more than half the logarithm of the number of rows (as [Schwarz1978] has it):
+    on few rows an offset is mostly noise, which costs more right answers than it brings. Decisions that say nothing of the labels, or next to
     nothing, get a slope so small that the more frequent class stays the more probable one for decisions ten times as
     large, and no smaller: the intercept that follows from it stays of the size of the decisions.
     """
@@ -84,6 +89,10 @@ def _fit_sigmoid(f: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[floa
     design = np.column_stack([np.r_[f, f] / spread, np.ones(2 * len(f))])
     labels, weights = np.r_[y, -y], np.r_[weight * sure, weight * (1.0 - sure)]
     slope, offset = fit_logistic(design, labels, weights, np.array([1e-6, 0.0]))
+    (alone,) = fit_logistic(design[:, :1], labels, weights, np.array([1e-6]))
+    losses = [weights @ np.logaddexp(0.0, -labels * (design @ pair)) for pair in ((slope, offset), (alone, 0.0))]
+    if placed and alone > 0 and losses[1] - losses[0] <= 0.5 * np.log(len(f)):
+        slope, offset = alone, 0.0
     if slope < 0:
         rate = (up + 1.0) / (up + down + 2.0)
         slope, offset = 0.0, np.log(rate / (1.0 - rate))

@@ -72,9 +72,14 @@ class Tests:
             np.repeat(np.arange(len(tests)), [len(test) for test in tests]),
         )
 
+    @property
+    def even(self) -> bool:
+        """Whether there are no class weights."""
+        return np.array_equal(self.weight, self.mass)
+
     def calibrator(self, decision: np.ndarray) -> Calibrator:
         """Probabilities in the population, fitted to held-out decisions."""
-        return Calibrator.fit(decision, self.targets, self.mass)
+        return Calibrator.fit(decision, self.targets, self.mass, placed=self.even)
 
     def shift(self, decision: np.ndarray) -> float:
         """What moves the boundary of held-out decisions to probability one half, class weights included."""
@@ -83,8 +88,7 @@ class Tests:
     def fitted(self, decision: np.ndarray) -> tuple[Calibrator, float]:
         """`calibrator` and `shift`, from one fit where class weights do not set them apart."""
         calibrator = self.calibrator(decision)
-        even = np.array_equal(self.weight, self.mass)
-        return calibrator, calibrator.shift if even else self.shift(decision)
+        return calibrator, calibrator.shift if self.even else self.shift(decision)
 
 
 @dataclass(frozen=True)
