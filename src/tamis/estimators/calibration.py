@@ -76,11 +76,15 @@ def _fit_softmax(decision: np.ndarray, codes: np.ndarray, weight: np.ndarray) ->
 def _fit_sigmoid(f: np.ndarray, y: np.ndarray, weight: np.ndarray, placed: bool) -> tuple[float, float]:
     """Slope and offset of largest likelihood, labels smoothed by one pseudo-count per class.
 
-    Smoothing keeps the slope finite on separable decisions. Where zero is `placed` the offset is zero, and the method's
-    own intercept stands, unless it raises the log-likelihood by more than half the logarithm of the number of rows (as [Schwarz1978] has it):
-    on few rows an offset is mostly noise, which costs more right answers than it brings. Decisions that say nothing of the labels, or next to
-    nothing, get a slope so small that the more frequent class stays the more probable one for decisions ten times as
-    large, and no smaller: the intercept that follows from it stays of the size of the decisions.
+    Smoothing keeps the slope finite on separable decisions.
+
+    Where zero is `placed` the offset is zero, and the method's own intercept stands, unless an offset raises the
+    log-likelihood by more than half the logarithm of the number of rows, the price of a parameter in [Schwarz1978]: on
+    few rows it is mostly noise, which costs more right answers than it brings.
+
+    Decisions that say nothing of the labels, or next to nothing, get a slope so small that the more frequent class
+    stays the more probable one for decisions ten times as large, and no smaller: the intercept that follows from it
+    stays of the size of the decisions.
     """
     weight = weight / weight.mean()
     up, down = weight[y > 0].sum(), weight[y < 0].sum()
