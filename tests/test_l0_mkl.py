@@ -16,6 +16,8 @@ from tamis.methods import l0_mkl as method
 from tamis.methods.l0_steps import (
     Machine,
     Problem,
+    _best_shifts,
+    _falling_eigenvector,
     beta_step,
     by_contribution,
     falls,
@@ -182,9 +184,17 @@ class TestUnbounded:
         assert "eigenvalue -5" in published(task, K).reason
         for labels in (y, -y):
             u = labels / np.sqrt(n)
-            K = np.eye(n) - 1.4 * np.outer(u, u)
+            K = np.eye(n) - 1.8 * np.outer(u, u)
             task = Problem(DenseStack(K[None]), labels, np.ones(n), L1(1.0), lambda1=0.5, beta_step="paper")
-            assert "eigenvalue -0.4" in published(task, K).reason
+            assert "eigenvalue -0.8" in published(task, K).reason
+            eigenvalues, vectors = np.linalg.eigh(K)
+            assert all("eigenvalue -0.8" in _falling_eigenvector(task, eigenvalues, s * vectors) for s in (1, -1))
+
+    def test_best_intercepts_of_directions(self, rng):
+        g, y, cost = rng.normal(size=(20, 5)), np.where(np.arange(20) < 7, 1.0, -1.0), rng.uniform(0.5, 2, 20)
+        for column, shift in zip(g.T, _best_shifts(g, y, cost), strict=True):
+            loss = [cost @ np.maximum(0, -y * (column + s)) ** 2 for s in (shift, shift + 1e-3, shift - 1e-3)]
+            assert loss[0] <= min(loss[1:])
 
     def test_a_falling_direction_is_a_proof(self, rng):
         K, v, y = self.planted()
