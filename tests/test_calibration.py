@@ -96,12 +96,12 @@ def test_an_offset_must_be_worth_its_while(rng):
     """Few rows keep the intercept as it is; many that ask for another one get it."""
     f = rng.normal(size=4000)
     y = np.where(rng.uniform(size=4000) < 1 / (1 + np.exp(-(2 * f + 0.3))), 1.0, -1.0)
-    few, many = (Calibrator.fit(f[:n, None], y[:n, None], np.ones(n)) for n in (40, 4000))
+    few, many = (Calibrator.fit(f[:n, None], y[:n, None], np.ones(n), placed=True) for n in (40, 4000))
     assert few.offset == few.shift == 0.0 < few.slope
     assert abs(many.offset - 0.3) < 0.15
-    clear = Calibrator.fit(f[:40, None] - 3.0, y[:40, None], np.ones(40))
+    clear = Calibrator.fit(f[:40, None] - 3.0, y[:40, None], np.ones(40), placed=True)
     assert clear.shift > 1.5
-    halves = [Calibrator.fit(f[:200, None], y[:200, None], w) for w in (np.ones(200), np.full(200, 7.0))]
+    halves = [Calibrator.fit(f[:200, None], y[:200, None], w, placed=True) for w in (np.ones(200), np.full(200, 7.0))]
     assert halves[0] == halves[1]  # only ratios of weights matter
     free = Calibrator.fit(f[:40, None], y[:40, None], np.ones(40), placed=False)
     assert free.offset != 0.0

@@ -423,3 +423,14 @@ def test_weights_are_repetitions():
             one = make(calibration=None).fit(X, y, sample_weight=weight)
             two = make(calibration=None).fit(X[twice], y[twice])
         np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [L0MKLClassifier, LinearL0SVC, SimpleMKLClassifier])
+def test_on_few_rows_calibration_leaves_the_intercept_of_a_machine_where_it_is(make):
+    X, y = wide(24, 201)
+    X = X[:, [7, 50, 200, 0, 1]]
+    both = [make(calibration=folds).fit(X, y) for folds in (3, None)]
+    np.testing.assert_array_equal(both[0].decision_function(X), both[1].decision_function(X))
+    lop = np.r_[np.arange(24)[y == "ill"], np.arange(24)[y == "well"][:4]]
+    weighted = make(class_weight="balanced").fit(X[lop], y[lop])
+    assert weighted.calibrator_.offset != 0.0  # probabilities speak of the population all the same

@@ -267,6 +267,7 @@ class LassoADMM(LinearClassifier):
     """
 
     citation = ZHANG2022
+    _placed = False  # least squares
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ class Calibrator:
         return replace(self, offset=-self.offset)
 
     @classmethod
-    def fit(cls, decision: np.ndarray, targets: np.ndarray, weight: np.ndarray, *, placed: bool = True) -> Calibrator:
+    def fit(cls, decision: np.ndarray, targets: np.ndarray, weight: np.ndarray, *, placed: bool = False) -> Calibrator:
         """Fit to held-out decisions (n, q) and targets (n, q) in {-1, +1}.
 
         `placed` says that zero is where the method itself would decide for these weights; see `_fit_sigmoid`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ class DirectClassifier(KernelClassifier):
     """Base of the classifiers that fit one model; they have a parameter `calibration` and ``_learn``."""
 
     calibration: int | None
+
+    _placed: ClassVar[bool] = False  # whether the method's own intercept is where it would decide
 
     @abstractmethod
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
@@ -46,7 +49,7 @@ class DirectClassifier(KernelClassifier):
         if not parts:
             warn_unheld()
             parts, splits = [self._learn(rows, quick=True).decision(rows.table)], [(rows, rows)]
-        return np.concatenate(parts), Tests.of(splits)
+        return np.concatenate(parts), Tests.of(splits, placed=self._placed)
 
     def _encoded(self, rows: Rows, max_features: int, engine: str, candidates: int | str | None = "all") -> Encoded:
         """Training rows as numbers, with the rows that may become instances."""

@@ -91,6 +91,7 @@ class FeatureScalingSVC(DirectClassifier):
     """
 
     citation = WESTON2000
+    _placed = True
 
     def __init__(
         self,

@@ -171,7 +171,7 @@ random_state, n_jobs, verbose : as in `L0MKLClassifier`.
                 f"cv={self.cv!r}: no fold can be made, the smallest class has too few distinct rows or groups; give "
                 "more rows, or use L0MKLClassifier"
             )
-        tests = Tests.of(splits)
+        tests = Tests.of(splits, placed=True)
         results = cross_validate(partial(_search, self), splits, tests, self.scoring, self.n_jobs)
         cell = choose(results, self.scoring, lambda c: (results[c].n_features, -c.lambda2), self.rule)
         self._publish_search(cell, results)

@@ -71,6 +71,8 @@ class LinearClassifier(DirectClassifier):
     tol: float
     max_iter: int
 
+    _placed = True
+
     @abstractmethod
     def _solve(self, points: Coordinates, y: np.ndarray, rows: Rows) -> Found:
         """Solve one problem of two classes."""

@@ -53,16 +53,21 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Tests:
-    """The test rows of all folds, one after another."""
+    """The test rows of all folds, one after another.
+
+    `placed` says that zero is where the method itself would decide, as machines with a margin do: then held-out rows
+    move it only on clear evidence (see `calibration`).
+    """
 
     codes: np.ndarray
     targets: np.ndarray
     weight: np.ndarray
     mass: np.ndarray
     fold: np.ndarray
+    placed: bool = False
 
     @classmethod
-    def of(cls, splits: Sequence[Split]) -> Tests:
+    def of(cls, splits: Sequence[Split], *, placed: bool = False) -> Tests:
         tests = [test for _, test in splits]
         return cls(
             np.concatenate([test.codes for test in tests]),
@@ -70,6 +75,7 @@ class Tests:
             np.concatenate([test.weight for test in tests]),
             np.concatenate([test.mass for test in tests]),
             np.repeat(np.arange(len(tests)), [len(test) for test in tests]),
+            placed,
         )
 
     @property
@@ -79,11 +85,11 @@ class Tests:
 
     def calibrator(self, decision: np.ndarray) -> Calibrator:
         """Probabilities in the population, fitted to held-out decisions."""
-        return Calibrator.fit(decision, self.targets, self.mass, placed=self.even)
+        return Calibrator.fit(decision, self.targets, self.mass, placed=self.placed and self.even)
 
     def shift(self, decision: np.ndarray) -> float:
         """What moves the boundary of held-out decisions to probability one half, class weights included."""
-        return Calibrator.fit(decision, self.targets, self.weight).shift
+        return Calibrator.fit(decision, self.targets, self.weight, placed=self.placed).shift
 
     def fitted(self, decision: np.ndarray) -> tuple[Calibrator, float]:
         """`calibrator` and `shift`, from one fit where class weights do not set them apart."""

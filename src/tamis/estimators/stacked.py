@@ -67,6 +67,7 @@ class StackClassifier(DirectClassifier):
     kernels: Any
     tol: float
 
+    _placed = True
     _recipe: ClassVar[Recipe] = bandwidths()
     _form: ClassVar[str] = "auto"
 
