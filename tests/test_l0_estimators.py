@@ -186,6 +186,13 @@ class TestKernels:
         parts = clf.explain(X)
         np.testing.assert_allclose(parts.by_feature.sum(axis=2)[:, 0] + parts.base_value[0], clf.decision_function(X))
 
+    def test_a_ridge_that_had_to_be_raised_is_told(self):
+        X, y = wide(100)
+        clf = L0MKLClassifier(kernels=per_feature(Sigmoid(1.0, 0.1)), calibration=None).fit(X[:, [7, 50, 200, 0]], y)
+        assert clf.ridge_ > 0.1 and "raised to" in clf.chosen()["ridge lambda1"]
+        same = L0MKLClassifier(kernels=per_feature(Gaussian(1.0)), calibration=None).fit(X[:, [7, 50, 200, 0]], y)
+        assert same.ridge_ == same.chosen()["ridge lambda1"] == 0.1
+
     def test_on_groups_of_features(self):
         rng = np.random.default_rng(0)
         X = pd.DataFrame(rng.normal(size=(150, 6)), columns=list("abcdef"))

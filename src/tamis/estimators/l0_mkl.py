@@ -197,7 +197,11 @@ class L0MKLClassifier(Selecting, StackClassifier):
         return rows.absolute_weight
 
     def chosen(self) -> dict[str, Any]:
-        own = {"penalty lambda2": self.lambda2, "ridge lambda1": self.lambda1, "tightness theta": self.theta}
+        own = {
+            "penalty lambda2": self.lambda2,
+            "ridge lambda1": told_ridge(self.lambda1, getattr(self, "ridge_", self.lambda1)),
+            "tightness theta": self.theta,
+        }
         return own | super().chosen()
 
     def _problem(self, task: Task) -> Problem:
@@ -234,6 +238,11 @@ class L0MKLClassifier(Selecting, StackClassifier):
     def _warn(self) -> None:
         super()._warn()
         warn_bent(self)
+
+
+def told_ridge(asked: float, used: float) -> Any:
+    """lambda1, with what it had to be raised to."""
+    return asked if used <= asked else f"{asked}, raised to {used:.3g} where no stationary machine was found"
 
 
 def warn_bent(estimator: Any) -> None:

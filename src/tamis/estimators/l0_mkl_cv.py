@@ -16,7 +16,7 @@ from tamis.estimators.base import KernelClassifier
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_choice, check_cv, check_values
 from tamis.estimators.direct import calibrated
-from tamis.estimators.l0_mkl import CHOICES, XUESONG2020, L0MKLClassifier, answer, warn_bent
+from tamis.estimators.l0_mkl import CHOICES, XUESONG2020, L0MKLClassifier, answer, told_ridge, warn_bent
 from tamis.estimators.model import Model
 from tamis.estimators.rows import Rows, merge_rows, search_folds
 from tamis.estimators.selecting import Selecting
@@ -211,7 +211,7 @@ random_state, n_jobs, verbose : as in `L0MKLClassifier`.
         check_is_fitted(self)
         return {
             "penalty lambda2": self.lambda2_,
-            "ridge lambda1": self.lambda1_,
+            "ridge lambda1": told_ridge(self.lambda1_, self.ridge_),
             "tightness theta": self.theta_,
             "kernels": self.kernels_choice_,
         }
