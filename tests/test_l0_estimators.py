@@ -285,7 +285,7 @@ class TestUnbounded:
             L0MKLClassifier(kernels=per_feature(Gaussian(2.0)), beta_step=step, calibration=None).fit(few, y)
             for step in ("paper", "stationary")
         ]
-        assert ends[0].reason_ == "" and ends[0].score(few, y) > 0.9
+        assert ends[0].status_ is not Status.UNBOUNDED and ends[0].score(few, y) > 0.9
         assert np.corrcoef(*(clf.decision_function(few) for clf in ends))[0, 1] > 0.98
 
     def test_published_units_depend_on_the_starting_weight(self, table):
@@ -399,7 +399,7 @@ class TestBadInput:
                 L0MKLClassifier().fit(X, y, sample_weight=np.full(60, weight))
 
     def test_nothing_left_is_said(self, table):
-        with pytest.warns(ConvergenceWarning, match="all coefficients became zero"):
+        with pytest.warns(ConvergenceWarning, match=r"all coefficients became zero.*lower lambda2"):
             clf = L0MKLClassifier(lambda2=1.0, calibration=None).fit(*table)
         assert clf.status_ is Status.COLLAPSED
         with pytest.warns(UserWarning, match="No features were selected"):

@@ -525,6 +525,7 @@ class TestSelection:
         short = method.solve(problem(X, y), rounds=1)
         assert short.status is Status.ROUNDS and short.n_iter == 1
         early = method.solve(problem(X[:20], y[:20], Gaussian(1.0), beta_step="paper"), rounds=1, tol=1e-12)
+        assert "raise tol" in early.state.reason
         assert early.status is Status.STALLED and early.history.violation[-1] >= early.state.residual > 1e-12
         long = method.solve(problem(X, y, penalty=L1(1.0)), rounds=500, tol=1e-4)
         assert long.status is Status.CONVERGED and long.history.violation[-1] <= 1e-4

@@ -94,7 +94,7 @@ class L0MKLClassifier(Selecting, StackClassifier):
     features_ : kept features, as positions in X
     feature_path_ : features that had a weight in some round, best first: those that kept it longest, then by how much
         they contribute
-    reason_ : why there is no model, or ""
+    reason_ : why there is no model, or none that can be trusted, with what to change; or ""
     ridge_ : what the quadratic term of the last machine counts (the largest over classes): lambda1, or more where no
         stationary machine was found with it
     clipped_ : whether some weight step had no minimum and was bounded by force

@@ -76,7 +76,7 @@ class State:
     ranking : kernels that had a weight in some round, before the cap: those that kept it longest first, then by
         contribution
     clipped : whether a weight step had no minimum, and was bounded
-    reason : why there is no model, or ""
+    reason : why there is no model, or none that can be trusted, with what to change; or ""
     """
 
     weights: np.ndarray
@@ -146,7 +146,8 @@ def iterates(problem: Problem, begun: Opening, hint: np.ndarray | None = None) -
         weighed = weight_step(problem, seen, state.intercept, state.lambda2, origin, hint)
         weights = _scaled(problem, weighed.weights)
         if weighed.reason or not weights.any():
-            yield _nothing(problem, Status.UNBOUNDED if weighed.reason else Status.COLLAPSED, weighed.reason)
+            status = Status.UNBOUNDED if weighed.reason else Status.COLLAPSED
+            yield _nothing(problem, status, weighed.reason or "lower lambda2, or make fewer rounds")
             return
         machine = beta_step(problem, weights, machine)
         if machine.reason:
@@ -209,9 +210,12 @@ def solve(
     """Make at most `rounds` rounds, fewer once no relative weight changes by more than `tol`."""
     begun = opening(problem) if begun is None else begun
     solution = run(iterates(problem, begun, hint), tol=tol, max_iter=rounds, callback=callback)
-    if solution.status is Status.MAX_ITER:
-        return replace(solution, status=Status.ROUNDS if solution.state.residual <= tol else Status.STALLED)
-    return solution
+    if solution.status is not Status.MAX_ITER:
+        return solution
+    if solution.state.residual <= tol:
+        return replace(solution, status=Status.ROUNDS)
+    reason = f"a step is off by {solution.state.residual:.1e}; raise tol or lambda1, or use another beta_step"
+    return replace(solution, status=Status.STALLED, state=replace(solution.state, reason=reason))
 
 
 def path(
