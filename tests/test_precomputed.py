@@ -224,7 +224,7 @@ def test_a_restricted_expansion_keeps_only_the_columns_of_its_instances(stack, r
     Z = column(4, 0, 8, 3)
     coef = rng.normal(size=(2, 4, 3))
     coef[:, [0, 2]], coef[:, :, 1] = 0, 0
-    whole = KernelExpansion(bank(precomputed(stack)), Z, coef, np.zeros(2))
+    whole = KernelExpansion(bank(precomputed(stack)), Z, np.zeros(2), coef)
     small, rows, kernels, _ = whole.restricted()
     assert rows.tolist() == [1, 3] and kernels.tolist() == [0, 2]
     assert [channel.kernel.values.shape for channel in small.bank.channels] == [(N, 2)] * 2

@@ -278,7 +278,7 @@ def test_repaired_precomputed_kernels_shrink_and_take_new_items(how, rng):
     assert recipe.positions and recipe.bank(sample(Z), 1.0).positions
     coef = np.zeros((1, 10, 1))
     coef[0, [2, 5], 0] = 1.0, -1.0
-    whole = KernelExpansion(recipe.bank(sample(Z), 1.0), Z, coef, np.zeros(1))
+    whole = KernelExpansion(recipe.bank(sample(Z), 1.0), Z, np.zeros(1), coef)
     small = whole.restricted()[0]
     np.testing.assert_allclose(small.decision(every), whole.decision(every), atol=1e-12)
     (channel,) = small.bank.channels

@@ -1,13 +1,16 @@
-"""KernelExpansion: what every method ends in, and the additive splits of its decision.
+"""Expansion: what every method ends in, and the additive splits of its decision.
 
 f_q(x) = sum_j sum_l coef[q, j, l] k_l(x_j, x) + intercept[q]
+
+In a `KernelExpansion` the coefficients are numbers; where they depend on the row another class says how.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -44,32 +47,43 @@ class Coefficients:
         return cls(instances, kernels, coef, np.array([intercept]))
 
 
-@stored
 @dataclass(frozen=True)
-class KernelExpansion:
-    """Kept instances, kept kernels and their coefficients.
-
-    A method whose coefficients depend on the row subclasses this, sets `row_dependent` and overrides
-    `coefficients`; decisions and contributions follow.
+class Expansion(ABC):
+    """Decisions as sums over kept instances and kernels, whatever their coefficients depend on.
 
     Attributes
     ----------
     bank : the kept kernels, on the columns of `instances`
     instances : (k, c) encoded kept rows
-    coef : (q, k, L)
     intercept : (q,)
     """
 
     bank: KernelBank
     instances: np.ndarray
-    coef: np.ndarray
     intercept: np.ndarray
 
-    row_dependent: ClassVar[bool] = False
+    row_dependent: ClassVar[bool] = False  # whether the coefficients of a row depend on its kernel values
 
-    def coefficients(self, values: Array) -> Array:
-        """Coefficients, broadcast to (rows, q, k, L), of rows with kernel values (L, rows, k)."""
-        return self.coef[None]
+    @property
+    @abstractmethod
+    def owned(self) -> np.ndarray:
+        """Boolean (q, k): which instances speak for which output."""
+
+    @abstractmethod
+    def decision(self, Z: Array) -> Array:
+        """Decision values (rows, q), in blocks of rows."""
+
+    @abstractmethod
+    def contributions(self, Z: Array) -> Array:
+        """The summands (rows, q, k, L); with the intercept they add up to the decision."""
+
+    @abstractmethod
+    def split(self, Z: Array) -> tuple[Array, Array]:
+        """Contributions by instance (rows, q, k) and by kernel (rows, q, L), in blocks of rows."""
+
+    @abstractmethod
+    def negated(self) -> Self:
+        """The expansion of the opposite decision."""
 
     def kernel_values(self, Z: Array) -> Array:
         """Kernel values (L, rows, k) of encoded rows."""
@@ -78,42 +92,46 @@ class KernelExpansion:
             value[:] = channel(Z, self.instances)
         return values
 
+
+def row_blocks(n: int, size: int) -> Iterator[slice]:
+    """Slices of n rows of `size` numbers each, with at most `BLOCK` numbers and `BLOCK_ROWS` rows in one."""
+    step = max(1, min(BLOCK_ROWS, BLOCK // max(1, size)))
+    return (slice(start, start + step) for start in range(0, n, step))
+
+
+@stored
+@dataclass(frozen=True)
+class KernelExpansion(Expansion):
+    """The same coefficients `coef` (q, k, L) for every row."""
+
+    coef: np.ndarray
+
+    @property
+    def owned(self) -> np.ndarray:
+        return np.any(self.coef != 0, axis=2)
+
     def decision(self, Z: Array) -> Array:
-        """Decision values (rows, q), in blocks of rows."""
         out = np.tile(self.intercept, (len(Z), 1)).astype(float)
-        for rows in self._blocks(len(Z), BLOCK_ROWS):
-            if self.row_dependent:
-                values = self.kernel_values(Z[rows])
-                out[rows] += np.einsum("rqkl,lrk->rq", self.coefficients(values), values)
-            else:
-                for k, channel in enumerate(self.bank.channels):
-                    out[rows] += channel(Z[rows], self.instances) @ self.coef[:, :, k].T
+        for rows in row_blocks(len(Z), 1):
+            for k, channel in enumerate(self.bank.channels):
+                out[rows] += channel(Z[rows], self.instances) @ self.coef[:, :, k].T
         return out
 
     def contributions(self, Z: Array) -> Array:
-        """The summands (rows, q, k, L); with the intercept they add up to the decision."""
-        values = self.kernel_values(Z)
-        return self.coefficients(values) * values.transpose(1, 2, 0)[:, None]
+        return self.coef * self.kernel_values(Z).transpose(1, 2, 0)[:, None]
 
     def split(self, Z: Array) -> tuple[Array, Array]:
-        """Contributions by instance (rows, q, k) and by kernel (rows, q, L), in blocks of rows."""
         q, k, L = self.coef.shape
         by_instance, by_kernel = np.zeros((len(Z), q, k)), np.empty((len(Z), q, L))
-        size = q * k * (L if self.row_dependent else 1)
-        for rows in self._blocks(len(Z), max(1, BLOCK // max(1, size))):
-            if self.row_dependent:
-                parts = self.contributions(Z[rows])
-                by_instance[rows], by_kernel[rows] = parts.sum(axis=3), parts.sum(axis=2)
-            else:
-                for place, channel in enumerate(self.bank.channels):
-                    part = channel(Z[rows], self.instances)[:, None] * self.coef[:, :, place]
-                    by_instance[rows] += part
-                    by_kernel[rows, :, place] = part.sum(axis=2)
+        for rows in row_blocks(len(Z), q * k):
+            for place, channel in enumerate(self.bank.channels):
+                part = channel(Z[rows], self.instances)[:, None] * self.coef[:, :, place]
+                by_instance[rows] += part
+                by_kernel[rows, :, place] = part.sum(axis=2)
         return by_instance, by_kernel
 
-    @staticmethod
-    def _blocks(n: int, step: int) -> Iterator[slice]:
-        return (slice(start, start + step) for start in range(0, n, step))
+    def negated(self) -> Self:
+        return replace(self, coef=-self.coef, intercept=-self.intercept)
 
     def restricted(self) -> tuple[KernelExpansion, np.ndarray, np.ndarray, np.ndarray]:
         """Drop instances, kernels and columns that no coefficient needs.

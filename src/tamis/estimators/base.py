@@ -181,7 +181,7 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
         self.instances_, self.kernels_, self.features_ = model.instances, model.kernels, model.columns
         self.kernel_names_ = np.array(model.expansion.bank.names, dtype=object)
         self.intercept_ = model.expansion.intercept
-        self.instances_per_class_ = [self.instances_[np.any(c != 0, axis=1)] for c in model.expansion.coef]
+        self.instances_per_class_ = [self.instances_[owned] for owned in model.expansion.owned]
         if model.dual_coef is not None and model.kernel_weights is not None:
             self.dual_coef_, self.kernel_weights_ = _squeeze(model.dual_coef), _squeeze(model.kernel_weights)
             self.instance_importance_ = signed_percentages(self.dual_coef_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from tamis.estimators.checks import check_range, places
 from tamis.estimators.encoding import Encoder
 from tamis.estimators.rows import Rows
 from tamis.estimators.table import Table
-from tamis.expansion import Coefficients, KernelExpansion
+from tamis.expansion import Coefficients, Expansion, KernelExpansion
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
 from tamis.kernels.spectrum import check_kernels
@@ -25,9 +25,12 @@ from tamis.optim.driver import Solution
 POOL = 1000  # candidates when more rows than this are given and `candidates` is None
 
 
+E = TypeVar("E", bound=Expansion)
+
+
 @stored
 @dataclass(frozen=True)
-class Model:
+class Model(Generic[E]):
     """A fitted expansion on encoded kept columns, with where its parts come from.
 
     Attributes
@@ -44,7 +47,7 @@ class Model:
     """
 
     encoder: Encoder
-    expansion: KernelExpansion
+    expansion: E
     columns: np.ndarray
     kernels: np.ndarray
     instances: np.ndarray
@@ -81,9 +84,8 @@ class Model:
 
     def negated(self) -> Model:
         """The model of the opposite decision."""
-        coef, intercept = -self.expansion.coef, -self.expansion.intercept
         dual_coef = None if self.dual_coef is None else -self.dual_coef
-        return replace(self, expansion=replace(self.expansion, coef=coef, intercept=intercept), dual_coef=dual_coef)
+        return replace(self, expansion=self.expansion.negated(), dual_coef=dual_coef)
 
 
 def decide(decision: np.ndarray) -> np.ndarray:
@@ -126,7 +128,7 @@ class Groundwork:
     bank: KernelBank
     pool: Pool
 
-    def model(self, blocks: Sequence[Coefficients], solutions: Sequence[Solution]) -> Model:
+    def model(self, blocks: Sequence[Coefficients], solutions: Sequence[Solution]) -> Model[KernelExpansion]:
         """The smallest model with these coefficients, the outputs of all blocks side by side."""
         instances = np.unique(np.concatenate([b.instances for b in blocks])).astype(int)
         kernels = np.unique(np.concatenate([b.kernels for b in blocks])).astype(int)
@@ -138,7 +140,7 @@ class Groundwork:
             tables.append(table)
         rows = self.pool.take(instances)
         intercept = np.concatenate([b.intercept for b in blocks])
-        whole = KernelExpansion(self.bank.take(kernels), rows.Z, np.concatenate(tables), intercept)
+        whole = KernelExpansion(self.bank.take(kernels), rows.Z, intercept, np.concatenate(tables))
         small, kept, chosen, columns = whole.restricted()
         kernels = kernels[chosen]
         return Model(
