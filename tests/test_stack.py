@@ -53,6 +53,24 @@ class TestEveryForm:
         for k in range(4):
             np.testing.assert_allclose(stack.one(k), values[k], atol=tol)
 
+    def test_inner(self, pair, rng):
+        stack, values, tol = pair
+        M = rng.normal(size=(9, 6))
+        np.testing.assert_allclose(stack.inner(M), np.einsum("lmn,mn->l", values, M), atol=50 * tol)
+
+    def test_gram(self, pair):
+        stack, values, tol = pair
+        kernels = np.array([2, 0])
+        expected = np.einsum("kmn,lmn->kl", values[kernels], values)
+        np.testing.assert_allclose(stack.gram(kernels), expected, atol=500 * tol)
+        assert stack.gram(np.array([], dtype=int)).shape == (0, 4)
+
+    def test_diagonal(self, pair):
+        stack, values, tol = pair
+        rows = np.arange(6)
+        square = stack.take(rows=rows)
+        np.testing.assert_allclose(square.diagonal(), np.diagonal(values[:, :6], axis1=1, axis2=2), atol=tol)
+
     def test_combine(self, pair, rng):
         stack, values, tol = pair
         w, v = np.array([0.5, 0.0, -2.0, 1.0]), rng.normal(size=(6, 2))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tamis.estimators.em2nolc import EM2NOLCClassifier
     from tamis.estimators.em2nolc_cv import EM2NOLCClassifierCV
     from tamis.estimators.fs_svm import FeatureScalingSVC
+    from tamis.estimators.imkpl import IMKPLClassifier
     from tamis.estimators.l0_mkl import L0MKLClassifier
     from tamis.estimators.l0_mkl_cv import L0MKLClassifierCV
     from tamis.estimators.l01_svm import ZeroOneMKLClassifier
@@ -37,6 +38,7 @@ _HOMES = {
     "tamis.estimators.em2nolc_cv": ("EM2NOLCClassifierCV",),
     "tamis.estimators.admm_baselines": ("KernelSVMADMM", "LassoADMM", "LinearSVMADMM"),
     "tamis.estimators.fs_svm": ("FeatureScalingSVC",),
+    "tamis.estimators.imkpl": ("IMKPLClassifier",),
     "tamis.estimators.l0_mkl": ("L0MKLClassifier",),
     "tamis.estimators.l0_mkl_cv": ("L0MKLClassifierCV",),
     "tamis.estimators.l01_svm": ("ZeroOneMKLClassifier",),
@@ -68,6 +70,7 @@ __all__ = [
     "Explanation",
     "FeatureScalingSVC",
     "Gaussian",
+    "IMKPLClassifier",
     "Job",
     "KernelBank",
     "KernelSVMADMM",

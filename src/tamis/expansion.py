@@ -140,12 +140,15 @@ class KernelExpansion(Expansion):
         """
         used = np.any(self.coef != 0, axis=0)
         rows, kernels = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
-        bank = self.bank.take(kernels).narrowed(self.instances[rows])
-        columns = bank.columns
-        small = replace(
-            self,
-            bank=bank if len(columns) == self.instances.shape[1] else bank.relabel(columns),
-            instances=self.instances[np.ix_(rows, columns)],
-            coef=self.coef[:, rows][:, :, kernels],
-        )
+        bank, instances, columns = kept_parts(self.bank.take(kernels), self.instances[rows])
+        small = replace(self, bank=bank, instances=instances, coef=self.coef[:, rows][:, :, kernels])
         return small, rows, kernels, columns
+
+
+def kept_parts(bank: KernelBank, instances: np.ndarray) -> tuple[KernelBank, np.ndarray, np.ndarray]:
+    """The bank and the instances without the columns that no kernel stands on, and the columns that remain."""
+    bank = bank.narrowed(instances)
+    columns = bank.columns
+    if len(columns) < instances.shape[1]:
+        bank = bank.relabel(columns)
+    return bank, instances[:, columns], columns

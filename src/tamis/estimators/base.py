@@ -234,9 +234,14 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ using it
 
-    def _decision(self, X: Any) -> np.ndarray:
+    def _seen(self, X: Any) -> tuple[Model, Table]:
+        """The fitted model, and rows that it can decide about."""
         check_is_fitted(self)
-        return self.model_.decision(self._read(X, reset=False))
+        return self.model_, self._read(X, reset=False)
+
+    def _decision(self, X: Any) -> np.ndarray:
+        model, table = self._seen(X)
+        return model.decision(table)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``; else (n_samples, n_classes)."""
@@ -262,11 +267,10 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
 
     def explain(self, X: Any) -> Explanation:
         """Split decisions into the contributions of kept instances and kernels; the parts add up exactly."""
-        check_is_fitted(self)
-        expansion = self.model_.expansion
-        Z = self.model_.encode(self._read(X, reset=False))
+        model, table = self._seen(X)
+        expansion, Z = model.expansion, model.encode(table)
         contributions = expansion.contributions(Z)
-        names = self.model_.encoder.names
+        names = model.encoder.names
         return Explanation(
             contributions=contributions,
             base_value=expansion.intercept,

@@ -75,7 +75,7 @@ def case_pulls(estimator: KernelClassifier) -> np.ndarray:
     """What each kept case adds to the decision about a row equal to itself (cases, outputs)."""
     check_is_fitted(estimator)
     expansion = estimator.model_.expansion
-    own = expansion.contributions(expansion.instances).sum(axis=3)
+    own, _ = expansion.split(expansion.instances)
     return np.einsum("iqi->iq", own)
 
 

@@ -8,6 +8,7 @@ from tamis.estimators.admm_baselines import KernelSVMADMM, LassoADMM, LinearSVMA
 from tamis.estimators.em2nolc import EM2NOLCClassifier
 from tamis.estimators.em2nolc_cv import EM2NOLCClassifierCV
 from tamis.estimators.fs_svm import FeatureScalingSVC
+from tamis.estimators.imkpl import IMKPLClassifier
 from tamis.estimators.l0_mkl import L0MKLClassifier
 from tamis.estimators.l0_mkl_cv import L0MKLClassifierCV
 from tamis.estimators.l01_svm import ZeroOneMKLClassifier
@@ -25,6 +26,7 @@ def all_estimators() -> dict[str, type[BaseEstimator]]:
             L0MKLClassifier,
             L0MKLClassifierCV,
             ZeroOneMKLClassifier,
+            IMKPLClassifier,
             SimpleMKLClassifier,
             EasyMKLClassifier,
             AverageMKLClassifier,

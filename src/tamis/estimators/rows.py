@@ -95,6 +95,14 @@ def merge_rows(rows: Rows) -> Rows:
     return replace(rows.take(order[starts]), weight=weight, mass=mass)
 
 
+def merged_places(rows: Rows) -> np.ndarray:
+    """Where `merge_rows` puts each row (n,); -1 for rows of weight zero, which it drops."""
+    counted = np.flatnonzero(rows.weight > 0)
+    places = np.full(len(rows), -1)
+    places[counted] = _value_ranks(rows.take(counted))
+    return places
+
+
 def _value_ranks(rows: Rows) -> np.ndarray:
     """Ranks (n,) 0, 1, ... of the rows by group, class, labels and numbers, the last column first; equal rows tie."""
     keys = [_label_codes(values) for values in rows.table.labels.values()]

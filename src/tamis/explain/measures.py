@@ -19,10 +19,12 @@ __all__ = [
     "association",
     "auc",
     "auc_value",
+    "discriminative_representation",
     "feature_importance",
     "feature_reduction",
     "instance_importance",
     "instance_reduction",
+    "interpretability",
     "jaccard",
     "ks",
     "ks_curve",
@@ -135,6 +137,45 @@ def instance_importance(dual_coef: np.ndarray) -> np.ndarray:
 def feature_importance(kernel_weights: np.ndarray) -> np.ndarray:
     """The paper's FI: signed percentages of the kernel weights [Zhang2022, Sect. 4.2]."""
     return signed_percentages(kernel_weights)
+
+
+def interpretability(masses: np.ndarray, norms: np.ndarray) -> float:
+    """The paper's IP: purity times concentration of prototypes, in per cent [Hosseini2019, Sect. 5.2.1].
+
+    ``100 mean_j (max_q masses_qj / sum_q masses_qj) exp(-sum_st u_s u_t d(s, t))`` over prototypes u; the squared
+    distances d under kernels of unit diagonal add up to ``2 ((sum u)^2 - u'K u)``. A single case is worth 100.
+
+    Parameters
+    ----------
+    masses : (classes, c) sum of the weights u of the samples of each class
+    norms : (c,) u'K u
+    """
+    total = masses.sum(axis=0)
+    purity = masses.max(axis=0) / np.where(total > 0, total, 1.0)
+    return 100.0 * float(np.mean(purity * np.exp(-2.0 * (total**2 - norms))))
+
+
+def discriminative_representation(codes: np.ndarray, labels: np.ndarray, truth: np.ndarray) -> tuple[float, int]:
+    """The paper's DR: how far prototypes represent rows of their own class only [Hosseini2019, Sect. 5.2.2].
+
+    The mean over prototypes of the share of their codes on rows of their class, in per cent. Prototypes that no row
+    uses do not count (NaN if none is used).
+
+    Parameters
+    ----------
+    codes : (rows, c)
+    labels : (c,) class of each prototype
+    truth : (rows,) class of each row
+
+    Returns
+    -------
+    value, empty : the measure, and how many prototypes did not count
+    """
+    own = np.sum(codes * (np.asarray(truth)[:, None] == np.asarray(labels)[None, :]), axis=0)
+    total = codes.sum(axis=0)
+    used = total > 0
+    value = 100.0 * float(np.mean(own[used] / total[used])) if used.any() else float("nan")
+    return value, int(np.count_nonzero(~used))
 
 
 def _checked(truth: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -24,9 +24,11 @@ from tamis.codec import stored
 class Kernel(Protocol):
     """A symmetric function of two rows, evaluated on blocks.
 
-    A kernel with a true attribute `positive` is positive semi-definite on any rows. One that holds values
+    A kernel with a true attribute `positive` is positive semi-definite on any rows; one with a true attribute `unit`
+    is one between a row and itself, unless the row is absent. One that holds values
     of training rows has a method ``narrowed(T)``: the same kernel for the columns T only. One with a method
-    ``each(S, T)`` gives the values (c, m, n) of c columns, each on its own, as c calls with one column would.
+    ``each(S, T)`` gives the values (c, m, n) of c columns, each on its own, as c calls with one column would. One with
+    a method ``normalised()`` knows itself how it is scaled to `unit`.
     """
 
     def __call__(self, S: Array, T: Array) -> Array: ...
@@ -123,6 +125,7 @@ class Gaussian:
     mismatch: tuple[float, ...] = ()
 
     positive: ClassVar[bool] = True
+    unit: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check_width(self.bandwidth)
@@ -150,6 +153,7 @@ class Laplacian:
     bandwidth: float = 1.0
 
     positive: ClassVar[bool] = True
+    unit: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check_width(self.bandwidth)
@@ -263,6 +267,7 @@ class ScaledGaussian:
     mismatch: tuple[float, ...] = ()
 
     positive: ClassVar[bool] = True
+    unit: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not any(factor > 0 for factor in self.factors) or any(not factor >= 0 for factor in self.factors):

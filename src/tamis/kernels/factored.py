@@ -18,7 +18,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from tamis.kernels.base import Gaussian, Kernel, Laplacian
-from tamis.kernels.stack import ALL, Index, KernelStack, StreamingStack
+from tamis.kernels.batches import for_each
+from tamis.kernels.stack import ALL, DIAGONAL, Index, KernelStack, StreamingStack
 
 TOLERANCE = 1e-9  # residual variance that may remain, relative to the largest one; aimed at is as much of its variation
 ROUNDING = 1e-14  # the least that is aimed at
@@ -26,7 +27,6 @@ SHARE = 8  # rows per factor: a kernel that needs more factors is streamed
 FACTORS = 1 << 27  # most entries of all factors
 BATCH = 1 << 24  # most entries of the factors that are made side by side
 SIDE_BY_SIDE = 64  # most kernels that are factored side by side
-DIAGONAL = 64  # rows in one block when only its diagonal is wanted
 
 
 class OnColumns(Protocol):
@@ -109,7 +109,7 @@ class FactoredStack(KernelStack):
         np.maximum.at(error, self.owner[~used], self.heights[~used])
         return FactoredStack(left, right, self.owner[used], self.heights[used], error, self.streamed, self.rest)
 
-    def _by_kernel(self, values: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    def _by_kernel(self, values: np.ndarray, rest: np.ndarray | float) -> np.ndarray:
         """Sums (L,) over the factors of each kernel; the other kernels have their values in `rest`."""
         out = np.bincount(self.owner, weights=values, minlength=self.shape[0]).astype(float)  # of nothing: integers
         out[self.streamed] = rest
@@ -177,6 +177,35 @@ class FactoredStack(KernelStack):
     def inner(self, matrix: np.ndarray) -> np.ndarray:
         sums = np.einsum("rn,rn->r", self.left @ matrix, self.right)
         return self._by_kernel(sums, self.rest.inner(matrix))
+
+    def gram(self, kernels: np.ndarray) -> np.ndarray:
+        """As in the base class; of two short kernels ``|left_k left_l'|^2`` for equal rows and columns."""
+        out = np.empty((len(kernels), self.shape[0]))
+        chosen = np.array(kernels, dtype=int)
+        short = np.flatnonzero(~np.isin(chosen, self.streamed))
+        for place in np.setdiff1d(np.arange(len(chosen)), short):
+            out[place] = self.inner(self.one(int(chosen[place])))
+
+        def write(chunk: np.ndarray) -> None:
+            place = int(chunk[0])
+            members = self._members(int(chosen[place]))
+            products = self.left[members] @ self.left.T
+            products *= products if self.left is self.right else self.right[members] @ self.right.T
+            out[place] = self._by_kernel(products.sum(axis=0), 0.0)
+            if len(self.streamed):
+                out[place, self.streamed] = self.rest.inner(self.one(int(chosen[place])))
+
+        for_each(write, list(short[:, None]), len(short) * self.left.size)
+        return out
+
+    def diagonal(self) -> np.ndarray:
+        out = np.zeros((self.shape[0], self.shape[1]))
+        if len(self.owner):
+            short, first = np.unique(self.owner, return_index=True)
+            out[short] = np.add.reduceat(self.left * self.right, first, axis=0)
+        if len(self.streamed):
+            out[self.streamed] = self.rest.diagonal()
+        return out
 
     def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> FactoredStack:
         left, right, owner, heights = self.left, self.right, self.owner, self.heights

@@ -16,6 +16,7 @@ from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.frozen import HoldsArrays
+from tamis.kernels.normalised import inverse_roots
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
 
 SYMMETRY = 1e-6  # difference of K and K' that counts as rounding, relative to the largest entry
@@ -67,6 +68,13 @@ class Precomputed(HoldsArrays):
         if places is None:
             raise ValueError(f"position {self._stranger(kept)} is not a column of this precomputed kernel any more")
         return Precomputed(self.values[:, places], kept)
+
+    def normalised(self) -> Precomputed:
+        """``k(s, t) / sqrt(k(s, s) k(t, t))``, of a kernel that holds all its items; an item of norm zero is absent."""
+        if len(self.items) < len(self.values):
+            raise ValueError("this precomputed kernel does not hold the values of all items with themselves any more")
+        scale = inverse_roots(np.diagonal(self.values))
+        return Precomputed(self.values * scale[:, None] * scale[None, :], self.items)
 
     def extended(self, values: Any) -> Precomputed:
         """The same kernel with further items, at the positions that follow.

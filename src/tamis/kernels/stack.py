@@ -25,6 +25,8 @@ from tamis.kernels.twosided import TwoSided
 
 BLOCK = 1 << 21  # most entries of one block
 CHUNK = 1 << 17  # most entries of one block whose values are computed: they stay in the processor's cache
+GRAM = 32  # kernels whose inner products with all others are computed together
+DIAGONAL = 64  # rows in one block when only its diagonal is wanted
 CACHE = 1 << 14  # entries of a partial sum that stay in the processor's cache
 
 Index = np.ndarray | slice
@@ -107,6 +109,20 @@ class KernelStack(ABC):
         for rows in self.blocks():
             for k in range(self.shape[0]):
                 out[k] += np.vdot(self.block(k, rows), matrix[rows])
+        return out
+
+    def gram(self, kernels: np.ndarray) -> np.ndarray:
+        """The inner products (len(kernels), L) ``sum_ij (K_k)_ij (K_l)_ij`` of some kernels with all."""
+        return np.array([self.inner(self.one(int(k))) for k in kernels]).reshape(len(kernels), self.shape[0])
+
+    def diagonal(self) -> np.ndarray:
+        """The values (L, n) of every row of a square stack with itself."""
+        L, n, _ = self.shape
+        out = np.empty((L, n))
+        for rows in slices(n, DIAGONAL):
+            part = self.take(rows=rows, cols=rows)
+            for k in range(L):
+                out[k, rows] = np.diagonal(part.block(k, slice(0, part.shape[1])))
         return out
 
 
@@ -282,6 +298,26 @@ class DenseStack(KernelStack):
     def apply(self, coef: np.ndarray) -> np.ndarray:
         images = coef.T @ self.values  # (L, m) or (L, q, m)
         return np.ascontiguousarray(np.moveaxis(images, -1, 0))
+
+    def inner(self, matrix: np.ndarray) -> np.ndarray:
+        return self._flat @ np.ascontiguousarray(matrix.T).ravel()
+
+    def gram(self, kernels: np.ndarray) -> np.ndarray:
+        out = np.empty((len(kernels), self.shape[0]))
+        chunks = [np.arange(len(kernels))[part] for part in slices(len(kernels), GRAM)]
+
+        def write(some: np.ndarray) -> None:
+            out[some] = self._flat[kernels[some]] @ self._flat.T
+
+        for_each(write, chunks, len(kernels) * self.values.size)
+        return out
+
+    def diagonal(self) -> np.ndarray:
+        return np.array(np.diagonal(self.values, axis1=1, axis2=2))
+
+    @property
+    def _flat(self) -> np.ndarray:
+        return self.values.reshape(self.shape[0], -1)
 
     def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> DenseStack:
         return DenseStack(self.values[_grid(kernels, cols)][:, :, rows])

@@ -1,0 +1,292 @@
+"""Global alignment kernels: one normalised kernel per channel of multivariate time series.
+
+    k(x, z) = sum over alignments of prod over aligned steps (s, t) of kappa(x_s, z_t)        [Cuturi2007]
+    kappa = g / (2 - g),   g = exp(-(x_s - z_t)^2 / (2 bandwidth^2))                          [Cuturi2011]
+
+and the values are k(x, z) / sqrt(k(x, x) k(z, z)). An alignment starts at the first steps of both series, ends at the
+last ones and goes on by one step in x, in z or in both. As kappa / (1 + kappa) = g / 2 is positive definite, so is k.
+
+    symbol of the papers    here
+    --------------------    --------------------------------------------
+    sigma                   bandwidth
+    n, m                    lengths, the numbers of steps of two series
+    M_{s,t}                 k of the first s steps of x and the first t of z
+
+1. M grows like 5.8^steps where series are alike and falls below any number where they are not. Each M is divided by the
+   roots of M of x with itself at s and of z with itself at t. What is left is the normalised kernel of the two
+   beginnings, at most one, and the last is the result: nothing overflows, and what underflows on the way is lost to the
+   result by no more than three times itself. The values of beginnings with themselves come from the same recursion in
+   logs, once for each series.
+2. The default bandwidth is the rule of [Cuturi2011], the median distance of two observations times the root of the
+   median length. Distances are those of distinct observations that are there; padding does not count, and where the
+   median is zero, equal observations do not count either.
+3. A channel that is constant has kappa = 1: its kernel compares lengths alone, and is one where these are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from tamis.kernels.series import check_series, lengths_of
+from tamis.parallel import available_cores
+from tamis.progress import tracked
+
+POINTS = 500  # most observations of a channel whose distances are looked at
+LEAST, MOST = 1e-100, 1e100  # bandwidths
+BLOCK = 1 << 14  # steps of all pairs that go through the recursion together: they fit a core's cache
+TASK = 8  # blocks between two reports of progress
+NEVER = -1e300  # log of a sum of no alignments; differences of it are finite
+
+Widths = float | Sequence[float] | np.ndarray
+
+
+def alignment_bandwidths(series: np.ndarray, random_state: Any = None) -> np.ndarray:
+    """Median distance of two observations times the root of the median length, for each channel (channels,).
+
+    Parameters
+    ----------
+    series : (n, channels, steps) as `check_series` gives them
+    random_state : int, RandomState, Generator or None, for the choice among more than 500 observations; None is as
+        good as 0
+
+    Notes
+    -----
+    One where a channel is constant or absent everywhere, and any bandwidth gives the same kernel.
+    """
+    seed = _seed(random_state)
+    return np.array([_bandwidth(series[:, c], seed) for c in range(series.shape[1])])
+
+
+def _seed(random_state: Any) -> int:
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(1 << 31))
+    return int(random_state.randint((1 << 31) - 1)) if hasattr(random_state, "randint") else int(random_state or 0)
+
+
+def _bandwidth(channel: np.ndarray, seed: int) -> float:
+    points = channel[~np.isnan(channel)]
+    if len(points) > POINTS:
+        points = np.random.default_rng(seed).choice(points, POINTS, replace=False)
+    with np.errstate(over="ignore"):
+        distances = np.abs(points[:, None] - points)[np.triu_indices(len(points), 1)]
+    apart = distances[distances > 0]
+    if not len(apart):
+        return 1.0
+    lengths = lengths_of(channel)
+    typical = np.median(distances) or np.median(apart)
+    return float(typical * np.sqrt(np.median(lengths[lengths > 0])))
+
+
+def checked_bandwidths(bandwidth: Any, channels: int | None = None) -> np.ndarray:
+    """One bandwidth (1,) or one per channel; exactly one per channel if their number is given."""
+    alone = np.ndim(bandwidth) == 0
+    entries = [bandwidth] if alone else list(bandwidth)
+    for entry in entries or [bandwidth]:
+        if not isinstance(entry, Real) or isinstance(entry, bool) or not LEAST < entry < MOST:  # type: ignore[operator]
+            raise ValueError(
+                f"bandwidth={entry!r} must be a positive number of moderate size, or one for each channel, in units of "
+                "the channel: rescale a channel that needs another"
+            )
+    widths = np.array(entries, dtype=float)
+    if channels is None or len(widths) == channels:
+        return widths
+    if alone:
+        return np.full(channels, widths[0])
+    raise ValueError(f"bandwidth has {len(widths)} entries, but X has {channels} channels: give one for each")
+
+
+# ---------------------------------------------------------------------- values
+
+
+@dataclass(frozen=True)
+class Present:
+    """The series of one channel that are there, shortest first.
+
+    Attributes
+    ----------
+    rows : (k,) their samples
+    lengths : (k,)
+    steps : (T, k) observations over sqrt(2) bandwidth, and zeros after the end
+    ratios : (T, k) ``sqrt(M_{s-1,s-1} / M_{s,s})`` of each series with itself, and zeros after the end
+    """
+
+    rows: np.ndarray
+    lengths: np.ndarray
+    steps: np.ndarray
+    ratios: np.ndarray
+
+    @classmethod
+    def prepare(cls, series: np.ndarray, bandwidth: float) -> Present:
+        """Take the series of one channel (n, steps) that are there."""
+        lengths = lengths_of(series)
+        rows = np.argsort(lengths, kind="stable")
+        rows = rows[lengths[rows] > 0]
+        lengths = lengths[rows]
+        with np.errstate(over="ignore"):
+            steps = np.nan_to_num(series[rows, : lengths.max(initial=1)].T / (np.sqrt(2.0) * bandwidth), posinf=np.inf)
+        if not np.isfinite(steps).all():
+            raise ValueError(f"bandwidth={bandwidth!r} is too small for the values of X: rescale the channel")
+        size = max(1, BLOCK // len(steps))
+        logs = [_self_logs(np.ascontiguousarray(steps[:, a : a + size])) for a in range(0, len(rows), size)]
+        ratios = np.exp(-0.5 * np.diff(np.concatenate(logs or [steps], axis=1), axis=0, prepend=0.0))
+        ratios[np.arange(len(steps))[:, None] >= lengths] = 0.0
+        return cls(rows, lengths, np.ascontiguousarray(steps), ratios)
+
+
+def _self_logs(x: np.ndarray) -> np.ndarray:
+    """Logs of M_{s,s} for each series of (T, k) with itself, (T, k).
+
+    Goes along the anti-diagonals of M, below the diagonal only; entry s + 1 of a buffer is that of step s of the
+    first series, and entry 0 stands before its start.
+    """
+    T, k = x.shape
+    back, logs = np.ascontiguousarray(x[::-1]), np.empty((T, k))
+    older, old, new = (np.full((T + 1, k), NEVER) for _ in range(3))
+    older[0] = 0.0
+    for d in range(2 * T - 1):
+        low, high, shift = (d + 1) // 2, min(d, T - 1) + 1, T - 1 - d
+        with np.errstate(over="ignore"):
+            cost = np.minimum((x[low:high] - back[low + shift : high + shift]) ** 2, -NEVER / T)
+        cost += np.log(2.0 - np.exp(-cost))  # - log kappa
+        before = old[low:high], old[low + 1 : high + 1], older[low:high]
+        top = np.maximum(np.maximum(before[0], before[1]), before[2])
+        new[low + 1 : high + 1] = top + np.log(sum(np.exp(log - top) for log in before)) - cost
+        older[0] = NEVER
+        if d % 2:
+            new[low] = new[low + 1]  # by symmetry
+        else:
+            logs[d // 2] = new[d // 2 + 1]
+        older, old, new = old, new, older
+    return logs
+
+
+def _cross(left: Present, p: np.ndarray, right: Present, q: np.ndarray) -> np.ndarray:
+    """Normalised values (pairs,) between the series p of one side and q of the other, in one block.
+
+    With N the normalised M, and r and c the ratios of the two sides,
+
+        N_{s,t} = kappa_{s,t} (r_s (N_{s-1,t} + c_t N_{s-1,t-1}) + c_t N_{s,t-1}),    kappa = 1 / (2 exp(d^2) - 1)
+
+    along the anti-diagonals of N, in buffers like those of `_self_logs`.
+    """
+    n, m = left.lengths[p], right.lengths[q]
+    S, T = int(n.max()), int(m.max())
+    x, r = np.take(left.steps[:S], p, axis=1), 0.5 * np.take(left.ratios[:S], p, axis=1)
+    z, c = np.take(right.steps[T - 1 :: -1], q, axis=1), np.take(right.ratios[T - 1 :: -1], q, axis=1)
+    half = 0.5 * c
+    values, costs, sides = np.empty(len(p)), np.empty_like(x), np.empty_like(x)
+    older, old, new = (np.zeros((S + 1, len(p))) for _ in range(3))
+    older[0] = 1.0
+    ends = {d: np.flatnonzero(n + m - 2 == d) for d in np.unique(n + m - 2).tolist()}
+    with np.errstate(over="ignore"):  # of exp: there kappa is zero
+        for d in range(S + T - 1):
+            low, high = max(0, d - T + 1), min(d, S - 1) + 1
+            t = slice(low + T - 1 - d, high + T - 1 - d)
+            cost, side, now = costs[: high - low], sides[: high - low], new[low + 1 : high + 1]
+            np.subtract(x[low:high], z[t], out=cost)
+            np.multiply(cost, cost, out=cost)
+            np.exp(cost, out=cost)
+            cost -= 0.5
+            np.multiply(c[t], older[low:high], out=now)
+            now += old[low:high]
+            now *= r[low:high]
+            now += np.multiply(half[t], old[low + 1 : high + 1], out=side)
+            now /= cost
+            older[0] = 0.0
+            if d in ends:
+                values[ends[d]] = new[n[ends[d]], ends[d]]
+            older, old, new = old, new, older
+    return np.minimum(values, 1.0)
+
+
+def align(
+    series: np.ndarray, others: np.ndarray | None = None, *, bandwidths: Widths, n_jobs: int | None = None
+) -> np.ndarray:
+    """Normalised global alignment kernels (channels, n, m) between series and others, or the series themselves.
+
+    Parameters
+    ----------
+    series, others : (n, channels, steps) and (m, channels, steps of the others)
+    bandwidths : (channels,), or one number for all
+    n_jobs : threads; None or -1 for all cores. The values do not depend on it.
+
+    Notes
+    -----
+    An absent channel gives zeros, with itself as well. With the series themselves the values are exactly symmetric,
+    with exact ones on the diagonal.
+    """
+    series = check_series(series)
+    widths = checked_bandwidths(bandwidths, series.shape[1])
+    jobs = threads(n_jobs)
+    if others is None:
+        left = right = present_series(series, widths, jobs)
+        return values_between(left, right, (len(series), len(series)), jobs)
+    others = check_series(others)
+    if others.shape[1] != series.shape[1]:
+        raise ValueError(f"others has {others.shape[1]} channels, but series has {series.shape[1]}: they must agree")
+    sides = present_series(series, widths, jobs), present_series(others, widths, jobs)
+    return values_between(*sides, (len(series), len(others)), jobs)
+
+
+def threads(n_jobs: int | None) -> int:
+    """Number of threads; all cores by default."""
+    if n_jobs is None or n_jobs == -1:
+        return available_cores()
+    if not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
+        raise ValueError(f"n_jobs={n_jobs!r} must be a number of threads, or None for all cores")
+    return int(n_jobs)
+
+
+def present_series(series: np.ndarray, widths: np.ndarray, jobs: int) -> list[Present]:
+    """The series of each channel, ready for `values_between`."""
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(Present.prepare, series.transpose(1, 0, 2), widths.tolist()))
+
+
+def values_between(left: list[Present], right: list[Present], shape: tuple[int, int], jobs: int) -> np.ndarray:
+    """Normalised values (channels, n, m), each pair once if both sides are the same object.
+
+    Blocks of pairs run in threads, as numpy releases the interpreter's lock; they are the same for any number of
+    threads.
+    """
+    values, square = np.zeros((len(left), *shape)), left is right
+    sizes = [max(1, BLOCK // max(len(a.steps), len(b.steps))) for a, b in zip(left, right, strict=True)]
+    tasks: list[tuple[int, int, int]] = []
+    for k, (a, b) in enumerate(zip(left, right, strict=True)):
+        pairs = len(a.rows) * (len(a.rows) - 1) // 2 if square else len(a.rows) * len(b.rows)
+        tasks += [(k, at, min(at + TASK * sizes[k], pairs)) for at in range(0, pairs, TASK * sizes[k])]
+        if square:
+            values[k, a.rows, a.rows] = 1.0
+
+    def work(task: tuple[int, int, int]) -> None:
+        k, first, last = task
+        a, b = left[k], right[k]
+        for at in range(first, last, sizes[k]):
+            numbers = np.arange(at, min(at + sizes[k], last))
+            p, q = _above_diagonal(numbers, len(a.rows)) if square else np.divmod(numbers, len(b.rows))
+            found = _cross(a, p, b, q)
+            values[k, a.rows[p], b.rows[q]] = found
+            if square:
+                values[k, b.rows[q], a.rows[p]] = found
+
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            for _ in tracked(pool.map(work, tasks), "alignment kernels", len(tasks)):
+                pass
+        except BaseException:  # whoever interrupts does not wait for the rest
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return values
+
+
+def _above_diagonal(numbers: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of entries above the diagonal of (n, n), counted row by row."""
+    starts = np.concatenate([[0], np.cumsum(np.arange(n - 1, 0, -1))])
+    rows = np.searchsorted(starts, numbers, side="right") - 1
+    return rows, numbers - starts[rows] + rows + 1

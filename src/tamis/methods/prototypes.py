@@ -1,0 +1,183 @@
+"""Decisions by prototypes, as exact sums over their rows and over kernels.
+
+A prototype is a column u of U (k, c), a mixture of kept rows in the feature space of ``K = sum_l weights[l] K_l``. With
+the values ``s = U'K(kept rows, x)`` of a row x with the prototypes,
+
+coded    ``g = argmin_{g >= 0} g'(U'K U)g - 2 s'g`` with at most `code_size` entries; scores ``votes g``
+         [Hosseini2019, Sect. 4.4];
+nearest  the score of a class is ``max (2 s_j - u_j'K u_j)`` over its prototypes j: one less its squared distance to x.
+
+Both are linear in the kernel values once it is known which prototypes are in use, so that every score is a sum over
+pairs (row, kernel), with coefficients that depend on x through that choice alone.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.codec import stored
+from tamis.expansion import Expansion, row_blocks
+from tamis.optim.nqp import solve_nqp
+
+
+@dataclass(frozen=True)
+class PrototypeExpansion(Expansion):
+    """Decisions by prototypes.
+
+    Attributes
+    ----------
+    weights : (L,) of the kernels, which have unit diagonal
+    prototypes : U (k, c)
+    gram : (c, c) ``U'K U``
+    votes : (q, c) what each prototype says for each output
+    """
+
+    weights: np.ndarray
+    prototypes: np.ndarray
+    gram: np.ndarray
+    votes: np.ndarray
+
+    row_dependent: ClassVar[bool] = True
+
+    @property
+    def owned(self) -> np.ndarray:
+        return (self.votes != 0).astype(float) @ (self.prototypes != 0).T > 0
+
+    def negated(self) -> Self:
+        return replace(self, votes=-self.votes, intercept=-self.intercept)
+
+    @abstractmethod
+    def coefficients(self, similarity: np.ndarray) -> np.ndarray:
+        """Coefficients (rows, q, k) of rows with the combined kernel values `similarity` (rows, k)."""
+
+    @abstractmethod
+    def by_prototype(self, similarity: np.ndarray) -> np.ndarray:
+        """What each prototype adds to the scores (rows, q, c)."""
+
+    def constants(self, similarity: np.ndarray) -> Iterator[tuple[np.ndarray, int, np.ndarray]]:
+        """Rows, an output, and what each instance and kernel (k, L) adds to it besides."""
+        return iter(())
+
+    def similarity(self, Z: Array) -> np.ndarray:
+        """Combined kernel values (rows, k) of encoded rows with the kept ones."""
+        out = np.zeros((len(Z), len(self.instances)))
+        for rows in row_blocks(len(Z), len(self.instances)):
+            for weight, channel in zip(self.weights, self.bank.channels, strict=True):
+                out[rows] += weight * channel(Z[rows], self.instances)
+        return out
+
+    def decision(self, Z: Array) -> Array:
+        return self.by_prototype(self.similarity(Z)).sum(axis=2) + self.intercept
+
+    def contributions(self, Z: Array) -> Array:
+        values = self.kernel_values(Z) * self.weights[:, None, None]
+        similarity = values.sum(axis=0)
+        parts = self.coefficients(similarity)[..., None] * values.transpose(1, 2, 0)[:, None]
+        for rows, q, table in self.constants(similarity):
+            parts[rows, q] += table
+        return parts
+
+    def split(self, Z: Array) -> tuple[Array, Array]:
+        q, k, L = len(self.votes), len(self.instances), len(self.bank)
+        by_instance, by_kernel = np.empty((len(Z), q, k)), np.empty((len(Z), q, L))
+        for rows in row_blocks(len(Z), k * max(q, L)):
+            values = self.kernel_values(Z[rows]) * self.weights[:, None, None]
+            similarity = values.sum(axis=0)
+            coef = self.coefficients(similarity)
+            by_instance[rows] = coef * similarity[:, None]
+            part = by_kernel[rows]
+            for row, own in enumerate(coef):
+                used = np.flatnonzero(own.any(axis=0))
+                part[row] = own[:, used] @ values[:, row, used].T
+            for some, output, table in self.constants(similarity):
+                by_instance[rows][some, output] += table.sum(axis=1)
+                part[some, output] += table.sum(axis=0)
+        return by_instance, by_kernel
+
+
+@stored
+@dataclass(frozen=True)
+class CodedExpansion(PrototypeExpansion):
+    """Scores from the sparse code of a row.
+
+    Attributes
+    ----------
+    code_size : most prototypes in a code
+    """
+
+    code_size: int
+
+    def codes(self, similarity: np.ndarray) -> np.ndarray:
+        """Sparse codes (rows, c) of rows with combined kernel values (rows, k)."""
+        return solve_nqp(self.gram, -similarity @ self.prototypes, self.code_size)
+
+    def by_prototype(self, similarity: np.ndarray) -> np.ndarray:
+        return self.codes(similarity)[:, None, :] * self.votes
+
+    def decision(self, Z: Array) -> Array:
+        return self.codes(self.similarity(Z)) @ self.votes.T + self.intercept
+
+    def coefficients(self, similarity: np.ndarray) -> np.ndarray:
+        out = np.zeros((len(similarity), len(self.votes), len(self.instances)))
+        for row, code in zip(out, self.codes(similarity), strict=True):
+            used = np.flatnonzero(code)  # code[used] = gram[used, used]^-1 prototypes[:, used]' similarity
+            solved = np.linalg.solve(self.gram[np.ix_(used, used)], self.votes[:, used].T)
+            row[:] = solved.T @ self.prototypes[:, used].T
+        return out
+
+
+@stored
+@dataclass(frozen=True)
+class NearestExpansion(PrototypeExpansion):
+    """Scores from the nearest prototype of each class; votes are one for the class (minus one against it) or zero.
+
+    The norm u'K u in a score is shared out over the rows and kernels of the prototype, so that all adds up with
+    constant intercepts.
+    """
+
+    def by_prototype(self, similarity: np.ndarray) -> np.ndarray:
+        scores = self._scores(similarity)
+        out = np.zeros((len(scores), *self.votes.shape))
+        each = np.arange(len(scores))
+        for q, used in self._chosen(scores):
+            out[each, q, used] = self.votes[q, used] * scores[each, used]
+        return out
+
+    def coefficients(self, similarity: np.ndarray) -> np.ndarray:
+        out = np.zeros((len(similarity), len(self.votes), len(self.instances)))
+        for q, used in self._chosen(self._scores(similarity)):
+            out[:, q] += 2.0 * self.votes[q, used, None] * self.prototypes[:, used].T
+        return out
+
+    def constants(self, similarity: np.ndarray) -> Iterator[tuple[np.ndarray, int, np.ndarray]]:
+        for q, used in self._chosen(self._scores(similarity)):
+            for j in np.unique(used):
+                yield np.flatnonzero(used == j), q, -self.votes[q, j] * self._norm_shares(j)
+
+    def _scores(self, similarity: np.ndarray) -> np.ndarray:
+        """One less the squared distances (rows, c) to the prototypes."""
+        return 2.0 * similarity @ self.prototypes - np.diag(self.gram)
+
+    def _chosen(self, scores: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """For each output and side the nearest prototypes (rows,) that speak for it."""
+        for q, votes in enumerate(self.votes):
+            for members in (np.flatnonzero(votes > 0), np.flatnonzero(votes < 0)):
+                if len(members):
+                    yield q, members[np.argmax(scores[:, members], axis=1)]
+
+    def _norm_shares(self, j: int) -> np.ndarray:
+        """``weights[l] u_s (K_l u)_s`` (k, L) of one prototype, which add up to u'K u."""
+        u = self.prototypes[:, j]
+        rows = np.flatnonzero(u)
+        out = np.zeros((len(u), len(self.bank)))
+        for k, (weight, channel) in enumerate(zip(self.weights, self.bank.channels, strict=True)):
+            K = np.array(channel(self.instances[rows], self.instances[rows]))
+            np.fill_diagonal(K, 1.0)
+            out[rows, k] = weight * u[rows] * (K @ u[rows])
+        return out
