@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -19,8 +19,10 @@ from tamis.estimators.base import variation_shares
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.direct import DirectClassifier
 from tamis.estimators.encoding import Number
+from tamis.estimators.extending import Extending
 from tamis.estimators.model import Groundwork, Model
 from tamis.estimators.rows import Rows, by_class, merged_places
+from tamis.estimators.series import OnSeries
 from tamis.estimators.stacked import TOP, WIDTH, check_size
 from tamis.expansion import kept_parts
 from tamis.explain import signed_percentages
@@ -100,10 +102,8 @@ class Prototype:
         return len(self.instances)
 
 
-class PrototypeClassifier(DirectClassifier):
+class PrototypeClassifier(Extending, OnSeries, DirectClassifier):
     """Base of the classifiers by prototypes; they have a parameter `kernels`."""
-
-    kernels: Any
 
     _placed = True
     _recipe: ClassVar[Recipe] = per_feature()
@@ -146,10 +146,6 @@ class PrototypeClassifier(DirectClassifier):
         Z = model.encode(rows.table.take(some))
         return replace(model, variation=variation_shares(model, Z, rows.mass[some]))
 
-    def _bank_source(self) -> Any:
-        """What `kernels` stands for."""
-        return self.kernels
-
     def _ready(self, rows: Rows) -> Ready:
         encoded = self._encoded(rows, rows.table.numbers.shape[1], "streaming")
         prepared = encoded.prepare(self._bank_source(), self._recipe, WIDTH)
@@ -167,6 +163,7 @@ class PrototypeClassifier(DirectClassifier):
     def _tell(self, ready: Ready) -> None:
         """Say what was done to the kernels."""
         self.normalised_kernels_ = list(ready.scaled)
+        self._measure(ready.ground.bank)
         if ready.scaled:
             more = f" and {len(ready.scaled) - 1} more" if len(ready.scaled) > 1 else ""
             warnings.warn(
@@ -263,6 +260,8 @@ class PrototypeClassifier(DirectClassifier):
 
     def kernel_matrix(self, X: Any, Y: Any = None) -> np.ndarray:
         """The learned combination of kernels between the rows of X and of Y (default: X), for other kernel methods."""
+        if hasattr(self, "series_"):
+            return self._aligned(X, Y)
         model, left = self._seen(X)
         right = left if Y is None else self._seen(Y)[1]
         expansion = model.expansion
@@ -271,6 +270,14 @@ class PrototypeClassifier(DirectClassifier):
         if Y is None:
             np.fill_diagonal(K, expansion.weights.sum())
         return K
+
+    def extended(self, values: Any) -> Self:
+        if getattr(self, "normalised_kernels_", None):
+            raise ValueError(
+                f"the kernel {self.normalised_kernels_[0]!r} was scaled to unit diagonal, and the values of new items "
+                "with themselves are not known: fit with kernels of unit diagonal, k(x, z) / sqrt(k(x, x) k(z, z))"
+            )
+        return super().extended(values)
 
     def explain(self, X: Any) -> PrototypeExplanation:
         """Split decisions into the contributions of samples and kernels, and into those of prototypes."""

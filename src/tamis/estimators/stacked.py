@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from tamis.estimators.checks import check_cost, check_number
 from tamis.estimators.direct import DirectClassifier
+from tamis.estimators.extending import Extending
 from tamis.estimators.model import Model, PreparedRows
 from tamis.estimators.rows import Rows
 from tamis.expansion import Coefficients
@@ -61,7 +60,7 @@ class Answer:
     facts: Any = None
 
 
-class StackClassifier(DirectClassifier):
+class StackClassifier(Extending, DirectClassifier):
     """Base of the classifiers on a learned mean of kernels; they have parameters `kernels` and `tol`."""
 
     kernels: Any
@@ -103,33 +102,6 @@ class StackClassifier(DirectClassifier):
         more = len(share) - len(top)
         return {"weights of kernels": text + (f" and {more} more" if more else "")}
 
-    def extended(self, values: Any) -> StackClassifier:
-        """The same classifier for items that its precomputed kernels did not know.
-
-        Parameters
-        ----------
-        values : (L, n_new, N) kernel values between new items and the N items of the stack, for all L kernels
-            in the order of the stack; the new items have the positions N, N + 1, ...
-        """
-        check_is_fitted(self)
-        bank = self.model_.expansion.bank
-        if not bank.positions:
-            raise ValueError("only a classifier with kernels=precomputed(...) that kept some case can be extended")
-        new = np.asarray(values, dtype=float)
-        if new.ndim != 3 or new.shape[0] != self.n_kernels_ or new.shape[2] != self.n_items_:
-            raise ValueError(
-                f"values has the shape {new.shape}: give ({self.n_kernels_}, n_new, {self.n_items_}), one matrix for "
-                "each kernel of the stack, with a row for each new item and a column for each item of the stack"
-            )
-        kept = [
-            replace(channel, kernel=kernel.extended(new[k][:, kernel.items]))
-            for k, channel in zip(self.kernels_, bank.channels, strict=True)
-            if (kernel := cast(Any, channel.kernel))
-        ]
-        other = copy(self)
-        other.model_ = replace(self.model_, expansion=replace(self.model_.expansion, bank=KernelBank(tuple(kept))))
-        return other
-
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
         check_size(type(self).__name__, len(rows))
         prepared = self._prepare(rows)
@@ -152,13 +124,6 @@ class StackClassifier(DirectClassifier):
         cost = self._costs(rows)
         incidence = None if prepared.bank.positions else prepared.incidence
         return [Task(prepared.stack, y[:, 0], cost, quick, incidence) for y in rows.problems(shared=False)]
-
-    def _measure(self, bank: KernelBank) -> None:
-        """Remember the size of a precomputed stack."""
-        for name in ("n_kernels_", "n_items_"):
-            self.__dict__.pop(name, None)
-        if bank.positions:
-            self.n_kernels_, self.n_items_ = len(bank), cast(Any, bank.channels[0].kernel).n_items
 
     def _prepare(self, rows: Rows) -> PreparedRows:
         encoded = self._encoded(rows, rows.table.numbers.shape[1], self._engine)

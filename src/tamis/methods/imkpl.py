@@ -250,18 +250,18 @@ def start(problem: Problem, n_prototypes: int, how: str, seed: int) -> State:
 def _greedy(problem: Problem, n_prototypes: int) -> np.ndarray:
     """Rows, each the one whose own codes ``g_i = max(0, <row, rest of i> - lam K~ / 2)`` lower J most, by sum w g^2."""
     rows, K = problem.rows, problem.rows.mean
-    rest, price = K.copy(), 0.5 * problem.lam * (1.0 - rows.same * K)
+    lowered = K - 0.5 * problem.lam * (1.0 - rows.same * K)
     chosen: list[int] = []
     for left in range(n_prototypes, 0, -1):
-        codes = np.maximum(rest - price, 0.0)
-        gain = (codes * codes) @ rows.weight
+        codes = np.maximum(lowered, 0.0)
+        gain = np.einsum("si,si,i->s", codes, codes, rows.weight)
         gain[chosen] = -1.0
         lacking = np.setdiff1d(rows.codes, rows.codes[chosen])
         if left <= len(lacking):
             gain[~np.isin(rows.codes, lacking)] = -1.0
         best = int(np.argmax(gain))
         chosen.append(best)
-        rest -= np.outer(K[:, best], codes[best])
+        lowered -= np.outer(K[:, best], codes[best])
     return np.array(chosen)
 
 

@@ -66,11 +66,7 @@ class PrototypeExpansion(Expansion):
 
     def similarity(self, Z: Array) -> np.ndarray:
         """Combined kernel values (rows, k) of encoded rows with the kept ones."""
-        out = np.zeros((len(Z), len(self.instances)))
-        for rows in row_blocks(len(Z), len(self.instances)):
-            for weight, channel in zip(self.weights, self.bank.channels, strict=True):
-                out[rows] += weight * channel(Z[rows], self.instances)
-        return out
+        return self.bank.stack(Z, self.instances, form="streaming").combine(self.weights).dense()
 
     def decision(self, Z: Array) -> Array:
         return self.by_prototype(self.similarity(Z)).sum(axis=2) + self.intercept
