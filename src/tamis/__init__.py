@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tamis.estimators.registry import all_estimators
     from tamis.estimators.statistics import Statistics
     from tamis.explain import Explanation
+    from tamis.kernels.alignment import alignment, alignment_kernels
     from tamis.kernels.bank import Channel, KernelBank
     from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, Sigmoid
     from tamis.kernels.precomputed import precomputed
@@ -48,6 +49,7 @@ _HOMES = {
     "tamis.estimators.registry": ("all_estimators",),
     "tamis.estimators.statistics": ("Statistics",),
     "tamis.explain": ("Explanation",),
+    "tamis.kernels.alignment": ("alignment", "alignment_kernels"),
     "tamis.kernels.bank": ("Channel", "KernelBank"),
     "tamis.kernels.base": ("Categorical", "Epanechnikov", "Gaussian", "Laplacian", "Polynomial", "Sigmoid"),
     "tamis.kernels.precomputed": ("precomputed",),
@@ -87,6 +89,8 @@ __all__ = [
     "SimpleMKLClassifier",
     "Statistics",
     "ZeroOneMKLClassifier",
+    "alignment",
+    "alignment_kernels",
     "all_estimators",
     "bandwidths",
     "per_feature",

@@ -36,6 +36,10 @@ class IMKPLClassifier(PrototypeClassifier):
     weighed so that samples resemble their neighbours of the same class and not the others. A new row belongs to the
     class whose samples have the largest share in its code.
 
+    X may also be multivariate time series: an array (sample, channel, step) with NaN after the end of a series, or a
+    list of arrays (channel, step) of different lengths. Each channel then has a global alignment kernel
+    (`tamis.alignment`, which can also cache them); a channel of NaN alone is absent.
+
     Parameters
     ----------
     prototype_size : int, default=5

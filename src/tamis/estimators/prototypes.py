@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tamis.estimators.base import variation_shares
 from tamis.estimators.calibration import Calibrator
-from tamis.estimators.direct import DirectClassifier
 from tamis.estimators.encoding import Number
 from tamis.estimators.extending import Extending
 from tamis.estimators.model import Groundwork, Model
@@ -102,7 +101,7 @@ class Prototype:
         return len(self.instances)
 
 
-class PrototypeClassifier(Extending, OnSeries, DirectClassifier):
+class PrototypeClassifier(Extending, OnSeries):
     """Base of the classifiers by prototypes; they have a parameter `kernels`."""
 
     _placed = True

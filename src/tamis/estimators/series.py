@@ -1,7 +1,7 @@
 """Time series in place of a table: one alignment kernel per channel, computed once for all that a fit does.
 
-A fit works with the positions of the samples in that stack of kernels, as with `precomputed`. The fitted model keeps the
-series of the kept cases and aligns new ones with them; each kept channel is one column of its table, which holds
+A fit works with the positions of the samples in that stack of kernels, as with `precomputed`. The fitted model keeps
+the series of the kept cases and aligns new ones with them; each kept channel is one column of its table, which holds
 positions.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators.base import KernelClassifier
 from tamis.estimators.calibration import Calibrator
+from tamis.estimators.direct import DirectClassifier
 from tamis.estimators.encoding import Encoder, Position
 from tamis.estimators.extending import with_bank
 from tamis.estimators.model import Model
@@ -30,7 +30,7 @@ from tamis.progress import listening
 logger = logging.getLogger("tamis")
 
 
-class OnSeries(KernelClassifier):
+class OnSeries(DirectClassifier):
     """Mixin of the classifiers that take series (sample, channel, step) as well as tables."""
 
     kernels: Any
@@ -86,11 +86,10 @@ class OnSeries(KernelClassifier):
         assert self._given is not None
         self.series_ = self._given[0].take(model.kernels, model.instances)
         expansion, k, L = model.expansion, len(model.instances), len(model.kernels)
+        own = expansion.kernel_values(expansion.instances)
         channels = [
-            Channel(
-                channel.name, Precomputed(channel(expansion.instances, expansion.instances), np.arange(k)), (place,)
-            )
-            for place, channel in enumerate(expansion.bank.channels)
+            Channel(channel.name, Precomputed(values, np.arange(k)), (place,))
+            for place, (channel, values) in enumerate(zip(expansion.bank.channels, own, strict=True))
         ]
         instances = np.tile(np.arange(k, dtype=float)[:, None], L)
         encoder = Encoder(tuple(Position(0.0, k - 1.0) for _ in range(L)), self.series_.names)
