@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from tamis.estimators.em2nolc_cv import EM2NOLCClassifierCV
     from tamis.estimators.fs_svm import FeatureScalingSVC
     from tamis.estimators.imkpl import IMKPLClassifier
+    from tamis.estimators.imkpl_cv import IMKPLClassifierCV
     from tamis.estimators.l0_mkl import L0MKLClassifier
     from tamis.estimators.l0_mkl_cv import L0MKLClassifierCV
     from tamis.estimators.l01_svm import ZeroOneMKLClassifier
     from tamis.estimators.linear_l0 import LinearL0SVC
     from tamis.estimators.mkl import AverageMKLClassifier, EasyMKLClassifier, SimpleMKLClassifier
     from tamis.estimators.plan import Plan
+    from tamis.estimators.prototype_baselines import KernelGLVQClassifier, PrototypeSelectionClassifier
     from tamis.estimators.registry import all_estimators
     from tamis.estimators.statistics import Statistics
     from tamis.explain import Explanation
@@ -40,12 +42,14 @@ _HOMES = {
     "tamis.estimators.admm_baselines": ("KernelSVMADMM", "LassoADMM", "LinearSVMADMM"),
     "tamis.estimators.fs_svm": ("FeatureScalingSVC",),
     "tamis.estimators.imkpl": ("IMKPLClassifier",),
+    "tamis.estimators.imkpl_cv": ("IMKPLClassifierCV",),
     "tamis.estimators.l0_mkl": ("L0MKLClassifier",),
     "tamis.estimators.l0_mkl_cv": ("L0MKLClassifierCV",),
     "tamis.estimators.l01_svm": ("ZeroOneMKLClassifier",),
     "tamis.estimators.linear_l0": ("LinearL0SVC",),
     "tamis.estimators.mkl": ("AverageMKLClassifier", "EasyMKLClassifier", "SimpleMKLClassifier"),
     "tamis.estimators.plan": ("Plan",),
+    "tamis.estimators.prototype_baselines": ("KernelGLVQClassifier", "PrototypeSelectionClassifier"),
     "tamis.estimators.registry": ("all_estimators",),
     "tamis.estimators.statistics": ("Statistics",),
     "tamis.explain": ("Explanation",),
@@ -73,8 +77,10 @@ __all__ = [
     "FeatureScalingSVC",
     "Gaussian",
     "IMKPLClassifier",
+    "IMKPLClassifierCV",
     "Job",
     "KernelBank",
+    "KernelGLVQClassifier",
     "KernelSVMADMM",
     "L0MKLClassifier",
     "L0MKLClassifierCV",
@@ -84,6 +90,7 @@ __all__ = [
     "LinearSVMADMM",
     "Plan",
     "Polynomial",
+    "PrototypeSelectionClassifier",
     "Results",
     "Sigmoid",
     "SimpleMKLClassifier",

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
-from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
 from tamis.estimators.checks import check_choice, check_integer, check_number
-from tamis.estimators.model import decide
-from tamis.estimators.prototypes import Found, PrototypeClassifier, Ready, outputs_of
-from tamis.explain import measures
+from tamis.estimators.coded import CodingClassifier
+from tamis.estimators.prototypes import Found, Ready, outputs_of
 from tamis.methods import imkpl
 from tamis.methods.imkpl_weights import RULES, weight_rule
 from tamis.methods.prototypes import CodedExpansion
@@ -28,7 +24,7 @@ SPARSE = ("align", "graph")  # rules that know kappa and max_kernels
 
 
 @stored
-class IMKPLClassifier(PrototypeClassifier):
+class IMKPLClassifier(CodingClassifier):
     """Prototypes of few training samples of one class, in a learned sparse combination of kernels [Hosseini2019].
 
     Every sample is rebuilt as a sparse non-negative mixture of prototypes, and every prototype is a sparse
@@ -225,52 +221,3 @@ class IMKPLClassifier(PrototypeClassifier):
             "weight step": self.weight_step + (f" (kappa {self.kappa:g})" if self.weight_step in SPARSE else ""),
         }
         return own | super().chosen()
-
-    # ------------------------------------------------------------------ codes
-
-    @property
-    def codes_(self) -> csr_array:
-        """Codes (n_samples, n_prototypes) of the training samples; zero for samples of weight zero."""
-        check_is_fitted(self)
-        if getattr(self, "_codes", None) is None:
-            raise AttributeError("the codes of training samples are not kept in files: use encode(X)")
-        return self._codes
-
-    def encode(self, X: Any) -> csr_array:
-        """Sparse codes (n_samples, n_prototypes): how much of each prototype is in each row."""
-        return csr_array(self._row_codes(self._similarity(X)))
-
-    def represented(self, X: Any) -> list[np.ndarray]:
-        """For each prototype the rows of X that it represents, those with the largest codes first."""
-        codes = self.encode(X).toarray()
-        return [np.argsort(-column, kind="stable")[: np.count_nonzero(column)] for column in codes.T]
-
-    def _row_codes(self, similarity: np.ndarray) -> np.ndarray:
-        return self.model_.expansion.codes(similarity)
-
-    def prototype_measures(self, X: Any, y: Any) -> dict[str, float]:
-        """Quality of the prototypes [Hosseini2019, Sect. 5.2], in per cent, on rows that the fit should not have seen.
-
-        Returns
-        -------
-        dict with `accuracy`, `interpretability` (IP), `discrimination` (DR), `accuracy_at_one` and
-        `discrimination_at_one` (codes of one prototype), `empty` (prototypes that no row of X uses; they do not count
-        in DR), `n_kernels` and `effective_kernels` (``1 / sum weights^2``)
-        """
-        check_is_fitted(self)
-        similarity, expansion = self._similarity(X), self.model_.expansion
-        truth = np.asarray(y)
-        out: dict[str, float] = {}
-        for name, size in (("", expansion.code_size), ("_at_one", 1)):
-            codes = replace(expansion, code_size=size).codes(similarity)
-            predicted = self.classes_[decide(codes @ expansion.votes.T + self.intercept_)]
-            out[f"accuracy{name}"] = 100.0 * float(np.mean(predicted == truth))
-            out[f"discrimination{name}"], empty = measures.discriminative_representation(
-                codes, self.prototype_labels_, truth
-            )
-            if not name:
-                out["empty"] = empty
-        out["interpretability"] = measures.interpretability(self.prototype_masses_, np.diag(expansion.gram))
-        out["n_kernels"] = len(self.kernel_weights_)
-        out["effective_kernels"] = 1.0 / float(self.kernel_weights_ @ self.kernel_weights_)
-        return out

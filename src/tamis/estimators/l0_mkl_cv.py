@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -12,22 +11,19 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
-from tamis.estimators.base import KernelClassifier
-from tamis.estimators.calibration import Calibrator
-from tamis.estimators.checks import check_choice, check_cv, check_values
-from tamis.estimators.direct import calibrated
+from tamis.estimators.checks import check_choice, check_values
 from tamis.estimators.l0_mkl import CHOICES, XUESONG2020, L0MKLClassifier, answer, told_ridge, warn_bent
 from tamis.estimators.model import Model
-from tamis.estimators.rows import Rows, merge_rows, search_folds
+from tamis.estimators.rows import Rows
+from tamis.estimators.searching import SearchClassifier
 from tamis.estimators.selecting import Selecting
-from tamis.estimators.selection import LOSSES, SCORES, HeldOut, Result, Tests, choose, cross_validate, search_columns
-from tamis.estimators.stacked import check_size, model_of
+from tamis.estimators.selection import LOSSES, HeldOut, Result
+from tamis.estimators.stacked import model_of
 from tamis.kernels.base import Sigmoid
 from tamis.kernels.recipes import per_feature
 from tamis.methods import l0_mkl as method
 
 SIGMOIDS = {f"sigmoid {a}, {r}": per_feature(Sigmoid(a, r)) for a, r in ((0.1, 0.1), (0.1, 1.0), (0.3, 0.1))}
-RULES = ("best", "one_se")
 HELD = 1 << 28  # bytes of kernel values, or of their short forms, that a fold of the search may hold
 
 
@@ -42,7 +38,7 @@ class Cell:
 
 
 @stored
-class L0MKLClassifierCV(Selecting, KernelClassifier):
+class L0MKLClassifierCV(Selecting, SearchClassifier):
     """l0-MKL with penalty, tightness and kernels chosen by cross-validation [XueSong2020].
 
     For all kernels and every lambda1 the first machine and its pass over the kernels serve all penalties, and each path
@@ -89,6 +85,7 @@ random_state, n_jobs, verbose : as in `L0MKLClassifier`.
     """
 
     citation = XUESONG2020
+    _single = "L0MKLClassifier"
 
     def __init__(
         self,
@@ -136,6 +133,7 @@ random_state, n_jobs, verbose : as in `L0MKLClassifier`.
         self.verbose = verbose
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         for name in ("lambda2s", "thetas", "lambda1s"):
             check_values(name, getattr(self, name))
         if isinstance(self.kernels, Mapping) and not self.kernels:
@@ -143,9 +141,6 @@ random_state, n_jobs, verbose : as in `L0MKLClassifier`.
         for lambda1, theta, lambda2 in product(self.lambda1s, self.thetas, self.lambda2s):
             self._estimator(Cell("", lambda1, theta, lambda2), None)._check_parameters()
         check_choice("penalty", self.penalty, CHOICES)
-        check_choice("scoring", self.scoring, SCORES)
-        check_choice("rule", self.rule, RULES)
-        check_cv(self.cv)
 
     @property
     def _choices(self) -> dict[str, Any]:
@@ -162,32 +157,50 @@ random_state, n_jobs, verbose : as in `L0MKLClassifier`.
         point: dict[str, Any] = {"lambda2": cell.lambda2, "lambda1": cell.lambda1, "theta": cell.theta}
         return L0MKLClassifier(**shared, **point, kernels=kernels, calibration=None)
 
-    def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
-        merged = merge_rows(rows)
-        check_size(type(self).__name__, len(merged))
-        splits = search_folds(rows, merged, self.cv, self._seed)
-        if not splits:
-            raise ValueError(
-                f"cv={self.cv!r}: no fold can be made, the smallest class has too few distinct rows or groups; give "
-                "more rows, or use L0MKLClassifier"
-            )
-        tests = Tests.of(splits, placed=True)
-        results = cross_validate(partial(_search, self), splits, tests, self.scoring, self.n_jobs)
-        cell = choose(results, self.scoring, lambda c: (results[c].n_features, -c.lambda2), self.rule)
-        self._publish_search(cell, results)
-        self.n_splits_, self.scoring_ = len(splits), self.scoring
-        final = self._estimator(cell, self._choices[cell.kernels])
+    def _tried(self, train: Rows, test: Rows) -> dict[Cell, HeldOut]:
+        out: dict[Cell, HeldOut] = {}
+        lambda2s, thetas, lambda1s = (tuple(dict.fromkeys(v)) for v in (self.lambda2s, self.thetas, self.lambda1s))
+        thetas = thetas[:1] if self.penalty == "l1" else thetas
+        weight = float(train.weight.sum())
+        for name, choice in self._choices.items():
+            first = self._estimator(Cell(name, lambda1s[0], thetas[0], lambda2s[0]), choice)
+            first._seed = self._seed
+            prepared = first._prepare(train)
+            if self.engine == "auto":
+                prepared = replace(prepared, stack=prepared.stack.held(HELD))
+            tasks = first._tasks(prepared, quick=True)
+            for lambda1 in lambda1s:
+                begun = None
+                for theta in thetas:
+                    estimator = self._estimator(Cell(name, lambda1, theta, lambda2s[0]), choice)
+                    problems = [estimator._problem(task) for task in tasks]
+                    begun = [method.opening(problem) for problem in problems] if begun is None else begun
+                    paths = [
+                        method.path(problem, lambda2s, begun=one, rounds=self.rounds, tol=self.tol)
+                        for problem, one in zip(problems, begun, strict=True)
+                    ]
+                    for lambda2 in lambda2s:
+                        solutions = [path[lambda2] for path in paths]
+                        model = model_of(prepared, [answer(solution) for solution in solutions])
+                        objective = sum(solution.objective for solution in solutions) / weight
+                        out[Cell(name, lambda1, theta, lambda2)] = HeldOut.of_model(model, test, objective)
+        return out
+
+    def _size(self, cell: Cell, result: Result) -> Any:
+        return result.n_features, -cell.lambda2
+
+    def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
+        final = self._estimator(self._cell, self._choices[self._cell.kernels])
         final._seed = self._seed
-        model = final._learn(merged)
+        model = final._learn(rows)
         for name in ("feature_path_", "reason_", "clipped_", "ridge_"):
             setattr(self, name, getattr(final, name))
-        decision = results[cell].decision
-        return (model, None) if decision is None else calibrated(model, decision, tests)
+        return model
 
-    def _publish_search(self, cell: Cell, results: dict[Cell, Result]) -> None:
+    def _publish_search(self, results: dict[Cell, Result]) -> None:
+        cell = self._cell
         self.lambda2_, self.theta_, self.lambda1_ = cell.lambda2, cell.theta, cell.lambda1
         self.kernels_choice_ = cell.kernels
-        self.cv_results_ = search_columns({c: asdict(c) for c in results}, results)
         self.cv_results_["mean_n_features"] = np.array([result.n_features for result in results.values()])
         beside = [c for c in results if (c.kernels, c.lambda1, c.theta) == (cell.kernels, cell.lambda1, cell.theta)]
         beside.sort(key=lambda c: -c.lambda2)
@@ -215,34 +228,3 @@ random_state, n_jobs, verbose : as in `L0MKLClassifier`.
             "tightness theta": self.theta_,
             "kernels": self.kernels_choice_,
         }
-
-
-def _search(owner: L0MKLClassifierCV, train: Rows, test: Rows) -> dict[Cell, HeldOut]:
-    """Every cell on one fold."""
-    out: dict[Cell, HeldOut] = {}
-    lambda2s, thetas, lambda1s = (tuple(dict.fromkeys(v)) for v in (owner.lambda2s, owner.thetas, owner.lambda1s))
-    thetas = thetas[:1] if owner.penalty == "l1" else thetas
-    weight = float(train.weight.sum())
-    for name, choice in owner._choices.items():
-        first = owner._estimator(Cell(name, lambda1s[0], thetas[0], lambda2s[0]), choice)
-        first._seed = owner._seed
-        prepared = first._prepare(train)
-        if owner.engine == "auto":
-            prepared = replace(prepared, stack=prepared.stack.held(HELD))
-        tasks = first._tasks(prepared, quick=True)
-        for lambda1 in lambda1s:
-            begun = None
-            for theta in thetas:
-                estimator = owner._estimator(Cell(name, lambda1, theta, lambda2s[0]), choice)
-                problems = [estimator._problem(task) for task in tasks]
-                begun = [method.opening(problem) for problem in problems] if begun is None else begun
-                paths = [
-                    method.path(problem, lambda2s, begun=one, rounds=owner.rounds, tol=owner.tol)
-                    for problem, one in zip(problems, begun, strict=True)
-                ]
-                for lambda2 in lambda2s:
-                    solutions = [path[lambda2] for path in paths]
-                    model = model_of(prepared, [answer(solution) for solution in solutions])
-                    objective = sum(solution.objective for solution in solutions) / weight
-                    out[Cell(name, lambda1, theta, lambda2)] = HeldOut.of_model(model, test, objective)
-    return out

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from tamis.estimators.rows import Rows, by_class, merged_places
 from tamis.estimators.series import OnSeries
 from tamis.estimators.stacked import TOP, WIDTH, check_size
 from tamis.expansion import kept_parts
-from tamis.explain import signed_percentages
+from tamis.explain import measures, signed_percentages
 from tamis.explain.prototypes import PrototypeExplanation
 from tamis.kernels.bank import MEMORY
 from tamis.kernels.normalised import unit_bank
@@ -67,7 +68,10 @@ class Found:
     weights : (f,) of the kernels, adding up to one
     K : (n, n) the combined kernel
     solution : how the run went
-    codes : (c, n) of the training rows, where the method has codes
+    codes : (c, n) of the training rows, non-zero for those that a prototype represents, where the method knows them
+    owners : (c,) class of each prototype; None is the one with most of its samples
+    mixtures : (n, c) non-negative, of norm one: what prototypes are judged by; None is U
+    facts : learned attributes that only this method has
     """
 
     U: np.ndarray
@@ -75,6 +79,14 @@ class Found:
     K: np.ndarray
     solution: Solution
     codes: np.ndarray | None = None
+    owners: np.ndarray | None = None
+    mixtures: np.ndarray | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def masses(self, codes: np.ndarray, n_classes: int) -> np.ndarray:
+        """Mass (classes, c) of each class in each prototype, from the classes (n,) of the rows."""
+        mixtures = self.U if self.mixtures is None else self.mixtures
+        return (codes == np.arange(n_classes)[:, None]).astype(float) @ mixtures
 
 
 @dataclass(frozen=True)
@@ -115,7 +127,7 @@ class PrototypeClassifier(Extending, OnSeries):
     def _expansion(self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray) -> PrototypeExpansion:
         """Decisions from the parts of an expansion and the masses (classes, c) of each class in the prototypes.
 
-        `factors` (classes,) are the weights of the classes.
+        Where prototypes have owners all of their mass is there. `factors` (classes,) are the weights of the classes.
         """
 
     # ------------------------------------------------------------------ fitting
@@ -141,6 +153,8 @@ class PrototypeClassifier(Extending, OnSeries):
         if quick:
             return model
         self._merged_codes, self.prototype_masses_ = found.codes, masses
+        for name, value in found.facts.items():
+            setattr(self, name, value)
         some = np.arange(0, len(rows), -(-len(rows) // SOME_ROWS))
         Z = model.encode(rows.table.take(some))
         return replace(model, variation=variation_shares(model, Z, rows.mass[some]))
@@ -178,7 +192,8 @@ class PrototypeClassifier(Extending, OnSeries):
         kernels = ready.chosen[weighted]
         pool, U = ready.ground.pool.take(rows), found.U[rows]
         bank, instances, columns = kept_parts(ready.ground.bank.take(kernels), pool.Z)
-        masses = (pool.codes == np.arange(len(factors))[:, None]).astype(float) @ np.abs(U)
+        masses = found.masses(ready.rows.codes, len(factors))
+        owned = masses if found.owners is None else np.eye(len(factors))[:, found.owners]
         parts = {
             "bank": bank,
             "instances": instances,
@@ -187,7 +202,7 @@ class PrototypeClassifier(Extending, OnSeries):
             "gram": U.T @ found.K[np.ix_(rows, rows)] @ U,
         }
         solution = replace(found.solution, state=None, history=found.solution.history.of_kernels(weighted))
-        expansion = self._expansion(parts, masses, factors)
+        expansion = self._expansion(parts, owned, factors)
         encoder = ready.ground.encoder.select(columns)
         return Model(encoder, expansion, columns, kernels, pool.position, (solution,)), masses
 
@@ -205,7 +220,12 @@ class PrototypeClassifier(Extending, OnSeries):
     def prototype_labels_(self) -> np.ndarray:
         """The class of each prototype."""
         check_is_fitted(self)
-        return self.classes_[np.argmax(self.prototype_masses_, axis=0)]
+        return self.classes_[self._owners]
+
+    @property
+    def _owners(self) -> np.ndarray:
+        """The class of each prototype (c,), as an index."""
+        return np.argmax(self.prototype_masses_, axis=0)
 
     @property
     def prototypes_(self) -> list[Prototype]:
@@ -214,7 +234,7 @@ class PrototypeClassifier(Extending, OnSeries):
         masses, U = self.prototype_masses_, self.model_.expansion.prototypes
         codes = getattr(self, "_codes", None)
         out = []
-        for j, label in enumerate(self.prototype_labels_.tolist()):
+        for j, (owner, label) in enumerate(zip(self._owners, self.prototype_labels_.tolist(), strict=True)):
             members = np.flatnonzero(U[:, j])
             members = members[np.argsort(-np.abs(U[members, j]), kind="stable")]
             out.append(
@@ -223,7 +243,7 @@ class PrototypeClassifier(Extending, OnSeries):
                     self.instances_[members],
                     self.instance_labels_[members],
                     U[members, j],
-                    float(masses[:, j].max() / masses[:, j].sum()),
+                    float(masses[owner, j] / masses[:, j].sum()),
                     None if codes is None else np.flatnonzero(codes[:, [j]].toarray()[:, 0]),
                 )
             )
@@ -250,6 +270,27 @@ class PrototypeClassifier(Extending, OnSeries):
         found = {"prototypes": ", ".join(f"{n} of {label}" for label, n in self.prototypes_per_class_.items())}
         return {**found, "weights of kernels": text + (f" and {more} more" if more else "")}
 
+    def prototype_measures(self, X: Any, y: Any) -> dict[str, float]:
+        """Quality of the prototypes [Hosseini2019, Sect. 5.2], on rows that the fit should not have seen.
+
+        Returns
+        -------
+        dict with `accuracy` and `interpretability` (IP), in per cent, `n_kernels` and `effective_kernels`
+        (``1 / sum weights^2``)
+        """
+        right = self.predict(X) == np.asarray(y)
+        return {"accuracy": 100.0 * float(np.mean(right)), **self._measures()}
+
+    def _measures(self) -> dict[str, float]:
+        """The measures that need no rows."""
+        masses, weights = self.prototype_masses_, self.kernel_weights_
+        norms = np.ones(masses.shape[1])
+        return {
+            "interpretability": measures.interpretability(masses, norms) if len(norms) else float("nan"),
+            "n_kernels": len(weights),
+            "effective_kernels": 1.0 / float(weights @ weights),
+        }
+
     # ------------------------------------------------------------------ using it
 
     def _similarity(self, X: Any) -> np.ndarray:
@@ -269,6 +310,13 @@ class PrototypeClassifier(Extending, OnSeries):
         if Y is None:
             np.fill_diagonal(K, expansion.weights.sum())
         return K
+
+    def prototype_distances(self, X: Any) -> np.ndarray:
+        """Squared distances (rows, c) to the prototypes in the feature space of the learned kernel, where rows have
+        norm one: ``1 + u'K u - 2 u'K(kept samples, x)``."""
+        check_is_fitted(self)
+        expansion = self.model_.expansion
+        return np.maximum(1.0 + np.diag(expansion.gram) - 2.0 * self._similarity(X) @ expansion.prototypes, 0.0)
 
     def extended(self, values: Any) -> Self:
         if getattr(self, "normalised_kernels_", None):

@@ -9,11 +9,13 @@ from tamis.estimators.em2nolc import EM2NOLCClassifier
 from tamis.estimators.em2nolc_cv import EM2NOLCClassifierCV
 from tamis.estimators.fs_svm import FeatureScalingSVC
 from tamis.estimators.imkpl import IMKPLClassifier
+from tamis.estimators.imkpl_cv import IMKPLClassifierCV
 from tamis.estimators.l0_mkl import L0MKLClassifier
 from tamis.estimators.l0_mkl_cv import L0MKLClassifierCV
 from tamis.estimators.l01_svm import ZeroOneMKLClassifier
 from tamis.estimators.linear_l0 import LinearL0SVC
 from tamis.estimators.mkl import AverageMKLClassifier, EasyMKLClassifier, SimpleMKLClassifier
+from tamis.estimators.prototype_baselines import KernelGLVQClassifier, PrototypeSelectionClassifier
 
 
 def all_estimators() -> dict[str, type[BaseEstimator]]:
@@ -27,6 +29,9 @@ def all_estimators() -> dict[str, type[BaseEstimator]]:
             L0MKLClassifierCV,
             ZeroOneMKLClassifier,
             IMKPLClassifier,
+            IMKPLClassifierCV,
+            PrototypeSelectionClassifier,
+            KernelGLVQClassifier,
             SimpleMKLClassifier,
             EasyMKLClassifier,
             AverageMKLClassifier,
