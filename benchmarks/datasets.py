@@ -25,6 +25,8 @@ GROUP = {
         "p1",
     ),
     "covtype": "p6",
+    "japanese_vowels": "extra",
+    **dict.fromkeys(["tox_171", "utkinect"], "p4"),
     **dict.fromkeys(["haberman", "ilpd_579", "ionosphere", "sonar", "wpbc"], "p2"),
     **dict.fromkeys(
         ["allaml", "cns", "colon", "dbworld", "glioma", "isolet", "leukemia", "lung_cancer", "prostate_ge"], "p3"

@@ -14,8 +14,6 @@ from sklearn.svm import SVC
 import tamis
 from tamis import Gaussian, IMKPLClassifier, IMKPLClassifierCV, Polynomial, alignment, per_feature, precomputed
 
-pytest.importorskip("tslearn")
-
 
 @pytest.fixture(scope="module")
 def wine():

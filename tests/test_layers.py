@@ -30,6 +30,7 @@ ALLOWED = {
     "arrays": {"array_api_compat", "torch"},
     "parallel": {"threadpoolctl"},
     "optim": {"sklearn"},
+    "kernels": {"joblib"},
     "estimators": {"sklearn", "threadpoolctl"},
     "workflow": {"sklearn", "interpret"},
     "io": {"pyarrow", "sklearn"},

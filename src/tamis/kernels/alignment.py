@@ -25,13 +25,12 @@ from tamis.kernels.global_alignment import (
     alignment_bandwidths,
     checked_bandwidths,
     present_series,
-    threads,
+    processes,
     values_between,
 )
 from tamis.kernels.precomputed import precomputed
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
 from tamis.kernels.series import check_series, is_series, lengths_of, trimmed
-from tamis.parallel import available_cores
 
 __all__ = [
     "Aligned",
@@ -69,13 +68,14 @@ class Aligned(HoldsArrays):
 
     @cached_property
     def _kept(self) -> list[Present]:
-        return present_series(self.series, self.bandwidths, available_cores())
+        return present_series(self.series, self.bandwidths, processes(None, self.series, self.series[:1]))
 
     def values(self, series: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
         """Values (channels, n, k) between new series (n, channels, steps), of any length, and the kept ones."""
-        series, jobs = check_series(series), threads(n_jobs)
+        series = check_series(series)
         if series.shape[1] != len(self.names):
             raise ValueError(f"X has {series.shape[1]} channels, but the model was fitted with {len(self.names)}")
+        jobs = processes(n_jobs, series, self.series)
         new = present_series(series, self.bandwidths, jobs)
         return values_between(new, self._kept, (len(series), len(self.series)), jobs)
 
@@ -185,7 +185,7 @@ def alignment_kernels(
     X : (n, channels, steps), or a list of arrays (channels, steps), as `check_series` takes them
     bandwidth, names, cache : see `alignment`
     random_state : see `alignment_bandwidths`
-    n_jobs : threads; None for all cores
+    n_jobs : most processes; None for all cores
     """
     labels, _, values = alignment(bandwidth, names, cache).stack(check_series(X), random_state, n_jobs)
     return precomputed(values, labels)

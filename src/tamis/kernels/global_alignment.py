@@ -25,11 +25,12 @@ last ones and goes on by one step in x, in z or in both. As kappa / (1 + kappa) 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import warnings
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -40,9 +41,12 @@ from tamis.progress import tracked
 POINTS = 500  # most observations of a channel whose distances are looked at
 LEAST, MOST = 1e-100, 1e100  # bandwidths
 BLOCK = 1 << 14  # steps of all pairs that go through the recursion together: they fit a core's cache
-TASK = 8  # blocks between two reports of progress
+TASK = 8  # least blocks between two reports of progress
+SHARE = 4  # least pairs of a task for each series that its process must be sent
+QUICK = 100_000_000  # steps times steps of all pairs: about a second, which starting processes takes as well
 NEVER = -1e300  # log of a sum of no alignments; differences of it are finite
 
+R = TypeVar("R")
 Widths = float | Sequence[float] | np.ndarray
 
 
@@ -113,7 +117,7 @@ class Present:
     rows : (k,) their samples
     lengths : (k,)
     steps : (T, k) observations over sqrt(2) bandwidth, and zeros after the end
-    ratios : (T, k) ``sqrt(M_{s-1,s-1} / M_{s,s})`` of each series with itself, and zeros after the end
+    ratios : (T, k) ``sqrt(M_{s-1,s-1} / M_{s,s})`` of each series with itself
     """
 
     rows: np.ndarray
@@ -135,7 +139,6 @@ class Present:
         size = max(1, BLOCK // len(steps))
         logs = [_self_logs(np.ascontiguousarray(steps[:, a : a + size])) for a in range(0, len(rows), size)]
         ratios = np.exp(-0.5 * np.diff(np.concatenate(logs or [steps], axis=1), axis=0, prepend=0.0))
-        ratios[np.arange(len(steps))[:, None] >= lengths] = 0.0
         return cls(rows, lengths, np.ascontiguousarray(steps), ratios)
 
 
@@ -214,7 +217,7 @@ def align(
     ----------
     series, others : (n, channels, steps) and (m, channels, steps of the others)
     bandwidths : (channels,), or one number for all
-    n_jobs : threads; None or -1 for all cores. The values do not depend on it.
+    n_jobs : most processes; None or -1 for all cores. The values do not depend on it.
 
     Notes
     -----
@@ -223,70 +226,94 @@ def align(
     """
     series = check_series(series)
     widths = checked_bandwidths(bandwidths, series.shape[1])
-    jobs = threads(n_jobs)
     if others is None:
+        jobs = processes(n_jobs, series, series)
         left = right = present_series(series, widths, jobs)
         return values_between(left, right, (len(series), len(series)), jobs)
     others = check_series(others)
     if others.shape[1] != series.shape[1]:
         raise ValueError(f"others has {others.shape[1]} channels, but series has {series.shape[1]}: they must agree")
-    sides = present_series(series, widths, jobs), present_series(others, widths, jobs)
-    return values_between(*sides, (len(series), len(others)), jobs)
-
-
-def threads(n_jobs: int | None) -> int:
-    """Number of threads; all cores by default."""
-    if n_jobs is None or n_jobs == -1:
-        return available_cores()
-    if not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
-        raise ValueError(f"n_jobs={n_jobs!r} must be a number of threads, or None for all cores")
-    return int(n_jobs)
+    jobs = processes(n_jobs, series, others)
+    left, right = present_series(series, widths, jobs), present_series(others, widths, jobs)
+    return values_between(left, right, (len(series), len(others)), jobs)
 
 
 def present_series(series: np.ndarray, widths: np.ndarray, jobs: int) -> list[Present]:
     """The series of each channel, ready for `values_between`."""
-    with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(Present.prepare, series.transpose(1, 0, 2), widths.tolist()))
+    return list(_run(Present.prepare, ((series[:, c], float(width)) for c, width in enumerate(widths)), jobs))
 
 
 def values_between(left: list[Present], right: list[Present], shape: tuple[int, int], jobs: int) -> np.ndarray:
     """Normalised values (channels, n, m), each pair once if both sides are the same object.
 
-    Blocks of pairs run in threads, as numpy releases the interpreter's lock; they are the same for any number of
-    threads.
+    The blocks of pairs are the same for any number of processes.
     """
     values, square = np.zeros((len(left), *shape)), left is right
-    sizes = [max(1, BLOCK // max(len(a.steps), len(b.steps))) for a, b in zip(left, right, strict=True)]
     tasks: list[tuple[int, int, int]] = []
     for k, (a, b) in enumerate(zip(left, right, strict=True)):
         pairs = len(a.rows) * (len(a.rows) - 1) // 2 if square else len(a.rows) * len(b.rows)
-        tasks += [(k, at, min(at + TASK * sizes[k], pairs)) for at in range(0, pairs, TASK * sizes[k])]
+        size = max(1, BLOCK // max(len(a.steps), len(b.steps)))
+        size *= max(TASK, SHARE * len(b.rows) // size)  # whole blocks
+        tasks += [(k, at, min(at + size, pairs)) for at in range(0, pairs, size)]
         if square:
             values[k, a.rows, a.rows] = 1.0
-
-    def work(task: tuple[int, int, int]) -> None:
-        k, first, last = task
-        a, b = left[k], right[k]
-        for at in range(first, last, sizes[k]):
-            numbers = np.arange(at, min(at + sizes[k], last))
-            p, q = _above_diagonal(numbers, len(a.rows)) if square else np.divmod(numbers, len(b.rows))
-            found = _cross(a, p, b, q)
-            values[k, a.rows[p], b.rows[q]] = found
+    calls = ((left[k], right[k], *_pairs(left[k], right[k], *span)) for k, *span in tasks)
+    with closing(_run(_values, calls, jobs if len(tasks) > 1 else 1)) as results:
+        for (k, *span), found in zip(tasks, tracked(results, "alignment kernels", len(tasks)), strict=True):
+            p, q = _pairs(left[k], right[k], *span)
+            values[k, left[k].rows[p], right[k].rows[q]] = found
             if square:
-                values[k, b.rows[q], a.rows[p]] = found
-
-    with ThreadPoolExecutor(jobs) as pool:
-        try:
-            for _ in tracked(pool.map(work, tasks), "alignment kernels", len(tasks)):
-                pass
-        except BaseException:  # whoever interrupts does not wait for the rest
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+                values[k, right[k].rows[q], left[k].rows[p]] = found
     return values
 
 
-def _above_diagonal(numbers: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of entries above the diagonal of (n, n), counted row by row."""
-    starts = np.concatenate([[0], np.cumsum(np.arange(n - 1, 0, -1))])
-    rows = np.searchsorted(starts, numbers, side="right") - 1
-    return rows, numbers - starts[rows] + rows + 1
+def _values(left: Present, right: Present, p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Normalised values (pairs,) between the series p of one side and q of the other, block by block."""
+    size = max(1, BLOCK // max(len(left.steps), len(right.steps)))
+    return np.concatenate([_cross(left, p[a : a + size], right, q[a : a + size]) for a in range(0, len(p), size)])
+
+
+def _pairs(left: Present, right: Present, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+    """Series of both sides by the numbers of their pairs; of one side with itself, above the diagonal only."""
+    numbers = np.arange(first, last)
+    if left is not right:
+        p, q = np.divmod(numbers, len(right.rows))
+        return p, q
+    starts = np.concatenate([[0], np.cumsum(np.arange(len(left.rows) - 1, 0, -1))])
+    p = np.searchsorted(starts, numbers, side="right") - 1
+    return p, numbers - starts[p] + p + 1
+
+
+# ---------------------------------------------------------------------- processes
+
+
+def processes(n_jobs: int | None, series: np.ndarray, others: np.ndarray) -> int:
+    """Number of processes for the values between series: one if they are quick, or within another's processes."""
+    if n_jobs is not None and (not isinstance(n_jobs, int | np.integer) or (n_jobs < 1 and n_jobs != -1)):
+        raise ValueError(f"n_jobs={n_jobs!r} must be a number of processes, or None for all cores")
+    jobs = available_cores() if n_jobs is None or n_jobs == -1 else int(n_jobs)
+    if jobs == 1 or series.size * len(others) * others.shape[2] < QUICK:
+        return 1
+    from joblib.parallel import get_active_backend
+
+    return 1 if get_active_backend()[0].nesting_level else jobs
+
+
+def _run(function: Callable[..., R], calls: Iterable[tuple], jobs: int) -> Generator[R]:
+    """Results of the calls, in their order.
+
+    In processes: a step of the recursion is a few microseconds of numpy, too short for threads to take turns.
+    """
+    if jobs == 1:
+        yield from (function(*call) for call in calls)
+        return
+    from joblib import Parallel, delayed
+
+    results = Parallel(n_jobs=jobs, return_as="generator")(delayed(function)(*call) for call in calls)
+    try:
+        for result in results:  # noqa: UP028
+            yield result
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # whoever interrupts knows that work is lost
+            results.close()

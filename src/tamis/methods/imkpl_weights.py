@@ -32,11 +32,11 @@ from scipy.special import softmax
 
 from tamis.kernels.unit import UnitKernels
 from tamis.methods.imkpl import Problem, Rule
-from tamis.optim.nqp import solve_nqp
+from tamis.optim.nonnegative_qp import solve_nonnegative_qp
 from tamis.prox import project_simplex
 
 RULES = ("align", "graph", "lp", "ball", "entropy", "uniform")
-ADDED = 32  # kernels that join the working set in a round
+ADDED = 64  # kernels that join the working set in a round
 SLIGHT = 1e-9  # slopes, relative to the steepest one, that count as zero
 SHARE = 0.25  # of the kernels are effective in the rule "ball" by default
 
@@ -62,19 +62,28 @@ def weight_rule(name: str, *, kappa: float = 0.1, spread: float | None = None, m
 
 
 def aligned(
-    kernels: UnitKernels, M: np.ndarray, *, kappa: float = 0.1, max_kernels: int | None = None
+    kernels: UnitKernels,
+    M: np.ndarray,
+    *,
+    kappa: float = 0.1,
+    max_kernels: int | None = None,
+    begun: np.ndarray | None = None,
 ) -> np.ndarray | None:
-    """Weights of the combination that resembles -M most; None where no kernel resembles it at all."""
+    """Weights of the combination that resembles -M most; None where no kernel resembles it at all.
+
+    `begun` are weights to begin with, where the solution may be near; they do not change it.
+    """
     a = kernels.inner(_centred(_hollow(_centred(M))))
     steepest = -a.min()
     if not steepest > SLIGHT * np.sum(M * M) ** 0.5:
         return None
-    b = _working_set(kernels, a / steepest + kappa, max_kernels)
+    begun = np.zeros(len(a)) if begun is None or np.all(begun > 0) else begun
+    b = _working_set(kernels, a / steepest + kappa, begun, max_kernels)
     return b / b.sum()
 
 
 def _align(problem: Problem, M: np.ndarray, old: np.ndarray, *, kappa: float, max_kernels: int | None) -> np.ndarray:
-    found = aligned(problem.rows.kernels, M, kappa=kappa, max_kernels=max_kernels)
+    found = aligned(problem.rows.kernels, M, kappa=kappa, max_kernels=max_kernels, begun=old)
     return old if found is None else found
 
 
@@ -82,28 +91,38 @@ def _graph(problem: Problem, M: np.ndarray, old: np.ndarray, *, kappa: float, ma
     return _align(problem, problem.contrast, old, kappa=kappa, max_kernels=max_kernels)
 
 
-def _working_set(kernels: UnitKernels, linear: np.ndarray, limit: int | None) -> np.ndarray:
+def _working_set(kernels: UnitKernels, linear: np.ndarray, begun: np.ndarray, limit: int | None) -> np.ndarray:
     """``argmin_{b >= 0} 1/2 b'Q b + linear'b`` for the centred Gram matrix Q, from the rows of it that are needed.
 
-    The steepest kernels join, the program is solved on those that have joined, and so on until none is left that would
-    lower it. Under a `limit` they join one at a time, and those whose weight falls to zero leave.
+    The steepest kernels join those in use, the program is solved on them, those that end at zero leave, and so on until
+    none is left that would lower it. It begins at the weights `begun`, scaled. Under a `limit` it begins with none,
+    they join one at a time, and it ends when there are so many.
     """
-    b, slope = np.zeros(len(linear)), linear
-    joined = np.empty(0, dtype=int)
+    joined = np.flatnonzero(begun if limit is None else np.zeros_like(begun))
+    b, Q = begun[joined], kernels.gram(joined)
+    if len(joined):
+        b = b * max(0.0, -float(linear[joined] @ b) / float(b @ Q[:, joined] @ b))
+    slope = linear + b @ Q
     for _ in range(2 * len(linear) + 2):
-        steep = np.setdiff1d(np.flatnonzero(slope < -SLIGHT), joined)
-        if not len(steep) or (limit is not None and len(joined) >= limit):
+        steep = np.setdiff1d(np.flatnonzero(slope < -SLIGHT), joined[b > 0])
+        if limit is not None and len(joined) >= limit:
             break
         new = steep[np.argsort(slope[steep], kind="stable")[: ADDED if limit is None else 1]]
-        joined = np.concatenate([joined, new])
+        joined, b = np.union1d(joined, new), _placed(joined, b, np.union1d(joined, new))
         Q = kernels.gram(joined)
-        found = solve_nqp(Q[:, joined], linear[joined])
-        slope = linear + found @ Q
-        if limit is not None:
-            joined, found = joined[found > 0], found[found > 0]
-        b = np.zeros(len(linear))
-        b[joined] = found
-    return b
+        b = solve_nonnegative_qp(Q[:, joined], linear[joined], b)
+        slope = linear + b @ Q
+        joined, b = joined[b > 0], b[b > 0]
+        if not len(new):
+            break
+    return _placed(joined, b, np.arange(len(linear)))
+
+
+def _placed(members: np.ndarray, values: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """The values of some members in an array for all `among`, which are sorted; zero for the others."""
+    out = np.zeros(len(among))
+    out[np.searchsorted(among, members)] = values
+    return out
 
 
 def energies(problem: Problem, M: np.ndarray) -> np.ndarray:

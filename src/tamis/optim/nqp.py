@@ -23,8 +23,9 @@ Departures from the listing, all of which change results:
 3.  Where z has entries of zero or less, x moves towards it to the first zero, the entries that reach zero leave the
     support and its factor and may join again, and z is solved for anew. The newest entry is never the first to
     leave: x is stationary on the support before it, so it can only grow.
-4.  An entry with a pivot below 1e-10 q_jj depends on the support and is discarded for good, as are entries with
-    ``q_jj = 0`` from the start. Where c is not in the range of Q, exchanging it for another could lower the value.
+4.  An entry with a pivot below 1e-10 q_jj depends on the support and is discarded: with a limit for good, without one
+    until the support loses an entry, for it may not depend on the rest. Entries with ``q_jj = 0`` never join. Where c
+    is not in the range of Q, exchanging a dependent entry for another could still lower the value.
 
 All problems of a block advance together, one entry per pass; their factors have the problems as last axis, are padded
 with the identity to the largest support, and grow with it. Problems that are finished are removed in bulk.
@@ -40,6 +41,7 @@ from scipy.sparse import csr_array
 
 GRADIENT = 1e-10  # gradients above minus this share of the largest |c| are none
 PIVOT = 1e-10  # pivots below this share of the diagonal entry are none
+SINGULAR = 1e-14  # pivots of a given support below this share of the diagonal entry are none
 FALL = 1e-12  # relative fall of the value at which a pursuit with a limit ends
 ROUNDING = 1e-15  # relative fall that rounding may feign
 PATIENCE = 10  # passes without a limit that lose an entry but do not lower the value
@@ -133,7 +135,7 @@ def _pivots(Q: np.ndarray, support: np.ndarray, entries: np.ndarray) -> np.ndarr
     support, root = support[root > 0], root[root > 0]
     if not len(support):
         return left
-    factor, order, rank, _ = dpstrf(Q[np.ix_(support, support)] / np.outer(root, root), lower=1, tol=PIVOT)
+    factor, order, rank, _ = dpstrf(Q[np.ix_(support, support)] / np.outer(root, root), lower=1, tol=SINGULAR)
     first = order[:rank] - 1
     side = Q[np.ix_(support[first], entries)] / root[first, None]
     V, _ = dtrtrs(factor[:rank, :rank], side, lower=1)
@@ -153,7 +155,7 @@ class _Batch:
     energy : (b,) ``c_I'Q_II^{-1}c_I``, minus twice the value
     idle : (b,) passes in vain
     size : (b,) entries of the supports
-    index, x, y : (w, b) supports, solutions on them and ``factor y = -c_I``; padded with zeros
+    index, x, y : (w, b) supports, solutions on them and ``factor y = -c_I``; padded with any entry and with zeros
     factor : (w, w, b) lower triangular; padded with the identity
     """
 
@@ -224,7 +226,7 @@ def _pursue(Q: np.ndarray, c: np.ndarray, limit: int | None, out: np.ndarray) ->
             raise ValueError("Q holds infinite or missing numbers: remove those entries")
         batch.done |= least >= batch.floor
         joined = _join(Q, c, batch, j, most)
-        crossed = _solve(Q, c, batch)
+        crossed = _solve(Q, c, batch, exact=most == d)
         _finish(batch, joined, crossed, most, exact=most == d)
         if batch.done.sum() * FINISHED >= len(j):
             batch.write(out, batch.done)
@@ -274,7 +276,7 @@ def _join(Q: np.ndarray, c: np.ndarray, batch: _Batch, j: np.ndarray, most: int)
     return joins
 
 
-def _solve(Q: np.ndarray, c: np.ndarray, batch: _Batch) -> np.ndarray:
+def _solve(Q: np.ndarray, c: np.ndarray, batch: _Batch, *, exact: bool) -> np.ndarray:
     """Move x to the minimum over each support, which loses the entries that reach zero; which problems lost some."""
     width = int(batch.size.max())
     z = batch.y[:width].copy()
@@ -282,6 +284,8 @@ def _solve(Q: np.ndarray, c: np.ndarray, batch: _Batch) -> np.ndarray:
     crossed = crossing = np.flatnonzero(np.any((z <= 0) & batch.live(width), axis=0))
     while len(crossing):
         _step_back(c, batch, z, crossing)
+        if exact:
+            _reopen(Q, c, batch, crossing, width)
         z[:, crossing] = _rebuild(Q, c, batch, crossing, width)
         crossing = crossing[np.any((z <= 0) & batch.live(width), axis=0)[crossing]]
     batch.x[:width] = z
@@ -303,8 +307,15 @@ def _step_back(c: np.ndarray, batch: _Batch, z: np.ndarray, some: np.ndarray) ->
     order = np.argsort(~live, axis=0, kind="stable")
     batch.size[some] = np.count_nonzero(live, axis=0)
     live = batch.live(width)[:, some]
-    batch.index[:width, some] = np.where(live, index[order, each], 0)
+    batch.index[:width, some] = index[order, each]
     batch.x[:width, some] = np.where(live, (x - step * way)[order, each], 0.0)
+
+
+def _reopen(Q: np.ndarray, c: np.ndarray, batch: _Batch, some: np.ndarray, width: int) -> None:
+    """Let all entries outside the supports of some problems join, also what was discarded."""
+    batch.barrier[some] = np.where(np.diagonal(Q) > 0, c[batch.rows[some]], np.inf)
+    place, problem = np.nonzero(batch.live(width)[:, some])
+    batch.barrier[some[problem], batch.index[place, some[problem]]] = np.inf
 
 
 def _rebuild(Q: np.ndarray, c: np.ndarray, batch: _Batch, some: np.ndarray, width: int) -> np.ndarray:
