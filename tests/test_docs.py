@@ -9,6 +9,7 @@ import re
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tamis import Statistics, all_estimators
@@ -16,7 +17,7 @@ from tamis import Statistics, all_estimators
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("module", [*(c.__module__ for c in all_estimators().values()), Statistics.__module__])
+@pytest.mark.parametrize("module", sorted({c.__module__ for c in (*all_estimators().values(), Statistics)}))
 def test_examples_in_docstrings(module):
     module = importlib.import_module(module)
     failed, tried = doctest.testmod(module)
@@ -34,9 +35,9 @@ def test_every_parameter_is_documented(name):
 def test_snippets_of_the_readme_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     scope: dict = {}
-    first = blocks[0].replace("max_instances=20, max_features=20", "max_instances=3, max_features=25, cv=2")
+    first = blocks[0].replace("max_instances=20, max_features=20", "max_instances=3, max_features=3, cv=2")
     first = re.sub(r"clf.shape_function\(.*?\)", "clf.shape_function(int(clf.features_[0]))", first)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -48,9 +49,21 @@ def test_snippets_of_the_readme_run(tmp_path, monkeypatch):
         X, y = scope["X"], scope["y"]
         exec(blocks[3].replace(".fit(X, y)", ".fit(X[::3], y[::3])"), scope)
         assert scope["clf"].duality_gap_ <= 1e-3 and scope["hard"].certificate_.words
-        exec(blocks[4].replace(".fit(X, y)", ".fit(X[::3], y[::3])"), scope)
+        quick = "L0MKLClassifierCV(cv=2, lambda2s=(0.1, 0.4), thetas=(10.0,), "
+        fourth = blocks[4].replace("L0MKLClassifierCV(", quick)
+        exec(fourth.replace(".fit(X, y)", ".fit(X[::3], y[::3])"), scope)
         assert len(scope["clf"].features_) <= 5 and scope["search"].lambda2_ in scope["search"].lambda2s
+        waves = np.random.default_rng(0).normal(size=(12, 2, 25))
+        scope |= {
+            "X": X[::5],
+            "y": y[::5],
+            "waves": waves + 2 * (np.arange(12) % 2)[:, None, None],
+            "state": np.arange(12) % 2,
+        }
+        exec(blocks[5].replace("kappas=(0.1, 0.3)", "kappas=(0.1,), cv=2"), scope)
+        assert scope["first"].purity > 0.9 and scope["series"].predict(waves).shape == (12,)
+        scope |= {"X": X, "y": y}
         scope |= {"X_sample": X[:300], "y_sample": y[:300], "blocks": [(X[:300], y[:300]), (X[300:], y[300:])]}
-        exec(blocks[5], scope)
+        exec(blocks[6], scope)
     assert scope["stats"].n_rows == len(X)
     assert scope["clf"].features_.size == 10

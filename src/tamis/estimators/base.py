@@ -301,6 +301,11 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
         column = encoder.columns[place]
         if isinstance(column, Position):
             raise ValueError(f"feature {feature!r} holds positions in precomputed kernels: it has no shape")
+        if expansion.row_dependent:
+            raise ValueError(
+                f"feature {feature!r} has no shape of its own: which prototypes decide about a row, and so what the "
+                "feature adds, depends on all kept features; use explain(X)"
+            )
         if any(place in c.columns and len(set(c.columns)) > 1 for c in expansion.bank.channels):
             raise ValueError(
                 f"feature {feature!r} acts through a kernel on several features: it has no shape of its own"

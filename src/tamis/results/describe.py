@@ -74,7 +74,7 @@ def _part(
     empty = np.empty(0)
     place = model.model_.encoder.names.index(key[0])
     column = model.model_.encoder.columns[place]
-    if len(set(key)) > 1 or isinstance(column, Position):
+    if len(set(key)) > 1 or isinstance(column, Position) or model.model_.expansion.row_dependent:
         return Part(part_name(key), key, "group", **own, direction="together", grid=empty, shape=empty, edges=empty,
                     counts=empty, missing=0, by_fold=by_fold)  # fmt: skip
     if isinstance(column, Nominal):
