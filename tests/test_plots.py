@@ -12,8 +12,17 @@ import pytest
 from scipy.stats import ks_2samp
 from sklearn.datasets import load_iris
 
-from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, L0MKLClassifier, per_feature, per_group, product
+from tamis import (
+    EM2NOLCClassifier,
+    EM2NOLCClassifierCV,
+    IMKPLClassifier,
+    L0MKLClassifier,
+    per_feature,
+    per_group,
+    product,
+)
 from tamis.estimators.across_folds import stability_across_folds
+from tamis.estimators.atlas import assigned, embed
 from tamis.estimators.kept import case_values, kept_features, kept_values
 from tamis.explain.stability import jaccard
 
@@ -23,7 +32,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from tamis import plots
-from tamis.plots.drawing import label
+from tamis.plots.drawing import label, point_style
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +78,12 @@ def grouped(cancer):
 def search(cancer):
     X, y = cancer
     return EM2NOLCClassifierCV(3, 3, cv=3, bandwidths=(1.0,), alphas=(0.01,)).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def prototypes(iris):
+    _, X, y = iris
+    return IMKPLClassifier(3, calibration=None).fit(X[::2], y[::2]), X[::2], y[::2]
 
 
 def widths(bars):
@@ -407,10 +422,132 @@ def test_feature_path_says_what_it_cannot_draw(two):
         plots.FeaturePathDisplay.from_estimator(group, X, y, X, y)
 
 
+# ---------------------------------------------------------------------- prototypes
+
+
+def test_atlas_shows_rows_and_prototypes_where_the_map_has_them(prototypes):
+    clf, X, y = prototypes
+    display = plots.PrototypeAtlasDisplay.from_estimator(clf, X, y, method="mds")
+    rows, stars = embed(clf, X, method="mds")
+    for name in clf.classes_:
+        np.testing.assert_array_equal(display.row_points_[name].get_offsets(), rows[y == name])
+        np.testing.assert_array_equal(display.stars_[name].get_offsets(), stars[clf.prototype_labels_ == name])
+        colours = {tuple(points.get_facecolor()[0, :3]) for points in (display.row_points_[name], display.stars_[name])}
+        assert len(colours) == 1
+    counts = [len(represented) for represented in clf.represented(X)]
+    areas = np.empty(len(counts))
+    for name in clf.classes_:
+        areas[clf.prototype_labels_ == name] = display.stars_[name].get_sizes()
+    np.testing.assert_allclose(areas / areas.max(), np.array(counts) / max(counts))
+    legend = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert legend == [f"{n} rows" for n in (min(counts), max(counts))] and display.links_ is None
+
+
+def test_atlas_links_each_row_with_the_prototype_of_the_largest_share(prototypes):
+    clf, X, _ = prototypes
+    display = plots.PrototypeAtlasDisplay.from_estimator(clf, X, method="mds", links=True)
+    rows, stars = embed(clf, X, method="mds")
+    main = assigned(clf, X).argmax(axis=1)
+    np.testing.assert_array_equal(display.links_.get_segments(), np.stack([rows, stars[main]], axis=1))
+    assert "as predicted" in display.ax_.get_title()
+    np.testing.assert_array_equal(np.array(display.classes)[display.row_classes], clf.predict(X))
+
+
+def test_atlas_refuses_a_class_that_the_fit_did_not_see(prototypes):
+    clf, X, y = prototypes
+    with pytest.raises(ValueError, match="y holds 'rose', which the fit did not see"):
+        plots.PrototypeAtlasDisplay.from_estimator(clf, X, np.where(y == "setosa", "rose", y))
+
+
+def many_classes(n=26):
+    """A map of so many classes, three rows and a prototype each; the first one has no row."""
+    rng = np.random.default_rng(1)
+    centres = np.repeat(np.stack(np.divmod(np.arange(n), 5), axis=1), 3, axis=0).astype(float)
+    codes = np.repeat(np.arange(n), 3)
+    rows = (centres + rng.normal(size=(3 * n, 2)) / 20)[3:]
+    parts = {"rows": rows, "row_classes": codes[3:], "prototypes": centres[::3], "prototype_classes": np.arange(n)}
+    return plots.PrototypeAtlasDisplay(
+        **parts, shares=np.eye(n)[codes[3:]], classes=[f"class {q}" for q in range(n)], method="tsne"
+    )
+
+
+def test_many_classes_have_their_names_on_the_map():
+    display = many_classes().plot()
+    assert [text.get_text() for text in display.names_] == display.classes
+    for q, text in enumerate(display.names_[1:], 1):
+        place = np.array(text.get_position())
+        assert display.row_classes[np.linalg.norm(display.rows - place, axis=1).argmin()] == q
+    np.testing.assert_array_equal(display.names_[0].get_position(), display.prototypes[0])
+    assert len(display.ax_.get_legend().get_texts()) == 2
+    assert len({tuple(point_style(q).values()) for q in range(91)}) == 91
+    display.figure_.canvas.draw()
+    boxes = [text.get_window_extent() for text in display.names_]
+    assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
+
+
+def test_prototypes_per_class_are_counted_and_described(prototypes):
+    clf = prototypes[0]
+    display = plots.PrototypesPerClassDisplay.from_estimator(clf)
+    assert widths(display.bars_).tolist() == list(clf.prototypes_per_class_.values())
+    for name, text in zip(clf.classes_, display.texts_, strict=True):
+        own = [p for p in clf.prototypes_ if p.label == name]
+        purity, size = np.mean([p.purity for p in own]), np.mean([len(p) for p in own])
+        assert text.get_text() == f"{len(own)}: {100 * purity:.0f} % pure, {size:.1f} samples each"
+    display = plots.PrototypesPerClassDisplay([*clf.classes_, "empty"], clf.prototypes_).plot()
+    assert [t.get_text() for t in display.ax_.get_yticklabels()] == [*clf.classes_, "empty"]
+    assert display.texts_[-1].get_text() == "none"
+
+
+def test_words_on_thirty_classes_fit_into_the_figure(prototypes):
+    made = [replace(prototypes[0].prototypes_[0], label=k) for k in range(30) for _ in range(1 + k)]
+    display = plots.PrototypesPerClassDisplay(range(30), made).plot()
+    display.figure_.canvas.draw()
+    boxes = [text.get_window_extent() for text in display.texts_]
+    assert all(box.x1 <= display.ax_.bbox.x1 for box in boxes)
+    assert all(low.y1 <= high.y0 + 0.5 for high, low in pairwise(boxes))
+
+
+def test_effects_of_parameters_are_drawn_as_measured(prototypes):
+    clf, X, y = prototypes
+    grid = {"tau": [0.5, 0.0], "weight_step": ["align", "uniform"]}
+    display = plots.ParameterEffectsDisplay.from_estimator(clf, X, y, grid, cv=2)
+    for measure, line in display.lines_["tau"].items():
+        assert line.get_xdata().tolist() == [0.0, 0.5]
+        np.testing.assert_array_equal(line.get_ydata()[::-1], display.effects["tau"][measure])
+    np.testing.assert_array_equal(
+        display.lines_["weight_step"]["accuracy"].get_ydata(), display.effects["weight_step"]["accuracy"]
+    )
+    assert [t.get_text() for t in display.ax_[1].get_xticklabels()] == grid["weight_step"]
+    assert [line.get_xdata()[0] for line in display.current_lines_.values()] == [clf.tau, 0]
+
+
+def test_effects_without_spreads_and_of_many_parameters_are_drawn():
+    one = {"values": [0.01, 1.0], "accuracy": [80.0, 90.0], "interpretability": [70.0, 60.0]}
+    display = plots.ParameterEffectsDisplay.from_results(dict.fromkeys("abcde", one), current={"a": 5.0})
+    assert len(display.ax_) == len(display.figure_.axes) == 5 and not display.current_lines_
+    assert display.ax_[0].get_xscale() == "log"
+    figure, axes = plt.subplots(1, 2)
+    assert display.plot() is display
+    two = plots.ParameterEffectsDisplay.from_results(dict.fromkeys("ab", one), ax=axes)
+    assert two.figure_ is figure
+    with pytest.raises(ValueError, match="effects is empty"):
+        plots.ParameterEffectsDisplay.from_results({})
+
+
+def test_convergence_says_what_it_measures(prototypes, two):
+    clf = prototypes[0]
+    display = plots.ConvergenceDisplay.from_estimator(clf)
+    assert display.ax_[1].get_ylabel() == "relative change of objective"
+    change = np.abs(np.diff(clf.history_.objective))
+    drawn = display.violation_lines_[0].get_ydata()[1:]
+    assert np.corrcoef(np.log(change), np.log(drawn))[0, 1] > 0.99  # the same but for the scale
+    assert plots.ConvergenceDisplay.from_estimator(two[0]).ax_[1].get_ylabel() == "violation of optimality"
+
+
 # ---------------------------------------------------------------------- all of them
 
 
-def test_text_and_layout_are_drawn_without_a_warning(mixed, iris, search):
+def test_text_and_layout_are_drawn_without_a_warning(mixed, iris, search, prototypes):
     clf, X, y = mixed
     found = stability_across_folds(clf, X, y, cv=2)
     figures = [
@@ -425,6 +562,12 @@ def test_text_and_layout_are_drawn_without_a_warning(mixed, iris, search):
         plots.DecisionBoundaryDisplay.from_estimator(iris[0], iris[1]),
         plots.StabilityDisplay(found).plot(),
         plots.FeaturePathDisplay([1, 2, 3], [0.7, 0.9, 0.8], kept=2, name="L0MKLClassifier").plot(),
+        plots.PrototypeAtlasDisplay.from_estimator(*prototypes, links=True),
+        many_classes().plot(),
+        plots.PrototypesPerClassDisplay.from_estimator(prototypes[0]),
+        plots.ParameterEffectsDisplay.from_results(
+            {"$a_1": {"values": [None, 2], "accuracy": [70, 80], "interpretability": [90, 80]}}
+        ),
     ]
     assert {type(display).__name__ for display in figures} == set(plots.__all__)
     for display in figures:

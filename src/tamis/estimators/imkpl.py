@@ -123,6 +123,7 @@ class IMKPLClassifier(CodingClassifier):
     """
 
     citation = HOSSEINI2019
+    violation_means = "relative change of objective"
 
     def __init__(
         self,

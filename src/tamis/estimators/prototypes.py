@@ -259,6 +259,7 @@ class PrototypeClassifier(Extending, OnSeries):
         other = super().oriented(positive)
         if other is not self:
             other.prototype_masses_ = self.prototype_masses_[::-1]
+            other.instance_importance_ = -self.instance_importance_
         return other
 
     def chosen(self) -> dict[str, Any]:

@@ -4,12 +4,15 @@ A display holds the numbers it draws; ``from_estimator`` and the like compute th
 draws again. matplotlib is imported when something is drawn.
 """
 
+from tamis.plots.atlas import PrototypeAtlasDisplay
 from tamis.plots.boundary import DecisionBoundaryDisplay
 from tamis.plots.budgets import BudgetPathDisplay
 from tamis.plots.contributions import ContributionDisplay
+from tamis.plots.effects import ParameterEffectsDisplay
 from tamis.plots.features import FeaturePathDisplay
 from tamis.plots.history import ConvergenceDisplay, KernelWeightDisplay
 from tamis.plots.importance import ImportanceDisplay
+from tamis.plots.per_class import PrototypesPerClassDisplay
 from tamis.plots.scores import KSCurveDisplay
 from tamis.plots.shapes import ShapeFunctionDisplay
 from tamis.plots.stability import StabilityDisplay
@@ -23,6 +26,9 @@ __all__ = [
     "ImportanceDisplay",
     "KSCurveDisplay",
     "KernelWeightDisplay",
+    "ParameterEffectsDisplay",
+    "PrototypeAtlasDisplay",
+    "PrototypesPerClassDisplay",
     "ShapeFunctionDisplay",
     "StabilityDisplay",
 ]

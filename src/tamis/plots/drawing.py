@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # of Okabe and Ito
+MORE_COLOURS = (*COLOURS, "#882255", "#999933", "#332288", "#44AA99", "#8C564B", "#999999")  # with those of Tol
 DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 PLUS, MINUS, PLAIN = COLOURS[0], COLOURS[1], "#7F7F7F"
@@ -77,6 +78,12 @@ def line_style(k: int) -> dict[str, Any]:
     """Colour, dashes and marker of the k-th of many lines; no two of the first 28 are equal."""
     n = len(COLOURS)
     return {"color": COLOURS[k % n], "linestyle": DASHES[k // n % len(DASHES)], "marker": MARKERS[k % n]}
+
+
+def point_style(q: int) -> dict[str, Any]:
+    """Colour and marker of the points of the q-th class; no two of the first 91 are equal."""
+    turn, place = divmod(q, len(MORE_COLOURS))
+    return {"color": MORE_COLOURS[place], "marker": MARKERS[(place + turn) % len(MARKERS)]}
 
 
 def class_style(q: int) -> dict[str, Any]:

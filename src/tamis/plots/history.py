@@ -29,6 +29,7 @@ class ConvergenceDisplay(Display):
     histories : one per problem that was solved
     names : what each is about
     tol : the violation at which a run stops, or None
+    measure : what the violation is, where the method has a word of its own for it
 
     Attributes
     ----------
@@ -36,17 +37,26 @@ class ConvergenceDisplay(Display):
     objective_lines_, violation_lines_ : lists of lines, one per problem
     """
 
-    def __init__(self, histories: Sequence[History], *, names: Sequence[Any], tol: float | None = None):
+    def __init__(
+        self,
+        histories: Sequence[History],
+        *,
+        names: Sequence[Any],
+        tol: float | None = None,
+        measure: str = "violation of optimality",
+    ):
         self.histories = histories
         self.names = names
         self.tol = tol
+        self.measure = measure
 
     @classmethod
     def from_estimator(cls, estimator: KernelClassifier, *, ax: Any = None) -> ConvergenceDisplay:
         """Draw the fit of a classifier; several classes are several lines."""
         cls._check_matplotlib()
         found, names = histories(estimator)
-        return cls(found, names=names, tol=getattr(estimator, "tol", None)).plot(ax)
+        own = {"measure": estimator.violation_means} if hasattr(estimator, "violation_means") else {}
+        return cls(found, names=names, tol=getattr(estimator, "tol", None), **own).plot(ax)
 
     def plot(self, ax: Any = None) -> ConvergenceDisplay:
         """Draw; `ax` may be two axes."""
@@ -67,7 +77,7 @@ class ConvergenceDisplay(Display):
             below.annotate("tol", (1.0, self.tol), xycoords=("axes fraction", "data"), xytext=(3, 0),
                            textcoords="offset points", va="center", fontsize="small", color=PLAIN)  # fmt: skip
         above.set_ylabel("objective")
-        below.set(xlabel="round (0 is the start)", ylabel="violation of optimality")
+        below.set(xlabel="round (0 is the start)", ylabel=self.measure)
         below.xaxis.get_major_locator().set_params(integer=True)
         if len(self.histories) > 1:
             legend_beside(above, self.objective_lines_, self.names, "class")
