@@ -157,6 +157,20 @@ def test_a_solution_keeps_all_constraints(problem, rule):
     assert np.count_nonzero(state.U, axis=0).max() <= 3 and np.count_nonzero(state.G, axis=0).max() <= 3
 
 
+def test_codes_are_stationary_on_the_prototypes_that_they_use(problem):
+    state = some_state(problem)
+    rng = np.random.default_rng(0)
+    better = code_step(problem, state)
+    assert imkpl.code_violation(problem, better) < 1e-9
+    G = better.G.copy()
+    G[G > 0] *= 1 + 1e-3 * rng.uniform(size=np.count_nonzero(G))
+    assert imkpl.code_violation(problem, replace(better, G=G)) > 1e-6
+    for seed in range(5):
+        begun = replace(problem, lam=0.05 * seed)
+        solution = imkpl.solve(begun, start(begun, 3, "random", seed), max_iter=30)
+        assert imkpl.code_violation(begun, solution.state) < 1e-9
+
+
 def test_a_run_from_its_own_end_stops_at_once(problem):
     first = imkpl.solve(problem, start(problem, 3, "greedy", 0), max_iter=50)
     assert first.status.converged

@@ -95,6 +95,7 @@ class IMKPLClassifier(CodingClassifier):
     prototype_labels_, prototypes_per_class_ : the class of each prototype, and how many each class has
     prototype_masses_ : (n_classes, n_prototypes), the weights of the samples of each class added up
     codes_ : sparse array (n_samples, n_prototypes), the codes of the training samples; not in a model file
+    code_violation_ : largest relative violation of the optimality conditions of these codes, rounding where all is well
     kernel_weights_, kernel_importance_ : weights of the kept kernels, which add up to one, and as percentages
     normalised_kernels_ : names of kernels that had no unit diagonal
     instances_, instance_labels_ : training samples in some prototype, as positions and as index labels
@@ -208,7 +209,8 @@ class IMKPLClassifier(CodingClassifier):
         begun = imkpl.start(problem, self.n_prototypes or self.prototype_size, self.start, self._seed)
         solution = imkpl.solve(problem, begun, tol=self.tol, max_iter=self.max_iter, callback=self._progress())
         state = solution.state
-        return Found(state.U, state.weights, state.K, solution, state.G)
+        facts = {"code_violation_": imkpl.code_violation(problem, state)}
+        return Found(state.U, state.weights, state.K, solution, state.G, facts=facts)
 
     def _expansion(self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray) -> CodedExpansion:
         votes = outputs_of(masses * factors[:, None])

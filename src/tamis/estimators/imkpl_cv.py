@@ -193,7 +193,15 @@ categorical_features, class_weight, tol, max_iter, random_state, n_jobs, verbose
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
         final = self._at(self._cell)
         model = final._learn(rows)
-        for name in ("_merged_codes", "prototype_masses_", "normalised_kernels_", "n_kernels_", "n_items_"):
+        names = (
+            "_merged_codes",
+            "prototype_masses_",
+            "code_violation_",
+            "normalised_kernels_",
+            "n_kernels_",
+            "n_items_",
+        )
+        for name in names:
             if hasattr(final, name):
                 setattr(self, name, getattr(final, name))
         return model

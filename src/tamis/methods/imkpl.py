@@ -26,7 +26,7 @@ Departures from the paper, with reasons:
 
 1.  J_dis carries the factor 1/2 that makes Eq. 7 true, and J_ip is the plain sum that |L U|_1 is for U >= 0.
 2.  The codes of Eq. 7 and the prototypes of Eq. 9 are found by the corrected pursuit (`optim.nqp`). As that is greedy,
-    a new code is taken only where it is better than the old one; a new prototype, together with the best factor for
+    a new code is taken only where the old one is not better; a new prototype, together with the best factor for
     its row of codes, only if it does not raise J. So neither step raises J; the printed algorithm does not ensure it.
 3.  Weights start at 1 / L, not at one, so that K has unit diagonal. The neighbourhoods belong to that mean kernel.
 4.  The linear program of Eq. 10 has all its weight on one kernel at every solution, and rewards kernels that are
@@ -50,7 +50,8 @@ from scipy.sparse import csr_array
 
 from tamis.kernels.unit import UnitKernels
 from tamis.optim.driver import Callback, Iterate, Solution, run
-from tamis.optim.nqp import solve_nqp
+from tamis.optim.nonnegative_qp import solve_nonnegative_qp
+from tamis.optim.nqp import nqp_violation, solve_nqp
 
 Rule = Callable[["Problem", np.ndarray, np.ndarray], np.ndarray]  # (problem, M, old weights) -> weights
 
@@ -167,12 +168,22 @@ def local_separation(problem: Problem, K: np.ndarray) -> float:
 
 
 def code_step(problem: Problem, state: State) -> State:
-    """Code every row anew [Eq. 7]; a code that is not better than the old one is not taken."""
+    """Code every row anew [Eq. 7]; where the old code is better it stays, settled on its own prototypes."""
     Q, linear = coding(problem, state.K, state.U)
     old = state.G.T
-    new = solve_nqp(2.0 * Q, linear, problem.size)
-    value_old, value_new = (np.sum(X * (X @ Q + linear), axis=1) for X in (old, new))
-    return replace(state, G=np.where((value_new < value_old)[:, None], new, old).T)
+    codes = solve_nqp(2.0 * Q, linear, problem.size)
+    value_old, value_new = (np.sum(X * (X @ Q + linear), axis=1) for X in (old, codes))
+    for row in np.flatnonzero(value_old < value_new):
+        used = np.flatnonzero(old[row])
+        codes[row] = 0.0
+        codes[row, used] = solve_nonnegative_qp(2.0 * Q[np.ix_(used, used)], linear[row, used], old[row, used])
+    return replace(state, G=codes.T)
+
+
+def code_violation(problem: Problem, state: State) -> float:
+    """The largest relative violation of the optimality conditions of codes on the prototypes that they use."""
+    Q, linear = coding(problem, state.K, state.U)
+    return float(nqp_violation(2.0 * Q, linear, state.G.T, problem.size).max(initial=0.0))
 
 
 def coding(problem: Problem, K: np.ndarray, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
