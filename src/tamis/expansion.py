@@ -17,6 +17,7 @@ import numpy as np
 from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.bank import KernelBank
+from tamis.kernels.stack import DenseStack
 
 BLOCK = 1 << 20  # most numbers of one block of contributions
 BLOCK_ROWS = 4096
@@ -87,10 +88,10 @@ class Expansion(ABC):
 
     def kernel_values(self, Z: Array) -> Array:
         """Kernel values (L, rows, k) of encoded rows."""
-        values = np.empty((len(self.bank), len(Z), len(self.instances)))
-        for value, channel in zip(values, self.bank.channels, strict=True):
-            value[:] = channel(Z, self.instances)
-        return values
+        if not len(self.bank) or not len(self.instances):
+            return np.empty((len(self.bank), len(Z), len(self.instances)))
+        stack = DenseStack.evaluate(self.bank.channels, Z, self.instances)
+        return stack.values.transpose(0, 2, 1)
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:

@@ -22,8 +22,10 @@ import numpy as np
 
 from tamis.arrays import Array
 from tamis.codec import stored
-from tamis.expansion import Expansion, row_blocks
+from tamis.expansion import BLOCK, Expansion, row_blocks
 from tamis.optim.nqp import solve_nqp
+
+Part = tuple[np.ndarray, np.ndarray]  # instances (m,), and numbers (m, L) of these and the kernels
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,12 @@ class PrototypeExpansion(Expansion):
     def by_prototype(self, similarity: np.ndarray) -> np.ndarray:
         """What each prototype adds to the scores (rows, q, c)."""
 
-    def constants(self, similarity: np.ndarray) -> Iterator[tuple[np.ndarray, int, np.ndarray]]:
-        """Rows, an output, and what each instance and kernel (k, L) adds to it besides."""
+    def own_parts(self) -> list[Part]:
+        """For each prototype what is added to a score whatever the row, in methods where there is such a thing."""
+        return []
+
+    def constants(self, similarity: np.ndarray, own: list[Part]) -> Iterator[tuple[np.ndarray, int, Part]]:
+        """Rows, an output, and what is added to it besides, from `own_parts`."""
         return iter(())
 
     def similarity(self, Z: Array) -> np.ndarray:
@@ -75,25 +81,27 @@ class PrototypeExpansion(Expansion):
         values = self.kernel_values(Z) * self.weights[:, None, None]
         similarity = values.sum(axis=0)
         parts = self.coefficients(similarity)[..., None] * values.transpose(1, 2, 0)[:, None]
-        for rows, q, table in self.constants(similarity):
-            parts[rows, q] += table
+        for rows, q, (members, table) in self.constants(similarity, self.own_parts()):
+            parts[rows[:, None], q, members] += table
         return parts
 
     def split(self, Z: Array) -> tuple[Array, Array]:
         q, k, L = len(self.votes), len(self.instances), len(self.bank)
-        by_instance, by_kernel = np.empty((len(Z), q, k)), np.empty((len(Z), q, L))
-        for rows in row_blocks(len(Z), k * max(q, L)):
-            values = self.kernel_values(Z[rows]) * self.weights[:, None, None]
-            similarity = values.sum(axis=0)
+        own = self.own_parts()
+        by_instance, by_kernel = np.empty((len(Z), q, k)), np.zeros((len(Z), q, L))
+        for rows in row_blocks(len(Z), q * k):
+            similarity = self.similarity(Z[rows])
             coef = self.coefficients(similarity)
             by_instance[rows] = coef * similarity[:, None]
             part = by_kernel[rows]
-            for row, own in enumerate(coef):
-                used = np.flatnonzero(own.any(axis=0))
-                part[row] = own[:, used] @ values[:, row, used].T
-            for some, output, table in self.constants(similarity):
-                by_instance[rows][some, output] += table.sum(axis=1)
-                part[some, output] += table.sum(axis=0)
+            row, output, instance = used = np.nonzero(coef)
+            first = np.flatnonzero(np.diff(row * q + output, prepend=-1))  # entries of one row and output
+            for l, (weight, channel) in enumerate(zip(self.weights, self.bank.channels, strict=True)):
+                summands = coef[used] * channel(Z[rows], self.instances)[row, instance]
+                part[row[first], output[first], l] = weight * np.add.reduceat(summands, first)
+            for some, of, (members, table) in self.constants(similarity, own):
+                by_instance[rows][some[:, None], of, members] += table.sum(axis=1)
+                part[some, of] += table.sum(axis=0)
         return by_instance, by_kernel
 
 
@@ -151,29 +159,40 @@ class NearestExpansion(PrototypeExpansion):
             out[:, q] += 2.0 * self.votes[q, used, None] * self.prototypes[:, used].T
         return out
 
-    def constants(self, similarity: np.ndarray) -> Iterator[tuple[np.ndarray, int, np.ndarray]]:
+    def own_parts(self) -> list[Part]:
+        """The norms, with a minus: ``-weights[l] u_s (K_l u)_s`` for each instance of a prototype and kernel."""
+        mixed = np.count_nonzero(self.prototypes, axis=0) > 1
+        images = iter(self._images(self.prototypes[:, mixed]))
+        out = []
+        for u, is_mixed in zip(self.prototypes.T, mixed, strict=True):
+            members = np.flatnonzero(u)
+            image = next(images)[members] if is_mixed else np.outer(u[members], np.ones(len(self.bank)))
+            out.append((members, -self.weights * u[members, None] * image))
+        return out
+
+    def _images(self, U: np.ndarray) -> Iterator[np.ndarray]:
+        """``K_l u`` (k, L) for each column u and kernels of unit diagonal."""
+        stack = self.bank.stack(self.instances, form="streaming")
+        lacking = (1.0 - stack.diagonal()).T if U.size else np.empty(0)
+        for batch in np.array_split(U, max(1, -(-stack.shape[0] * U.size // BLOCK)), axis=1):
+            if batch.size:
+                images = stack.apply(batch) + lacking[:, :, None] * batch[:, None, :]
+                yield from images.transpose(2, 0, 1)
+
+    def constants(self, similarity: np.ndarray, own: list[Part]) -> Iterator[tuple[np.ndarray, int, Part]]:
         for q, used in self._chosen(self._scores(similarity)):
             for j in np.unique(used):
-                yield np.flatnonzero(used == j), q, -self.votes[q, j] * self._norm_shares(j)
+                members, table = own[j]
+                yield np.flatnonzero(used == j), q, (members, self.votes[q, j] * table)
 
     def _scores(self, similarity: np.ndarray) -> np.ndarray:
         """One less the squared distances (rows, c) to the prototypes."""
         return 2.0 * similarity @ self.prototypes - np.diag(self.gram)
 
     def _chosen(self, scores: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """For each output and side the nearest prototypes (rows,) that speak for it."""
+        """For each output and side the nearest prototypes (rows,) that speak for it, in an order without signs."""
         for q, votes in enumerate(self.votes):
-            for members in (np.flatnonzero(votes > 0), np.flatnonzero(votes < 0)):
+            sides = [np.flatnonzero(votes > 0), np.flatnonzero(votes < 0)]
+            for members in sorted(sides, key=lambda side: side[:1].tolist()):
                 if len(members):
                     yield q, members[np.argmax(scores[:, members], axis=1)]
-
-    def _norm_shares(self, j: int) -> np.ndarray:
-        """``weights[l] u_s (K_l u)_s`` (k, L) of one prototype, which add up to u'K u."""
-        u = self.prototypes[:, j]
-        rows = np.flatnonzero(u)
-        out = np.zeros((len(u), len(self.bank)))
-        for k, (weight, channel) in enumerate(zip(self.weights, self.bank.channels, strict=True)):
-            K = np.array(channel(self.instances[rows], self.instances[rows]))
-            np.fill_diagonal(K, 1.0)
-            out[rows, k] = weight * u[rows] * (K @ u[rows])
-        return out
