@@ -176,14 +176,10 @@ class TestBandwidths:
         wanted = np.median(gaps) * np.sqrt(np.median([length for length in lengths if length]))
         assert alignment_bandwidths(ragged)[0] == pytest.approx(wanted)
 
-    def test_a_draw_from_many_observations_is_near_and_repeatable(self, rng):
+    def test_quantiles_of_many_observations_are_near_and_know_no_order(self, rng):
         series = rng.normal(size=(50, 2, 40))
-        wanted = 0.6745 * np.sqrt(2) * np.sqrt(40)
-        for state in (None, 0, 7, np.random.RandomState(0), np.random.default_rng(0)):
-            np.testing.assert_allclose(alignment_bandwidths(series, state), wanted, rtol=0.1)
-        assert (alignment_bandwidths(series, 7) == alignment_bandwidths(series, 7)).all()
-        assert (alignment_bandwidths(series) == alignment_bandwidths(series, 0)).all()
-        assert (alignment_bandwidths(series, 7) != alignment_bandwidths(series, 8)).all()
+        np.testing.assert_allclose(alignment_bandwidths(series), 0.6745 * np.sqrt(2) * np.sqrt(40), rtol=0.05)
+        np.testing.assert_array_equal(alignment_bandwidths(series), alignment_bandwidths(series[::-1]))
 
     def test_constant_absent_and_mostly_constant_channels_have_one(self):
         series = np.zeros((4, 3, 9))
@@ -399,21 +395,21 @@ class TestAligned:
 
 class TestRecipe:
     def test_a_stack_has_names_bandwidths_and_values(self, ragged):
-        names, widths, values = alignment().stack(ragged, 0)
+        names, widths, values = alignment().stack(ragged)
         assert names == ("channel 0", "channel 1", "channel 2")
-        np.testing.assert_array_equal(widths, alignment_bandwidths(ragged, 0))
+        np.testing.assert_array_equal(widths, alignment_bandwidths(ragged))
         np.testing.assert_array_equal(values, align(ragged, bandwidths=widths))
-        names, widths, _ = alignment(2, ["x", "y", "z"]).stack(ragged, 0, n_jobs=1)
+        names, widths, _ = alignment(2, ["x", "y", "z"]).stack(ragged, n_jobs=1)
         assert names == ("x", "y", "z") and widths.tolist() == [2, 2, 2]
-        assert alignment(np.array([1.0, 2.0, 3.0])).stack(ragged, 0)[1].tolist() == [1, 2, 3]
+        assert alignment(np.array([1.0, 2.0, 3.0])).stack(ragged)[1].tolist() == [1, 2, 3]
 
     def test_wrong_settings_are_refused(self, ragged):
         with pytest.raises(ValueError, match="two channels are named 'a'"):
             alignment(names=["a", "b", "a"])
         with pytest.raises(ValueError, match="names has 1 entries, but X has 3 channels"):
-            alignment(names="a").stack(ragged, 0)
+            alignment(names="a").stack(ragged)
         with pytest.raises(ValueError, match="bandwidth has 2 entries, but X has 3 channels"):
-            alignment([1.0, 2.0]).stack(ragged, 0)
+            alignment([1.0, 2.0]).stack(ragged)
         with pytest.raises(ValueError, match="bandwidth=-1"):
             alignment(-1)
 
@@ -443,9 +439,9 @@ class TestCache:
 
     def test_values_are_computed_once(self, ragged, tmp_path, calls):
         recipe = alignment(cache=tmp_path / "new" / "folder")
-        first = recipe.stack(ragged, 0)
+        first = recipe.stack(ragged)
         longer = np.concatenate([ragged, np.full((7, 3, 2), NAN)], axis=2)
-        for again in (recipe.stack(ragged, 0), alignment(cache=recipe.cache, names=["a", "b", "c"]).stack(longer, 0)):
+        for again in (recipe.stack(ragged), alignment(cache=recipe.cache, names=["a", "b", "c"]).stack(longer)):
             np.testing.assert_array_equal(again[2], first[2])
         assert len(calls) == 1 and [p.suffix for p in (tmp_path / "new" / "folder").iterdir()] == [".npz"]
 
@@ -456,14 +452,14 @@ class TestCache:
         zeros[4, 0, 0] = 0.0
         for X in (ragged, shorter, zeros, ragged[::-1]):
             for width in (1.0, 2.0):
-                found = alignment(width, cache=tmp_path).stack(X, 0)[2]
+                found = alignment(width, cache=tmp_path).stack(X)[2]
                 np.testing.assert_array_equal(found, align(X, bandwidths=width))
         assert len(calls) == 8
 
     @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "foreign"])
     def test_damaged_files_are_computed_again(self, ragged, tmp_path, calls, damage):
         recipe = alignment(cache=tmp_path)
-        wanted = recipe.stack(ragged, 0)[2]
+        wanted = recipe.stack(ragged)[2]
         (path,) = tmp_path.iterdir()
         data = bytearray(path.read_bytes())
         if damage == "flipped":
@@ -472,7 +468,7 @@ class TestCache:
         if damage == "foreign":
             np.savez(path, values=np.zeros((1, 2, 2)))
         for _ in range(2):
-            np.testing.assert_array_equal(recipe.stack(ragged, 0)[2], wanted)
+            np.testing.assert_array_equal(recipe.stack(ragged)[2], wanted)
         assert len(calls) == 2 and len(list(tmp_path.iterdir())) == 1
 
     def test_values_that_cannot_be_written_are_returned_with_a_warning(self, ragged, tmp_path, monkeypatch):
@@ -481,7 +477,7 @@ class TestCache:
 
         monkeypatch.setattr(np, "savez", full)
         with pytest.warns(UserWarning, match="could not be kept in .*no space left"):
-            values = alignment(1.0, cache=tmp_path).stack(ragged, 0)[2]
+            values = alignment(1.0, cache=tmp_path).stack(ragged)[2]
         np.testing.assert_array_equal(values, align(ragged, bandwidths=1.0))
         assert not list(tmp_path.iterdir())
 

@@ -9,10 +9,10 @@ import pytest
 
 from tamis.explain import measures
 from tamis.kernels.stack import DenseStack
-from tamis.kernels.unit import UnitKernels
+from tamis.kernels.unit import LabelledRows, UnitKernels
 from tamis.methods import imkpl
-from tamis.methods.imkpl import Problem, Rows, State, code_step, merged, objective, prototype_step, slopes, start
-from tamis.methods.imkpl_weights import RULES, aligned, energies, project_ball, weight_rule
+from tamis.methods.imkpl import Problem, State, code_step, merged, objective, prototype_step, slopes, start
+from tamis.methods.imkpl_weights import RULES, aligned, energies, least_on_ball, weight_rule
 
 SETTINGS = {"size": 3, "lam": 0.3, "mu": 0.2, "tau": 0.1, "n_neighbors": 3}
 
@@ -23,7 +23,7 @@ def gaussians(X):
 
 
 def rows_of(K, codes, weight=None):
-    return Rows(UnitKernels(DenseStack(K)), codes, np.ones(len(codes)) if weight is None else weight)
+    return LabelledRows(UnitKernels(DenseStack(K)), codes, np.ones(len(codes)) if weight is None else weight)
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +113,63 @@ def test_a_prototype_is_the_solution_of_its_program(problem, monkeypatch):
             U[:, j] = u = rng.uniform(size=len(U))
             gaps.append(value_by_definition(problem, replace(state, U=U)) - 2 * w * (0.5 * u @ Q @ u + c @ u))
         np.testing.assert_allclose(gaps, gaps[0], rtol=1e-8)
+
+
+def plain_prototype_step(problem, state):
+    """The step from its formulas, everything computed anew for every prototype [Hosseini2019, Eq. 8 and 9]."""
+    K, w = state.K, problem.rows.weight
+    U, G = state.U.copy(), state.G.copy()
+    tilde = 1 - problem.rows.same * K
+    for j in range(U.shape[1]):
+        total = w @ G[j] ** 2
+        if total == 0:
+            continue
+        E = np.eye(len(K)) - U @ G + np.outer(U[:, j], G[j])
+        linear = -2 * K @ E @ (w * G[j]) + problem.lam * tilde @ (w * G[j])
+        u = imkpl.solve_nqp(K, (linear + problem.tau) / (2 * total), problem.size)
+        if not u.any():
+            continue
+        u /= np.sqrt(u @ K @ u)
+        new = G.copy()
+        best = max(0.0, -(linear @ u) / (2 * total))
+        new[j] = best * G[j]
+        trial = U.copy()
+        trial[:, j] = u
+        if value_by_definition(problem, replace(state, U=trial, G=new)) <= value_by_definition(
+            problem, replace(state, U=U, G=G)
+        ):
+            U, G = trial, new
+    return U, G
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_prototype_step_is_that_of_its_formulas(problem, seed):
+    problem = replace(problem, tau=0.5)
+    state = some_state(problem, seed)
+    state = code_step(problem, state)
+    stepped = prototype_step(problem, state)
+    U, G = plain_prototype_step(problem, state)
+    assert np.abs(U - state.U).max() > 0.05 and np.abs(G - state.G).max() > 1e-3
+    np.testing.assert_allclose(stepped.U, U, atol=1e-8)
+    np.testing.assert_allclose(stepped.G, G, atol=1e-8)
+
+
+def test_a_run_stops_by_the_change_of_what_is_not_local_separation(problem):
+    points = list(zip(range(3), imkpl.iterates(problem, start(problem, 3, "greedy", 0)), strict=False))
+    (_, first), (_, second), _ = points
+    state = second.state
+    rest = value_by_definition(problem, state) - value_by_definition(replace(problem, lam=0.0, tau=0.0), state)
+    H = state.U @ state.G
+    rest += np.sum(problem.rows.weight * np.einsum("ij,ik,kj->j", np.eye(45) - H, state.K, np.eye(45) - H))
+    assert second.violation == pytest.approx(abs(first.objective - second.objective) / rest)
+
+
+def test_nothing_to_price_and_nothing_left_to_rebuild_is_a_settled_run(rng):
+    codes = np.repeat([0, 1], 3)
+    rows = rows_of(gaussians(rng.normal(size=(6, 2))), codes)
+    problem = Problem(rows, 5, 0.0, 0.2, 0.0, 5, weight_rule("align"))
+    solution = imkpl.solve(problem, start(problem, 6, "greedy", 0))
+    assert np.isfinite(solution.history.violation[1:]).all()
 
 
 def test_neighbours_are_the_nearest_of_the_own_class_and_of_the_others(problem):
@@ -324,17 +381,17 @@ def test_the_ball_rule_solves_its_program(rng):
     for m in (1.5, 4.0, 11.0):
         x = cp.Variable(12, nonneg=True)
         cp.Problem(cp.Minimize(E @ x), [cp.sum(x) == 1, cp.sum_squares(x) <= 1 / m]).solve(solver="CLARABEL")
-        found = project_ball(E, m)
+        found = least_on_ball(E, m)
         np.testing.assert_allclose(found, x.value, atol=1e-4)
         assert found @ found == pytest.approx(1 / m)
 
 
 def test_the_ball_rule_goes_from_one_kernel_to_all(rng):
     E = rng.normal(size=12)
-    np.testing.assert_allclose(project_ball(E, 1.0), np.eye(12)[np.argmin(E)], atol=1e-9)
-    np.testing.assert_allclose(project_ball(E, 12.0), 1 / 12)
-    np.testing.assert_allclose(project_ball(np.ones(12), 3.0), 1 / 12)
-    np.testing.assert_allclose(project_ball(np.r_[0.0, 0.0, 1.0], 1.5), [0.5, 0.5, 0.0])
+    np.testing.assert_allclose(least_on_ball(E, 1.0), np.eye(12)[np.argmin(E)], atol=1e-9)
+    np.testing.assert_allclose(least_on_ball(E, 12.0), 1 / 12)
+    np.testing.assert_allclose(least_on_ball(np.ones(12), 3.0), 1 / 12)
+    np.testing.assert_allclose(least_on_ball(np.r_[0.0, 0.0, 1.0], 1.5), [0.5, 0.5, 0.0])
 
 
 def test_entropy_weights_grow_as_energies_fall(problem):

@@ -108,6 +108,38 @@ def test_explanations_add_up_by_prototype_too_and_name_their_samples(clf, wine):
         explanation.prototypes_of(99)
 
 
+def test_a_sample_contributes_its_share_in_the_row(clf, wine):
+    X, y = wine
+    explanation = clf.explain(X[::20])
+    shares = explanation.codes @ explanation.mixtures.T
+    own = y[clf.instances_] == clf.classes_[:, None]
+    np.testing.assert_allclose(explanation.by_instance, shares[:, None] * own, atol=1e-10)
+    assert np.all(explanation.by_instance >= -1e-12)
+    for mine, theirs in zip(clf.model_.expansion.split(clf.model_.encode(clf._read(X[::20], reset=False))),
+                            (explanation.by_instance, explanation.by_kernel), strict=True):  # fmt: skip
+        np.testing.assert_allclose(mine, theirs, atol=1e-9)
+
+
+def test_ties_between_prototypes_are_broken_alike_everywhere():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (120, 6)).astype(float)
+    y = (X[:, 0] + X[:, 1] + (rng.random(120) < 0.2)).astype(int) % 3
+    clf = IMKPLClassifier(4, weight_step="uniform", tau=5.0, calibration=None).fit(X, y)
+    decision, explanation = clf.decision_function(X), clf.explain(X)
+    np.testing.assert_allclose(explanation.decision, decision, atol=1e-9)
+    np.testing.assert_allclose(explanation.by_prototype.sum(axis=2), decision, atol=1e-9)
+    alone = np.concatenate([clf.decision_function(row[None]) for row in X])
+    np.testing.assert_allclose(alone, decision, atol=1e-9)
+
+
+def test_rows_that_resemble_nothing_are_told(wine):
+    _, y = wine
+    with pytest.warns(UserWarning, match=r"represent 3% of the training samples.*wider"):
+        IMKPLClassifier(2, kernels=precomputed(np.eye(178)), calibration=None).fit(np.arange(178)[:, None], y)
+    with pytest.raises(ValueError, match=r"'kernel 0' is not positive semi-definite: k\(x, x\) is -1"):
+        IMKPLClassifier(kernels=precomputed(-np.eye(178))).fit(np.arange(178)[:, None], y)
+
+
 def test_two_classes_have_one_output_whichever_is_positive(wine):
     X, y = wine
     two = y != "Barbera"
@@ -215,7 +247,8 @@ def test_a_missing_cell_contributes_nothing(wine):
 def test_more_samples_per_prototype_than_a_class_has(wine):
     X, y = wine
     few = np.r_[0:3, 60:100, 140:170]
-    clf = IMKPLClassifier(8, calibration=None).fit(X.iloc[few], y[few])
+    with pytest.warns(UserWarning, match=r"3 distinct samples, fewer than the 8 prototypes.*n_prototypes"):
+        clf = IMKPLClassifier(8, calibration=None).fit(X.iloc[few], y[few])
     assert clf.prototypes_per_class_["Barolo"] >= 1 and clf.score(X.iloc[few], y[few]) > 0.9
 
 
@@ -252,6 +285,8 @@ def test_precomputed_kernels_and_their_new_items(wine):
     clf = IMKPLClassifier(3, kernels=precomputed(stack[np.ix_(np.arange(13), inner, inner)]), calibration=None)
     clf.fit(rows[:, None], y[inner])
     direct = IMKPLClassifier(3, kernels=precomputed(stack), calibration=None).fit(inner[:, None], y[inner])
+    with pytest.raises(ValueError, match=r"np.tensordot\(clf.kernel_weights_"):
+        clf.kernel_matrix(rows[:, None])
     extended = clf.extended(stack[np.ix_(np.arange(13), outer, inner)])
     new = extended.decision_function(np.arange(150, 178)[:, None])
     np.testing.assert_allclose(new, direct.decision_function(outer[:, None]), atol=1e-8)
@@ -261,6 +296,7 @@ def test_wrong_settings_are_refused_by_name(wine):
     for params, message in (
         ({"prototype_size": 0}, "prototype_size=0"),
         ({"lam": -1.0}, "lam=-1.0"),
+        ({"mu": 1e300}, "mu=1e.300 must be at most 1e.06"),
         ({"kappa": 1.0}, "kappa=1.0 must be below 1"),
         ({"weight_step": "best"}, "weight_step='best'.*'align'"),
         ({"start": "zero"}, "start='zero'"),
@@ -345,6 +381,13 @@ def test_series_are_kept_in_files(on_series, tmp_path):
     again = tamis.io.load(tmp_path / "model.tamis")
     np.testing.assert_array_equal(again.decision_function(X), clf.decision_function(X))
     assert clf.series_.series.shape[0] == len(clf.instances_) and "channel" in clf._repr_html_()
+
+
+def test_series_in_another_order_give_the_same_model():
+    X, y = nine_channels(2, n=40, steps=20)
+    one = IMKPLClassifier(2, calibration=None).fit(X, y)
+    two = IMKPLClassifier(2, calibration=None).fit(X[::-1], y[::-1])
+    np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-9)
 
 
 def test_kernels_of_series_serve_other_methods(on_series):

@@ -53,11 +53,6 @@ class TestEveryForm:
         for k in range(4):
             np.testing.assert_allclose(stack.one(k), values[k], atol=tol)
 
-    def test_inner(self, pair, rng):
-        stack, values, tol = pair
-        M = rng.normal(size=(9, 6))
-        np.testing.assert_allclose(stack.inner(M), np.einsum("lmn,mn->l", values, M), atol=50 * tol)
-
     def test_gram(self, pair):
         stack, values, tol = pair
         kernels = np.array([2, 0])

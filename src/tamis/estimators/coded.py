@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from tamis.estimators.model import decide
 from tamis.estimators.prototypes import PrototypeClassifier
 from tamis.explain import measures
+
+CODED = 0.5  # share of training samples that prototypes should represent
 
 
 class CodingClassifier(PrototypeClassifier):
@@ -30,9 +33,20 @@ class CodingClassifier(PrototypeClassifier):
         return csr_array(self._row_codes(self._similarity(X)))
 
     def represented(self, X: Any) -> list[np.ndarray]:
-        """For each prototype the rows of X that it represents, those with the largest codes first."""
+        """For each prototype the rows of X that it represents by their codes, the largest first."""
         codes = self.encode(X).toarray()
         return [np.argsort(-column, kind="stable")[: np.count_nonzero(column)] for column in codes.T]
+
+    def _warn(self) -> None:
+        super()._warn()
+        share = float(np.mean(np.diff(self.codes_.indptr) > 0))
+        if share < CODED:
+            warnings.warn(
+                f"{type(self).__name__}: prototypes represent {100 * share:.0f}% of the training samples only; under "
+                "these kernels most resemble no other: use wider kernels, and look at missing cells and outliers",
+                UserWarning,
+                stacklevel=5,
+            )
 
     def _row_codes(self, similarity: np.ndarray) -> np.ndarray:
         return self.model_.expansion.codes(similarity)
@@ -59,7 +73,4 @@ class CodingClassifier(PrototypeClassifier):
             )
             if not name:
                 out["empty"] = empty
-        out["interpretability"] = measures.interpretability(self.prototype_masses_, np.diag(expansion.gram))
-        out["n_kernels"] = len(self.kernel_weights_)
-        out["effective_kernels"] = 1.0 / float(self.kernel_weights_ @ self.kernel_weights_)
-        return out
+        return out | self._measures()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from tamis.codec import stored
 from tamis.estimators.checks import check_choice, check_integer, check_number
 from tamis.estimators.coded import CodingClassifier
 from tamis.estimators.prototypes import Found, Ready, outputs_of
+from tamis.kernels.unit import LabelledRows
 from tamis.methods import imkpl
 from tamis.methods.imkpl_weights import RULES, weight_rule
 from tamis.methods.prototypes import CodedExpansion
@@ -20,6 +22,7 @@ HOSSEINI2019 = (
     "Representation and Feature Selection. CIKM."
 )
 STARTS = ("greedy", "random")
+LARGEST = 1e6  # price
 SPARSE = ("align", "graph")  # rules that know kappa and max_kernels
 
 
@@ -54,10 +57,11 @@ class IMKPLClassifier(CodingClassifier):
         Most prototypes in the code of a new row; None is `prototype_size`. With 1 a row goes to one prototype.
     weight_step : {"align", "graph", "lp", "ball", "entropy", "uniform"}, default="align"
         How kernels are weighed. "align": by resemblance to what the prototypes call for, sparse. "graph": by
-        neighbours of the same and of other classes alone, as in DKMLD. "lp": the published linear program, which
+        neighbours of the same and of other classes alone, after DKMLD. "lp": the published linear program, which
         keeps one kernel. "ball" and "entropy": many kernels. "uniform": the mean kernel, the published ISKPL.
     kappa : float, default=0.1
-        In [0, 1), for "align" and "graph": larger values keep fewer kernels.
+        In [0, 1), for "align" and "graph": larger values keep fewer kernels. Near 0 kernels that hardly vary may get
+        much of the weight.
     spread : float or None, default=None
         For "ball" the effective number of kernels (None: a quarter of them); for "entropy" the temperature, in
         standard deviations of the kernels' costs (None: 1).
@@ -94,7 +98,8 @@ class IMKPLClassifier(CodingClassifier):
     prototypes_ : list of `Prototype`: class, samples with weights, purity, training samples it represents
     prototype_labels_, prototypes_per_class_ : the class of each prototype, and how many each class has
     prototype_masses_ : (n_classes, n_prototypes), the weights of the samples of each class added up
-    codes_ : sparse array (n_samples, n_prototypes), the codes of the training samples; not in a model file
+    codes_ : sparse array (n_samples, n_prototypes), the codes of the training samples, which know their classes:
+        `encode` does not, and represents a sample by prototypes of other classes more often; not in a model file
     code_violation_ : largest relative violation of the optimality conditions of these codes, rounding where all is well
     kernel_weights_, kernel_importance_ : weights of the kept kernels, which add up to one, and as percentages
     normalised_kernels_ : names of kernels that had no unit diagonal
@@ -181,6 +186,8 @@ class IMKPLClassifier(CodingClassifier):
         super()._check_parameters()
         for name in ("lam", "mu", "tau", "kappa"):
             check_number(name, getattr(self, name), 0.0)
+            if getattr(self, name) > LARGEST:
+                raise ValueError(f"{name}={getattr(self, name)!r} must be at most {LARGEST:g}")
         if self.kappa >= 1:
             raise ValueError(f"kappa={self.kappa!r} must be below 1, where no kernel would be left")
         check_integer("prototype_size", self.prototype_size, 1)
@@ -199,10 +206,22 @@ class IMKPLClassifier(CodingClassifier):
         check_number("tol", self.tol, 0.0, strict=True)
         check_integer("max_iter", self.max_iter, 1)
 
-    def _problem(self, rows: imkpl.Rows) -> imkpl.Problem:
+    def _problem(self, rows: LabelledRows) -> imkpl.Problem:
         rule = weight_rule(self.weight_step, kappa=self.kappa, spread=self.spread, max_kernels=self.max_kernels)
         neighbors = self.n_neighbors or self.prototype_size
         return imkpl.Problem(rows, self.prototype_size, self.lam, self.mu, self.tau, neighbors, rule)
+
+    def _tell(self, ready: Ready) -> None:
+        super()._tell(ready)
+        asked = self.n_prototypes or self.prototype_size
+        fewest = int(np.bincount(ready.rows.codes).min())
+        if fewest < asked:
+            warnings.warn(
+                f"the smallest class has {fewest} distinct samples, fewer than the {asked} prototypes asked for: there "
+                "will be fewer; set n_prototypes, or a smaller prototype_size",
+                UserWarning,
+                stacklevel=7,
+            )
 
     def _find(self, ready: Ready) -> Found:
         problem = self._problem(ready.rows)
@@ -212,10 +231,13 @@ class IMKPLClassifier(CodingClassifier):
         facts = {"code_violation_": imkpl.code_violation(problem, state)}
         return Found(state.U, state.weights, state.K, solution, state.G, facts=facts)
 
-    def _expansion(self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray) -> CodedExpansion:
-        votes = outputs_of(masses * factors[:, None])
+    def _expansion(
+        self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray, labels: np.ndarray
+    ) -> CodedExpansion:
+        voices = outputs_of(np.eye(len(factors))[:, labels] * factors[:, None])
         size = self.code_size or self.prototype_size
-        return CodedExpansion(**parts, votes=votes, intercept=np.zeros(len(votes)), code_size=size)
+        votes, intercept = voices @ parts["prototypes"], np.zeros(len(voices))
+        return CodedExpansion(**parts, votes=votes, voices=voices, intercept=intercept, code_size=size)
 
     def chosen(self) -> dict[str, Any]:
         own = {

@@ -209,8 +209,10 @@ categorical_features, class_weight, tol, max_iter, random_state, n_jobs, verbose
     def _find(self, ready: Ready) -> Found:
         return self._at(self._cell)._find(ready)
 
-    def _expansion(self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray) -> PrototypeExpansion:
-        return self._at(self._cell)._expansion(parts, masses, factors)
+    def _expansion(
+        self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray, labels: np.ndarray
+    ) -> PrototypeExpansion:
+        return self._at(self._cell)._expansion(parts, masses, factors, labels)
 
     def fixed(self) -> IMKPLClassifier:
         """An unfitted `IMKPLClassifier` with what was chosen."""

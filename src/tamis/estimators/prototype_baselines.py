@@ -28,7 +28,9 @@ SCHLEIF2011 = (
 class NearestClassifier(PrototypeClassifier):
     """Base of the classifiers by the nearest prototype in the mean kernel."""
 
-    def _expansion(self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray) -> NearestExpansion:
+    def _expansion(
+        self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray, labels: np.ndarray
+    ) -> NearestExpansion:
         """One vote of each prototype for its class; a class without any is further away than a row of norm one can be.
 
         Class weights have had their say in the choice of the prototypes.

@@ -31,8 +31,7 @@ from tamis.kernels.bank import MEMORY
 from tamis.kernels.normalised import unit_bank
 from tamis.kernels.recipes import Recipe, per_feature
 from tamis.kernels.spectrum import check_positive
-from tamis.kernels.unit import UnitKernels
-from tamis.methods import imkpl
+from tamis.kernels.unit import LabelledRows, UnitKernels
 from tamis.methods.prototypes import PrototypeExpansion
 from tamis.optim.driver import Solution
 
@@ -54,7 +53,7 @@ class Ready:
 
     ground: Groundwork
     chosen: np.ndarray
-    rows: imkpl.Rows
+    rows: LabelledRows
     scaled: list[str]
 
 
@@ -99,7 +98,8 @@ class Prototype:
     instances, instance_labels : its samples, as positions in the training data and as index labels
     weights : of the samples
     purity : share of the weights that belongs to samples of its class
-    represents : positions of the training samples that it represents; None for a model from a file
+    represents : positions of the training samples that it represents, by codes that know their classes; None for a
+        model from a file
     """
 
     label: Any
@@ -124,10 +124,13 @@ class PrototypeClassifier(Extending, OnSeries):
         """Find prototypes and kernel weights."""
 
     @abstractmethod
-    def _expansion(self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray) -> PrototypeExpansion:
+    def _expansion(
+        self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray, labels: np.ndarray
+    ) -> PrototypeExpansion:
         """Decisions from the parts of an expansion and the masses (classes, c) of each class in the prototypes.
 
-        Where prototypes have owners all of their mass is there. `factors` (classes,) are the weights of the classes.
+        Where prototypes have owners all of their mass is there. `factors` (classes,) are the weights of the classes,
+        `labels` (k,) the classes of the kept samples.
         """
 
     # ------------------------------------------------------------------ fitting
@@ -171,7 +174,7 @@ class PrototypeClassifier(Extending, OnSeries):
         chosen = np.array(varying or range(len(bank)), dtype=int)
         ground = Groundwork(prepared.encoder, bank, prepared.pool)
         weight = rows.weight / rows.weight.mean()  # of distinct rows: only ratios matter
-        return Ready(ground, chosen, imkpl.Rows(kernels.take(chosen), rows.codes, weight), scaled)
+        return Ready(ground, chosen, LabelledRows(kernels.take(chosen), rows.codes, weight), scaled)
 
     def _tell(self, ready: Ready) -> None:
         """Say what was done to the kernels."""
@@ -202,7 +205,7 @@ class PrototypeClassifier(Extending, OnSeries):
             "gram": U.T @ found.K[np.ix_(rows, rows)] @ U,
         }
         solution = replace(found.solution, state=None, history=found.solution.history.of_kernels(weighted))
-        expansion = self._expansion(parts, owned, factors)
+        expansion = self._expansion(parts, owned, factors, pool.codes)
         encoder = ready.ground.encoder.select(columns)
         return Model(encoder, expansion, columns, kernels, pool.position, (solution,)), masses
 
@@ -304,6 +307,11 @@ class PrototypeClassifier(Extending, OnSeries):
         if hasattr(self, "series_"):
             return self._aligned(X, Y)
         model, left = self._seen(X)
+        if model.expansion.bank.positions:
+            raise ValueError(
+                "a model on precomputed kernels keeps their values for its own samples only: the learned kernel is "
+                "np.tensordot(clf.kernel_weights_, stack[clf.kernels_], axes=1)"
+            )
         right = left if Y is None else self._seen(Y)[1]
         expansion = model.expansion
         other = replace(expansion, instances=model.encode(right))

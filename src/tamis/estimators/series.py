@@ -58,7 +58,7 @@ class OnSeries(DirectClassifier):
         if not isinstance(recipe, AlignmentKernels):
             raise ValueError(f"kernels={self.kernels!r} is not for series: use tamis.alignment(), or None")
         with self._progress_shown():
-            names, widths, values = recipe.stack(series, self._seed, self.n_jobs)
+            names, widths, values = recipe.stack(series, self.n_jobs)
         self._given = Aligned(names, widths, series), PrecomputedKernels(names, values)
         self.__dict__.pop("feature_names_in_", None)
         self.n_features_in_ = len(names)
@@ -75,11 +75,11 @@ class OnSeries(DirectClassifier):
         return self.kernels if self._given is None else self._given[1]
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
-        model, calibrator = super()._select(rows)
-        if self._given is not None:
-            model = self._of_series(model)
+        try:
+            model, calibrator = super()._select(rows)
+            return (model if self._given is None else self._of_series(model)), calibrator
+        finally:
             self._given = None
-        return model, calibrator
 
     def _of_series(self, model: Model) -> Model:
         """The model with the series of its kept cases in place of positions among all samples."""

@@ -47,6 +47,13 @@ class PrototypeExplanation(Explanation):
     labels: Sequence[Any]
     codes: np.ndarray | None = None
 
+    def __repr__(self) -> str:
+        rows, outputs, instances, kernels = self.contributions.shape
+        return (
+            f"PrototypeExplanation({rows} rows, {outputs} outputs, {len(self.labels)} prototypes of {instances} cases, "
+            f"{kernels} kernels)"
+        )
+
     def prototypes_of(self, row: int = 0) -> list[PrototypeShare]:
         """The prototypes that made the decision about one row (its place among the explained ones)."""
         if not -len(self.rows) <= row < len(self.rows):

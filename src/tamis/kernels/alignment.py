@@ -109,15 +109,13 @@ class AlignmentKernels(Recipe):
             f"(channel, step), and this X is a table of {sample.Z.shape[1]} columns"
         )
 
-    def stack(
-        self, series: np.ndarray, random_state: Any = None, n_jobs: int | None = None
-    ) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    def stack(self, series: np.ndarray, n_jobs: int | None = None) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
         """Names and bandwidths of the channels, and values (channels, n, n) between the series."""
         series = trimmed(check_series(series))
         channels = series.shape[1]
         if self.names is not None and len(self.names) != channels:
             raise ValueError(f"names has {len(self.names)} entries, but X has {channels} channels: give one for each")
-        learned = alignment_bandwidths(series, random_state) if self.bandwidth is None else self.bandwidth
+        learned = alignment_bandwidths(series) if self.bandwidth is None else self.bandwidth
         widths = checked_bandwidths(learned, channels)
         names = self.names or tuple(f"channel {c}" for c in range(channels))
         if self.cache is None:
@@ -127,7 +125,6 @@ class AlignmentKernels(Recipe):
 
 def _cached(folder: Path, series: np.ndarray, widths: np.ndarray, n_jobs: int | None) -> np.ndarray:
     """Values of a file in the folder, if one is there and whole; otherwise they are computed and written there."""
-    folder.mkdir(parents=True, exist_ok=True)
     content = digest([VERSION, lengths_of(series), np.nan_to_num(series), widths])
     path = folder / f"alignment-{content[:40]}.npz"
     n, channels, _ = series.shape
@@ -140,6 +137,7 @@ def _cached(folder: Path, series: np.ndarray, widths: np.ndarray, n_jobs: int | 
         pass  # not there, or damaged
     values = align(series, bandwidths=widths, n_jobs=n_jobs)
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.savez(file, values=values)
     except OSError as error:
@@ -175,7 +173,6 @@ def alignment_kernels(
     bandwidth: Widths | None = None,
     names: Sequence[str] | None = None,
     cache: str | os.PathLike | None = None,
-    random_state: Any = None,
     n_jobs: int | None = None,
 ) -> Recipe:
     """Alignment kernels of series X as precomputed ones: X of a classifier is then ``np.arange(len(X))[:, None]``.
@@ -184,8 +181,7 @@ def alignment_kernels(
     ----------
     X : (n, channels, steps), or a list of arrays (channels, steps), as `check_series` takes them
     bandwidth, names, cache : see `alignment`
-    random_state : see `alignment_bandwidths`
     n_jobs : most processes; None for all cores
     """
-    labels, _, values = alignment(bandwidth, names, cache).stack(check_series(X), random_state, n_jobs)
+    labels, _, values = alignment(bandwidth, names, cache).stack(check_series(X), n_jobs)
     return precomputed(values, labels)

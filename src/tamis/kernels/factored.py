@@ -183,8 +183,9 @@ class FactoredStack(KernelStack):
         out = np.empty((len(kernels), self.shape[0]))
         chosen = np.array(kernels, dtype=int)
         short = np.flatnonzero(~np.isin(chosen, self.streamed))
-        for place in np.setdiff1d(np.arange(len(chosen)), short):
-            out[place] = self.inner(self.one(int(chosen[place])))
+        long = np.setdiff1d(np.arange(len(chosen)), short)
+        if len(long):
+            out[long] = self._gram_of_streamed(np.searchsorted(self.streamed, chosen[long]))
 
         def write(chunk: np.ndarray) -> None:
             place = int(chunk[0])
@@ -196,6 +197,15 @@ class FactoredStack(KernelStack):
                 out[place, self.streamed] = self.rest.inner(self.one(int(chosen[place])))
 
         for_each(write, list(short[:, None]), len(short) * self.left.size)
+        return out
+
+    def _gram_of_streamed(self, places: np.ndarray) -> np.ndarray:
+        """Inner products (len(places), L) of kernels of `rest` with all."""
+        out = np.empty((len(places), self.shape[0]))
+        for row, place in zip(out, places.tolist(), strict=True):
+            sums = np.einsum("rn,rn->r", self.left @ self.rest.one(place), self.right)
+            row[:] = self._by_kernel(sums, 0.0)
+        out[:, self.streamed] = self.rest.gram(places)
         return out
 
     def diagonal(self) -> np.ndarray:

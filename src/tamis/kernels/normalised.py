@@ -62,5 +62,10 @@ def _unit(channel: Channel, Z: np.ndarray) -> Channel:
     own = diagonal(channel.kernel, Z[:, list(channel.columns)])
     if np.all((np.abs(own - 1.0) <= ROUNDING) | (own == 0.0)):
         return channel
+    if own.min() < 0:
+        raise ValueError(
+            f"kernels: {channel.name!r} is not positive semi-definite: k(x, x) is {own.min():.3g} for a training row; "
+            "use another kernel, or repair it with repaired(...)"
+        )
     kernel: Any = channel.kernel
     return replace(channel, kernel=kernel.normalised() if hasattr(kernel, "normalised") else Normalised(kernel))

@@ -25,6 +25,7 @@ from tamis.kernels.twosided import TwoSided
 
 BLOCK = 1 << 21  # most entries of one block
 CHUNK = 1 << 17  # most entries of one block whose values are computed: they stay in the processor's cache
+TARGETS = 1 << 25  # most entries of matrices that are held for inner products with all kernels
 GRAM = 32  # kernels whose inner products with all others are computed together
 DIAGONAL = 64  # rows in one block when only its diagonal is wanted
 CACHE = 1 << 14  # entries of a partial sum that stay in the processor's cache
@@ -215,6 +216,25 @@ class StreamingStack(KernelStack):
 
         def add(members: np.ndarray, rows: slice) -> None:
             out[members] += self.values(members, rows).reshape(len(members), -1) @ matrix[rows].ravel()
+
+        self.visit(add)
+        return out
+
+    def gram(self, kernels: np.ndarray) -> np.ndarray:
+        """As in the base class; all kernels are passed over once for `GRAM` of the chosen ones."""
+        step = min(GRAM, max(1, TARGETS // math.prod(self.shape[1:])))
+        parts = [np.empty((0, self.shape[0]))]
+        for start in range(0, len(kernels), step):
+            parts.append(self._inners(np.array([self.one(int(k)) for k in kernels[start : start + step]])))
+        return np.concatenate(parts)
+
+    def _inners(self, matrices: np.ndarray) -> np.ndarray:
+        """``inner`` of several matrices (b, m, n): (b, L)."""
+        out = np.zeros((len(matrices), self.shape[0]))
+
+        def add(members: np.ndarray, rows: slice) -> None:
+            flat = self.values(members, rows).reshape(len(members), -1)
+            out[:, members] += matrices[:, rows].reshape(len(matrices), -1) @ flat.T
 
         self.visit(add)
         return out

@@ -6,13 +6,14 @@ vector of its own, so that the matrix stays positive semi-definite and every row
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from tamis.kernels.stack import KernelStack
 
-CONSTANT = 1e-10  # share by which the mean value of a kernel may be less than one for the kernel to count as constant
+CONSTANT = 1e-8  # share by which the mean value of a kernel may be less than one for the kernel to count as constant
 
 
 class UnitKernels:
@@ -37,7 +38,9 @@ class UnitKernels:
 
     def take(self, kernels: np.ndarray) -> UnitKernels:
         """Some of the kernels."""
-        return self if len(kernels) == self.n_kernels else UnitKernels(self.stack.take(kernels=kernels))
+        if np.array_equal(kernels, np.arange(self.n_kernels)):
+            return self
+        return UnitKernels(self.stack.take(kernels=kernels))
 
     def combine(self, weights: np.ndarray) -> np.ndarray:
         """``sum_l weights[l] K_l`` (n, n), exactly symmetric."""
@@ -87,3 +90,30 @@ class _Centred:
             raw -= self.diagonals[new] @ self.diagonals.T
             self.known.update(zip(new.tolist(), raw, strict=True))
         return np.array([self.known[k] for k in kernels.tolist()]).reshape(len(kernels), self.stack.shape[0])
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Kernels between rows, with their classes and weights.
+
+    Attributes
+    ----------
+    kernels : of unit diagonal, between the n rows
+    codes : (n,) class of each row
+    weight : (n,) positive
+    """
+
+    kernels: UnitKernels
+    codes: np.ndarray
+    weight: np.ndarray
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """The mean kernel (n, n)."""
+        L = self.kernels.n_kernels
+        return self.kernels.combine(np.full(L, 1.0 / L))
+
+    @cached_property
+    def same(self) -> np.ndarray:
+        """Boolean (n, n): whether two rows are of one class."""
+        return self.codes[:, None] == self.codes[None, :]

@@ -2,10 +2,10 @@
 
     min over weights, U, G  of  J = J_rec + lam J_dis + mu J_ls + tau J_ip
 
-    J_rec = sum_i w_i |x_i - (X U G)_i|^2 in the feature space of ``K = sum_l weights[l] K_l``        [Eq. 4]
+    J_rec = sum_i w_i |x_i - (X U G)_i|^2 in the feature space of ``K = sum_l weights[l] K_l``        [Eq. 3]
     J_dis = sum_i w_i sum_s (U G)_si (1 - K_si if the classes of s and i agree, else 1)                 [Eq. 5]
     J_ls  = sum_i w_i (sum over near rows s of the class of i of (2 - 2 K_is) + sum over near others of K_is)  [Eq. 6]
-    J_ip  = sum of all entries of U
+    J_ip  = sum of all entries of U, which |L U|_1 is                                                  [Sect. 3.2]
 
     subject to U, G >= 0, at most `size` non-zero entries in each of their columns, u'K u = 1 for each column u of U,
     weights >= 0 adding up to one.
@@ -24,19 +24,21 @@ N, N-   near, far           the nearest rows of the same class and of other clas
 
 Departures from the paper, with reasons:
 
-1.  J_dis carries the factor 1/2 that makes Eq. 7 true, and J_ip is the plain sum that |L U|_1 is for U >= 0.
-2.  The codes of Eq. 7 and the prototypes of Eq. 9 are found by the corrected pursuit (`optim.nqp`). As that is greedy,
+1.  The codes of Eq. 7 and the prototypes of Eq. 9 are found by the corrected pursuit (`optim.nqp`). As that is greedy,
     a new code is taken only where the old one is not better; a new prototype, together with the best factor for
     its row of codes, only if it does not raise J. So neither step raises J; the printed algorithm does not ensure it.
-3.  Weights start at 1 / L, not at one, so that K has unit diagonal. The neighbourhoods belong to that mean kernel.
-4.  The linear program of Eq. 10 has all its weight on one kernel at every solution, and rewards kernels that are
+2.  Weights start at 1 / L, not at one, so that K has unit diagonal. The neighbourhoods belong to that mean kernel.
+3.  The linear program of Eq. 10 has all its weight on one kernel at every solution, and rewards kernels that are
     nearly constant. `imkpl_weights` has that rule and better ones; they may raise J, so the run is not monotone.
-5.  After a change of weights each prototype is scaled back to norm one and its codes inversely: U G stays.
-6.  The run stops when J changes by at most `tol` times its part without J_ls, which would drown the others.
-7.  The start, which the paper leaves open, is "greedy": the number of prototypes of a class then follows its spread,
+4.  After a change of weights each prototype is scaled back to norm one and its codes inversely: U G stays.
+5.  The run stops when J changes by at most `tol` times its part without J_ls, which would drown the others. There is no
+    better measure: the codes satisfy their conditions after every round (`code_violation`), and the weights follow
+    another criterion than J. So a run that does not converge returns its point of least J.
+6.  The start, which the paper leaves open, is "greedy": the number of prototypes of a class then follows its spread,
     as in the paper's Table 4. From as many random rows of each class it hardly changes, because prototypes seldom
     leave their class.
-8.  Rows have weights, so that a weight of two acts as two equal rows. The last codes belong to the last kernel.
+7.  Rows have weights, which multiply their terms of J. Neighbourhoods and the alignment of kernels look at distinct
+    rows alone. The last codes belong to the last kernel.
 """
 
 from __future__ import annotations
@@ -48,39 +50,13 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_array
 
-from tamis.kernels.unit import UnitKernels
+from tamis.kernels.unit import LabelledRows
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.nonnegative_qp import solve_nonnegative_qp
 from tamis.optim.nqp import nqp_violation, solve_nqp
 
+LEAST = 1e-9  # of the weight of all rows: changes of J are compared with no less
 Rule = Callable[["Problem", np.ndarray, np.ndarray], np.ndarray]  # (problem, M, old weights) -> weights
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Training rows: what does not depend on any setting.
-
-    Attributes
-    ----------
-    kernels : of unit diagonal, between the n rows
-    codes : (n,) class of each row
-    weight : (n,) positive
-    """
-
-    kernels: UnitKernels
-    codes: np.ndarray
-    weight: np.ndarray
-
-    @cached_property
-    def mean(self) -> np.ndarray:
-        """The mean kernel (n, n)."""
-        L = self.kernels.n_kernels
-        return self.kernels.combine(np.full(L, 1.0 / L))
-
-    @cached_property
-    def same(self) -> np.ndarray:
-        """Boolean (n, n): whether two rows are of one class."""
-        return self.codes[:, None] == self.codes[None, :]
 
 
 @dataclass(frozen=True)
@@ -96,7 +72,7 @@ class Problem:
     rule : new weights from the matrix M with ``J = <K, M> + offset + tau sum(U)`` and the old weights
     """
 
-    rows: Rows
+    rows: LabelledRows
     size: int
     lam: float
     mu: float
@@ -145,12 +121,11 @@ class State:
 
 def slopes(problem: Problem, state: State) -> tuple[np.ndarray, float]:
     """The symmetric matrix M and the constant with ``J = <K, M> + constant + tau sum(U)`` [Eq. 11]."""
-    weight = problem.rows.weight
-    H = _sparse(state.U) @ state.G
-    rest = np.eye(len(H)) - H
-    shared = problem.rows.same * (H * weight)
-    M = (rest * weight) @ rest.T - 0.5 * problem.lam * (shared + shared.T) + problem.mu * problem.contrast
-    return M, problem.lam * float((H * weight).sum()) + problem.mu * problem.local_constant
+    weight, U, G = problem.rows.weight, _sparse(state.U), _sparse(state.G)
+    H = (U @ (G * weight)).toarray()  # times the weights of the rows
+    M = problem.mu * problem.contrast - (1.0 + 0.5 * problem.lam * problem.rows.same) * (H + H.T)
+    M += (U @ ((G * weight) @ G.T) @ U.T).toarray() + np.diag(weight)
+    return M, problem.lam * float(H.sum()) + problem.mu * problem.local_constant
 
 
 def objective(problem: Problem, state: State) -> float:
@@ -220,8 +195,8 @@ def prototype_step(problem: Problem, state: State) -> State:
         if not new <= w + float(linear @ U[:, j]) + tau * U[:, j].sum():
             continue
         U[:, j], KU[:, j] = u, K[:, rows] @ u[rows]
-        for array in (G, images, near, totals, overlap, overlap.T):
-            array[j] *= factor
+        G[j] *= factor
+        overlap[j] *= factor  # what later prototypes read of it
     return replace(state, U=U, G=G)
 
 
@@ -277,7 +252,7 @@ def _greedy(problem: Problem, n_prototypes: int) -> np.ndarray:
 
 
 def iterates(problem: Problem, state: State) -> Iterator[Iterate[State]]:
-    """The points of the alternating minimisation; the violation is the relative change of J (departure 6)."""
+    """The points of the alternating minimisation; the violation is the relative change of J (departure 5)."""
     value = objective(problem, state)
     yield Iterate(state, value, np.inf, weights=state.weights)
     while True:
@@ -285,7 +260,7 @@ def iterates(problem: Problem, state: State) -> Iterator[Iterate[State]]:
         M, constant = slopes(problem, state)
         state = weight_step(problem, state, M)
         before, value = value, float(np.vdot(state.K, M)) + constant + problem.tau * float(state.U.sum())
-        scale = value - problem.mu * local_separation(problem, state.K)
+        scale = max(value - problem.mu * local_separation(problem, state.K), LEAST * float(problem.rows.weight.sum()))
         yield Iterate(state, value, abs(before - value) / scale, weights=state.weights)
 
 
@@ -294,7 +269,8 @@ def solve(
 ) -> Solution[State]:
     """Alternate until J settles; then code all rows in the final kernel and merge equal prototypes."""
     solution = run(iterates(problem, begun), tol=tol, max_iter=max_iter, monotone=False, callback=callback)
-    return replace(solution, state=merged(code_step(problem, solution.state)))
+    state = merged(code_step(problem, solution.state))
+    return replace(solution, state=state, objective=objective(problem, state))
 
 
 def merged(state: State) -> State:

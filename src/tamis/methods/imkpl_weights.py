@@ -9,12 +9,12 @@ align    With the centring ``C = I - 11'/n`` and ``W = C M C`` without its diago
              b = argmin_{b >= 0} 1/2 b'Q b + (a / max_l(-a_l) + kappa)'b,    weights = b / sum(b):
 
          the combination that resembles -M most, with a price kappa in [0, 1) on every kernel. Constant kernels and
-         copies of others bring nothing and get nothing; neither the scale of M nor that of Q matters. Where no kernel
+         copies of others bring nothing and get nothing (but a kernel that hardly varies needs a large b to bring
+         anything, which without kappa it gets); neither the scale of M nor that of Q matters. Where no kernel
          has ``a_l < 0`` the weights stay.
-graph    As align, with the neighbourhoods of the mean kernel alone in place of M: rows of one class are to be
-         alike, near rows of other classes are not. This is the criterion that [Thiagarajan2014] weighs kernels by,
-         within-class against between-class graphs, solved as above; it needs no prototypes and is the same in
-         every round.
+graph    As align, with the neighbourhoods of the mean kernel alone in place of M: near rows of one class are to be
+         alike, near rows of other classes are not. After the idea of [Thiagarajan2014], who weigh kernels by graphs
+         within and between classes; it needs no prototypes and is the same in every round.
 lp       All weight on the least E_l, the solution of the linear program as printed; for comparison.
 ball     min E'weights on the simplex with ``sum weights^2 <= 1 / m``: m is the effective number of kernels.
 entropy  weights ~ exp(-E / (w std(E))).
@@ -79,7 +79,7 @@ def aligned(
         return None
     begun = np.zeros(len(a)) if begun is None or np.all(begun > 0) else begun
     b = _working_set(kernels, a / steepest + kappa, begun, max_kernels)
-    return b / b.sum()
+    return b / b.sum() if b.sum() > 0 else None
 
 
 def _align(problem: Problem, M: np.ndarray, old: np.ndarray, *, kappa: float, max_kernels: int | None) -> np.ndarray:
@@ -136,10 +136,10 @@ def _least(problem: Problem, M: np.ndarray, old: np.ndarray) -> np.ndarray:
 
 def _ball(problem: Problem, M: np.ndarray, old: np.ndarray, *, spread: float | None) -> np.ndarray:
     m = max(1.0, SHARE * len(old)) if spread is None else spread
-    return project_ball(energies(problem, M), m)
+    return least_on_ball(energies(problem, M), m)
 
 
-def project_ball(E: np.ndarray, m: float) -> np.ndarray:
+def least_on_ball(E: np.ndarray, m: float) -> np.ndarray:
     """``argmin E'x`` over the simplex with ``sum x^2 <= 1 / m``: the projection of ``-E / rho`` with the right rho."""
     L, E = len(E), E - E.min()
     gap = np.ptp(E)

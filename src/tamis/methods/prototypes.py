@@ -4,11 +4,11 @@ A prototype is a column u of U (k, c), a mixture of kept rows in the feature spa
 the values ``s = U'K(kept rows, x)`` of a row x with the prototypes,
 
 coded    ``g = argmin_{g >= 0} g'(U'K U)g - 2 s'g`` with at most `code_size` entries; scores ``votes g``
-         [Hosseini2019, Sect. 4.4];
+         [Hosseini2019, Sect. 4.4 and 5.2.3];
 nearest  the score of a class is ``max (2 s_j - u_j'K u_j)`` over its prototypes j: one less its squared distance to x.
 
 Both are linear in the kernel values once it is known which prototypes are in use, so that every score is a sum over
-pairs (row, kernel), with coefficients that depend on x through that choice alone.
+pairs (row, kernel) that depends on x through that choice and the kernel values alone.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tamis.codec import stored
 from tamis.expansion import BLOCK, Expansion, row_blocks
 from tamis.optim.nqp import solve_nqp
 
+TIED = 1e-12  # scores so close are equal but for rounding
 Part = tuple[np.ndarray, np.ndarray]  # instances (m,), and numbers (m, L) of these and the kernels
 
 
@@ -55,27 +56,104 @@ class PrototypeExpansion(Expansion):
         return replace(self, votes=-self.votes, intercept=-self.intercept)
 
     @abstractmethod
-    def coefficients(self, similarity: np.ndarray) -> np.ndarray:
-        """Coefficients (rows, q, k) of rows with the combined kernel values `similarity` (rows, k)."""
-
-    @abstractmethod
     def by_prototype(self, similarity: np.ndarray) -> np.ndarray:
         """What each prototype adds to the scores (rows, q, c)."""
-
-    def own_parts(self) -> list[Part]:
-        """For each prototype what is added to a score whatever the row, in methods where there is such a thing."""
-        return []
-
-    def constants(self, similarity: np.ndarray, own: list[Part]) -> Iterator[tuple[np.ndarray, int, Part]]:
-        """Rows, an output, and what is added to it besides, from `own_parts`."""
-        return iter(())
 
     def similarity(self, Z: Array) -> np.ndarray:
         """Combined kernel values (rows, k) of encoded rows with the kept ones."""
         return self.bank.stack(Z, self.instances, form="streaming").combine(self.weights).dense()
 
     def decision(self, Z: Array) -> Array:
-        return self.by_prototype(self.similarity(Z)).sum(axis=2) + self.intercept
+        out = np.empty((len(Z), len(self.votes)))
+        for rows in row_blocks(len(Z), self.votes.size):
+            out[rows] = self.by_prototype(self.similarity(Z[rows])).sum(axis=2)
+        return out + self.intercept
+
+
+@stored
+@dataclass(frozen=True)
+class CodedExpansion(PrototypeExpansion):
+    """Scores from the sparse code g of a row.
+
+    A sample s contributes what it says for an output times its share ``sum_j U_sj g_j`` in the row. As the code of the
+    prototypes in use is linear in the kernel values, ``g = gram^-1 U'K(., x)`` there, each share is a sum over kernels.
+
+    Attributes
+    ----------
+    voices : (q, k) what a unit of each instance says for each output; votes are ``voices U``
+    code_size : most prototypes in a code
+    """
+
+    voices: np.ndarray
+    code_size: int
+
+    @property
+    def owned(self) -> np.ndarray:
+        return self.voices != 0
+
+    def negated(self) -> Self:
+        return replace(super().negated(), voices=-self.voices)
+
+    def codes(self, similarity: np.ndarray) -> np.ndarray:
+        """Sparse codes (rows, c) of rows with combined kernel values (rows, k)."""
+        return solve_nqp(self.gram, -similarity @ self.prototypes, self.code_size)
+
+    def by_prototype(self, similarity: np.ndarray) -> np.ndarray:
+        return self.codes(similarity)[:, None, :] * self.votes
+
+    def decision(self, Z: Array) -> Array:
+        out = np.empty((len(Z), len(self.votes)))
+        for rows in row_blocks(len(Z), len(self.gram)):
+            out[rows] = self.codes(self.similarity(Z[rows])) @ self.votes.T
+        return out + self.intercept
+
+    def contributions(self, Z: Array) -> Array:
+        out = np.empty((len(Z), *self.voices.shape, len(self.bank)))
+        for row, (used, parts) in enumerate(self._codes_by_kernel(Z)):
+            out[row] = self.voices[:, :, None] * (self.prototypes[:, used] @ parts)
+        return out
+
+    def split(self, Z: Array) -> tuple[Array, Array]:
+        by_instance = np.empty((len(Z), *self.voices.shape))
+        by_kernel = np.empty((len(Z), len(self.voices), len(self.bank)))
+        for rows in row_blocks(len(Z), len(self.instances) * max(len(self.voices), len(self.bank))):
+            by_instance[rows] = (self.codes(self.similarity(Z[rows])) @ self.prototypes.T)[:, None] * self.voices
+            for row, (used, parts) in enumerate(self._codes_by_kernel(Z[rows]), rows.start):
+                by_kernel[row] = self.votes[:, used] @ parts
+        return by_instance, by_kernel
+
+    def _codes_by_kernel(self, Z: Array) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """For each row the prototypes (m,) in its code, and what each kernel adds to the code (m, L)."""
+        codes, values = self.codes(self.similarity(Z)), self.kernel_values(Z)
+        for code, own in zip(codes, values.transpose(1, 2, 0), strict=True):
+            used = np.flatnonzero(code)
+            images = self.prototypes[:, used].T @ (own * self.weights)
+            yield used, np.linalg.solve(self.gram[np.ix_(used, used)], images)
+
+
+@stored
+@dataclass(frozen=True)
+class NearestExpansion(PrototypeExpansion):
+    """Scores from the nearest prototype of each class; votes are one for the class (minus one against it) or zero.
+
+    The norm u'K u in a score is shared out over the rows and kernels of the prototype, so that all adds up with
+    constant intercepts.
+    """
+
+    def by_prototype(self, similarity: np.ndarray) -> np.ndarray:
+        scores = self._scores(similarity)
+        out = np.zeros((len(scores), *self.votes.shape))
+        each = np.arange(len(scores))
+        for q, used in self._chosen(scores):
+            out[each, q, used] = self.votes[q, used] * scores[each, used]
+        return out
+
+    def coefficients(self, similarity: np.ndarray) -> np.ndarray:
+        """Coefficients (rows, q, k) of rows with the combined kernel values `similarity` (rows, k)."""
+        out = np.zeros((len(similarity), len(self.votes), len(self.instances)))
+        for q, used in self._chosen(self._scores(similarity)):
+            out[:, q] += 2.0 * self.votes[q, used, None] * self.prototypes[:, used].T
+        return out
 
     def contributions(self, Z: Array) -> Array:
         values = self.kernel_values(Z) * self.weights[:, None, None]
@@ -104,61 +182,6 @@ class PrototypeExpansion(Expansion):
                 part[some, of] += table.sum(axis=0)
         return by_instance, by_kernel
 
-
-@stored
-@dataclass(frozen=True)
-class CodedExpansion(PrototypeExpansion):
-    """Scores from the sparse code of a row.
-
-    Attributes
-    ----------
-    code_size : most prototypes in a code
-    """
-
-    code_size: int
-
-    def codes(self, similarity: np.ndarray) -> np.ndarray:
-        """Sparse codes (rows, c) of rows with combined kernel values (rows, k)."""
-        return solve_nqp(self.gram, -similarity @ self.prototypes, self.code_size)
-
-    def by_prototype(self, similarity: np.ndarray) -> np.ndarray:
-        return self.codes(similarity)[:, None, :] * self.votes
-
-    def decision(self, Z: Array) -> Array:
-        return self.codes(self.similarity(Z)) @ self.votes.T + self.intercept
-
-    def coefficients(self, similarity: np.ndarray) -> np.ndarray:
-        out = np.zeros((len(similarity), len(self.votes), len(self.instances)))
-        for row, code in zip(out, self.codes(similarity), strict=True):
-            used = np.flatnonzero(code)  # code[used] = gram[used, used]^-1 prototypes[:, used]' similarity
-            solved = np.linalg.solve(self.gram[np.ix_(used, used)], self.votes[:, used].T)
-            row[:] = solved.T @ self.prototypes[:, used].T
-        return out
-
-
-@stored
-@dataclass(frozen=True)
-class NearestExpansion(PrototypeExpansion):
-    """Scores from the nearest prototype of each class; votes are one for the class (minus one against it) or zero.
-
-    The norm u'K u in a score is shared out over the rows and kernels of the prototype, so that all adds up with
-    constant intercepts.
-    """
-
-    def by_prototype(self, similarity: np.ndarray) -> np.ndarray:
-        scores = self._scores(similarity)
-        out = np.zeros((len(scores), *self.votes.shape))
-        each = np.arange(len(scores))
-        for q, used in self._chosen(scores):
-            out[each, q, used] = self.votes[q, used] * scores[each, used]
-        return out
-
-    def coefficients(self, similarity: np.ndarray) -> np.ndarray:
-        out = np.zeros((len(similarity), len(self.votes), len(self.instances)))
-        for q, used in self._chosen(self._scores(similarity)):
-            out[:, q] += 2.0 * self.votes[q, used, None] * self.prototypes[:, used].T
-        return out
-
     def own_parts(self) -> list[Part]:
         """The norms, with a minus: ``-weights[l] u_s (K_l u)_s`` for each instance of a prototype and kernel."""
         mixed = np.count_nonzero(self.prototypes, axis=0) > 1
@@ -180,6 +203,7 @@ class NearestExpansion(PrototypeExpansion):
                 yield from images.transpose(2, 0, 1)
 
     def constants(self, similarity: np.ndarray, own: list[Part]) -> Iterator[tuple[np.ndarray, int, Part]]:
+        """Rows, an output, and what is added to it besides, from `own_parts`."""
         for q, used in self._chosen(self._scores(similarity)):
             for j in np.unique(used):
                 members, table = own[j]
@@ -195,4 +219,9 @@ class NearestExpansion(PrototypeExpansion):
             sides = [np.flatnonzero(votes > 0), np.flatnonzero(votes < 0)]
             for members in sorted(sides, key=lambda side: side[:1].tolist()):
                 if len(members):
-                    yield q, members[np.argmax(scores[:, members], axis=1)]
+                    yield q, members[_first_largest(scores[:, members])]
+
+
+def _first_largest(scores: np.ndarray) -> np.ndarray:
+    """In each row the first column that is the largest but for rounding."""
+    return np.argmax(scores >= scores.max(axis=1, keepdims=True) - TIED, axis=1)

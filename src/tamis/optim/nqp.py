@@ -42,6 +42,7 @@ from scipy.sparse import csr_array
 GRADIENT = 1e-10  # gradients above minus this share of the largest |c| are none
 PIVOT = 1e-10  # pivots below this share of the diagonal entry are none
 SINGULAR = 1e-14  # pivots of a given support below this share of the diagonal entry are none
+TIED = 1e-2  # of the gradient that is none: gradients so close are equal but for rounding
 FALL = 1e-12  # relative fall of the value at which a pursuit with a limit ends
 ROUNDING = 1e-15  # relative fall that rounding may feign
 PATIENCE = 10  # passes without a limit that lose an entry but do not lower the value
@@ -220,8 +221,8 @@ def _pursue(Q: np.ndarray, c: np.ndarray, limit: int | None, out: np.ndarray) ->
     batch = _Batch.start(Q, c, min(most, WIDTH))
     for _ in range(int(PASSES * (d + 1))):
         gradient = _gradient(Q, batch)
-        j = np.argmin(gradient, axis=1)
-        least = gradient[np.arange(len(j)), j]
+        least = gradient.min(axis=1)
+        j = np.argmax(gradient <= (least - TIED * batch.floor)[:, None], axis=1)
         if np.isnan(least).any():
             raise ValueError("Q holds infinite or missing numbers: remove those entries")
         batch.done |= least >= batch.floor
