@@ -1,12 +1,42 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy comes: the suite runs one process per core
 
 import numpy as np
 import pytest
+
+TOGETHER = {  # files whose tests share a browser, or fits that take long
+    "test_cli.py": "command line",
+    "test_l0_estimators.py": "l0",
+    "test_plots.py": "plots",
+    "test_report.py": "report",
+    "test_report_browser.py": "report",
+    "test_search.py": "search",
+    "test_workflow.py": "workflow",
+}
+BY_ESTIMATOR = ("test_estimators.py", "test_model_files.py")  # here the tests of an estimator share its fits
+
+
+def scope(test):
+    """What one process runs, so that all that is shared is made once: a file, an estimator or one function."""
+    file = test.split("::")[0].rpartition("/")[2]
+    estimator = re.search(r"\[.*?\b([A-Z]\w+)", test) if file in BY_ESTIMATOR else None
+    return estimator[1] if estimator else TOGETHER.get(file, test.split("[")[0])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    if config.getvalue("dist") != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = scope
+    return scheduler
 
 
 @pytest.fixture

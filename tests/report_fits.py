@@ -10,7 +10,7 @@ import numpy as np
 from tamis.results import Results
 from tamis.workflow import Job, run
 
-QUICK = {"bandwidths": (1.0,), "alphas": (0.01,)}
+QUICK = {"bandwidths": (1.0,), "alphas": (0.01,), "cv": 3}
 WARNING = "Mind the gap between training rows and test rows."
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import os
+import runpy
 import signal
 import subprocess
 import sys
-import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ pytest.importorskip("plotly", reason="the command line needs plotly")
 from typer.testing import CliRunner
 
 from tamis import io
+from tamis.cli import main
 from tamis.cli.commands import app
 from tamis.io import read
 
@@ -53,6 +54,21 @@ def run(*args, code=0):
     result = CliRunner().invoke(app, [str(a) for a in args])
     assert result.exit_code == code, (result.output, result.exception)
     return result
+
+
+@pytest.fixture
+def typed(monkeypatch, capsys):
+    """What a whole command, its parser and its exit included, writes and returns."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def go(*args, entry=main):
+        monkeypatch.setattr(sys, "argv", ["tamis", *(str(a) for a in args)])
+        with pytest.raises(SystemExit) as left:
+            entry()
+        return left.value.code, *capsys.readouterr()
+
+    yield go
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(scope="module")
@@ -383,40 +399,61 @@ class TestBadInput:
         assert "unexpected IndexError" in result.stderr and "TAMIS_DEBUG" in result.stderr
 
 
+INTERRUPTED = """
+import os, signal, threading
+from tamis import EM2NOLCClassifierCV
+from tamis.cli import main
+
+fit = EM2NOLCClassifierCV.fit
+
+def begun(*args, **kwargs):
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    return fit(*args, **kwargs)
+
+EM2NOLCClassifierCV.fit = begun
+main()
+"""
+
+
 def test_an_interrupt_leaves_nothing_half_written(tmp_path):
     rng = np.random.default_rng(0)
     rows = "\n".join(",".join(map(str, [*r.round(3), int(r.sum() > 0)])) for r in rng.normal(size=(3000, 12)))
     (tmp_path / "t.csv").write_text(",".join(f"x{j}" for j in range(12)) + ",y\n" + rows)
-    command = [sys.executable, "-c", "from tamis.cli import main; main()", "fit", "t.csv", "-t", "y", "-o", "out"]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ)
-    time.sleep(4.0)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 1, said
-    assert "stopped; nothing was written" in said and "Traceback" not in said
+    command = [sys.executable, "-c", INTERRUPTED, "fit", "t.csv", "-t", "y", "-o", "out"]
+    done = subprocess.run(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1, done.stderr
+    assert "stopped; nothing was written" in done.stderr and "Traceback" not in done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["t.csv"]
 
 
-def test_usage_errors_are_json_too(tmp_path):
-    code = "import sys; sys.argv = ['tamis', 'fit', 't.csv', '--json']; from tamis.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 2 and "--target" in json.loads(done.stdout)["error"]
+def test_an_interrupt_while_the_commands_are_imported_is_a_sentence_too(typed, monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tamis.cli._run", interrupted)
+    assert typed("fit", "t.csv") == (1, "", "error: stopped; nothing was written\n")
 
 
-def test_what_is_missing_is_one_sentence(tmp_path):
-    code = "import sys; sys.modules['typer'] = None; from tamis.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr == "error: the command line needs typer and rich: pip install 'tamis[cli]'\n"
+def test_usage_errors_are_json_too(typed):
+    code, out, _ = typed("fit", "t.csv", "--json")
+    assert code == 2 and "--target" in json.loads(out)["error"]
 
 
-def test_an_unbounded_fit_says_so_on_the_screen_and_as_a_module(folder):
+def test_what_is_missing_is_one_sentence(typed, monkeypatch):
+    monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.delitem(sys.modules, "tamis.cli.commands")
+    said = "error: the command line needs typer and rich: pip install 'tamis[cli]'\n"
+    assert typed() == (1, "", said)
+
+
+def test_an_unbounded_fit_says_so_on_the_screen_and_as_a_module(folder, typed, monkeypatch):
     """The settings may say None; the sentence does not blame the data."""
-    args = ["--target", "outcome", "--id", "who", "--out", str(folder / "paper"), "--method", "L0MKLClassifier"]
+    monkeypatch.setenv("COLUMNS", "200")
+    args = ["--target", "outcome", "--id", "who", "--out", folder / "paper", "--method", "L0MKLClassifier"]
     sets = ["--set", "beta_step=paper", "--set", "calibration=None"]
-    command = [sys.executable, "-m", "tamis", "fit", str(folder / "people.csv"), *args, *sets]
-    shown = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"})
-    text = " ".join((shown.stdout + shown.stderr).split())
-    assert shown.returncode == 0, text
+    as_module = partial(runpy.run_module, "tamis", run_name="__main__")
+    code, *shown = typed("fit", folder / "people.csv", *args, *sets, entry=as_module)
+    text = " ".join("".join(shown).split())
+    assert code == 0, text
     assert "Nothing tells 'ill' from 'well'" in text and "the objective has no minimum" in text
     assert "Nothing in the data" not in text

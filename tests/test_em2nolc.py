@@ -126,16 +126,22 @@ def _enumerate(K, y, alpha, k, f):
     n, best, rng = len(y), np.inf, np.random.default_rng(0)
     C = K - K.mean(axis=1, keepdims=True)
     t, ridge = y - y.mean(), alpha * n
+    supports = np.array(list(combinations(range(n), k)))
+
+    def solve(A):
+        """A ridge problem for each set of instances, and its value."""
+        H = A.transpose(0, 2, 1) @ A + ridge * np.eye(A.shape[2])
+        x = np.linalg.solve(H, (t @ A)[:, :, None])[:, :, 0]
+        return x, 0.5 * np.sum((t - np.einsum("sij,sj->si", A, x)) ** 2, axis=1) + 0.5 * ridge * np.sum(x**2, axis=1)
+
     for F in combinations(range(len(K)), f):
-        for S in combinations(range(n), k):
-            T = C[list(F)][:, :, list(S)]
-            for mu in [np.ones(f), *rng.normal(size=(3 if f > 1 else 0, f))]:
-                for _ in range(30):
-                    A = np.tensordot(mu / np.linalg.norm(mu), T, axes=1)
-                    lam = np.linalg.solve(A.T @ A + ridge * np.eye(k), A.T @ t)
-                    B = (T @ (lam / np.linalg.norm(lam))).T
-                    mu = np.linalg.solve(B.T @ B + ridge * np.eye(f), B.T @ t)
-                best = min(best, 0.5 * np.sum((t - B @ mu) ** 2) + 0.5 * ridge * mu @ mu)
+        T = C[list(F)][:, :, supports].transpose(2, 0, 1, 3)  # (supports, f, n, k)
+        for start in [np.ones(f), *rng.normal(size=(3 if f > 1 else 0, f))]:
+            mu = np.tile(start, (len(supports), 1))
+            for _ in range(30):
+                lam, _ = solve(np.einsum("sm,smij->sij", mu / np.linalg.norm(mu, axis=1, keepdims=True), T))
+                mu, values = solve(np.einsum("smij,sj->sim", T, lam / np.linalg.norm(lam, axis=1, keepdims=True)))
+            best = min(best, values.min())
     return best
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,10 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_classifiers_train, parametrize_with_checks
 
 import tamis
 from tamis import EM2NOLCClassifier, Sigmoid, all_estimators, bandwidths, per_feature, product
@@ -32,19 +33,36 @@ SMALL = {
     },
     "L0MKLClassifierCV": {"lambda2s": (0.1, 0.4), "thetas": (10.0,), "kernels": per_feature(Sigmoid(0.1)), "cv": 2},
     "FeatureScalingSVC": {"max_features": 3},
+    "IMKPLClassifier": {"prototype_size": 3},
+    "IMKPLClassifierCV": {"prototype_sizes": (3,), "kappas": (0.1, 0.4), "cv": 2},
+    "PrototypeSelectionClassifier": {"radius": 0.02},
     "ZeroOneMKLClassifier": {"max_iter": 30, "kernels": bandwidths([0.5, 2.0]), "calibration": 2},
 }
 QUICK = {"calibration": 2, "kernels": bandwidths([0.5, 2.0])}
 CHECKED = {  # what scikit-learn's checks, some fifty fits each, need no more of
-    "EM2NOLCClassifier": {"calibration": 2},
-    "EM2NOLCClassifierCV": {"max_instances": 3, "max_features": 2},
-    "ZeroOneMKLClassifier": {"solver": "admm"},
+    "EM2NOLCClassifier": {"max_instances": 3, "max_features": 2, "calibration": 2},
+    "EM2NOLCClassifierCV": {"max_instances": 2, "max_features": 1},
+    "L0MKLClassifier": {"rounds": 1, "calibration": 2},
+    "L0MKLClassifierCV": {"rounds": 1},
+    "ZeroOneMKLClassifier": {"solver": "admm", "max_iter": 10},
+    "IMKPLClassifier": {"prototype_size": 2, "calibration": 2, "max_iter": 5},
+    "IMKPLClassifierCV": {"prototype_sizes": (2,), "kappas": (0.1,), "max_iter": 3},
+    "PrototypeSelectionClassifier": {"calibration": 2},
+    "KernelGLVQClassifier": {"n_prototypes": 2, "max_iter": 10, "calibration": 2},
     "SimpleMKLClassifier": QUICK,
     "EasyMKLClassifier": QUICK,
+    "AverageMKLClassifier": QUICK,
     "FeatureScalingSVC": {"calibration": 2},
-    "LinearSVMADMM": {"calibration": 2},
+    "LinearL0SVC": {"calibration": 2},
+    "LinearSVMADMM": {"calibration": 2, "tol": 0.01},
+    "KernelSVMADMM": {"calibration": 2},
+    "LassoADMM": {"calibration": 2},
 }
 SEARCHED = {
+    "IMKPLClassifier": "tau",
+    "IMKPLClassifierCV": "max_kernels",
+    "PrototypeSelectionClassifier": "radius",
+    "KernelGLVQClassifier": "n_prototypes",
     "FeatureScalingSVC": "max_features",
     "L0MKLClassifier": "max_features",
     "L0MKLClassifierCV": "max_features",
@@ -67,6 +85,17 @@ def fitted(name, X, y, **changes):
         return small(name, **changes).fit(X, y)
 
 
+@cache
+def fitted_to(data, name):
+    """The fit that several tests look at and none changes."""
+    return fitted(name, *data())
+
+
+def uncalibrated(name):
+    """Parameters of a quick fit, for tests of something else than probabilities."""
+    return {"calibration": None} if "calibration" in small(name).get_params() else {}
+
+
 def is_additive(clf):
     return all(len(channel.columns) == 1 for channel in clf.model_.expansion.bank.channels)
 
@@ -77,6 +106,8 @@ every_budgeted = pytest.mark.parametrize("name", [name for name in all_estimator
 
 @parametrize_with_checks([small(name, **CHECKED.get(name, {})) for name in all_estimators()])
 def test_scikit_learn_compatible(estimator, check):
+    if check.func is check_classifiers_train and not check.keywords:
+        pytest.skip("the same check on the same rows, in memory that cannot be written to, is here too")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check(estimator)
@@ -85,8 +116,8 @@ def test_scikit_learn_compatible(estimator, check):
 @every
 @pytest.mark.parametrize("data", [zoo.planted, zoo.three_classes])
 def test_contributions_sum_to_decision(name, data):
-    X, y = data()
-    clf = fitted(name, X, y)
+    clf = fitted_to(data, name)
+    X = data()[0][::4]
     explanation = clf.explain(X)
     decision = clf.decision_function(X).reshape(len(X), -1)
     np.testing.assert_allclose(explanation.decision, decision, atol=1e-10)
@@ -102,16 +133,16 @@ def test_contributions_sum_to_decision(name, data):
 
 @every
 def test_probabilities_rise_with_the_decision(name):
-    X, y = zoo.planted()
-    clf = fitted(name, X, y)
+    X, _ = zoo.planted()
+    clf = fitted_to(zoo.planted, name)
     order = np.argsort(clf.decision_function(X))
     assert np.all(np.diff(clf.predict_proba(X)[order, 1]) >= 0)
 
 
 @every
 def test_predicted_class_is_the_more_probable_one(name):
-    X, y = zoo.planted(n=200)
-    y = y * (np.arange(200) % 3 == 0)
+    X, y = zoo.planted()
+    y = y * (np.arange(len(y)) % 3 == 0)
     clf = fitted(name, X, y)
     p, f = clf.predict_proba(X)[:, 1], clf.decision_function(X)
     np.testing.assert_array_equal(clf.predict(X) == 1, f >= 0)
@@ -121,10 +152,9 @@ def test_predicted_class_is_the_more_probable_one(name):
 @every
 def test_same_seed_same_result_whatever_the_number_of_jobs(name):
     X, y = zoo.planted()
-    fits = [fitted(name, X, y, random_state=3, n_jobs=n) for n in (None, 1, 2)]
-    for other in fits[1:]:
-        np.testing.assert_array_equal(fits[0].decision_function(X), other.decision_function(X))
-        np.testing.assert_array_equal(fits[0].predict_proba(X), other.predict_proba(X))
+    one, two = (fitted(name, X, y, random_state=3, n_jobs=n) for n in (None, 2))
+    np.testing.assert_array_equal(one.decision_function(X), two.decision_function(X))
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
     again = fitted(name, X, y, random_state=np.random.RandomState(3))
     assert np.isfinite(again.decision_function(X)).all()
 
@@ -133,7 +163,7 @@ def test_same_seed_same_result_whatever_the_number_of_jobs(name):
 def test_permuting_rows_changes_nothing(name, rng):
     X, y = zoo.planted()
     order = rng.permutation(len(X))
-    a, b = fitted(name, X, y), fitted(name, X[order], y[order])
+    a, b = fitted_to(zoo.planted, name), fitted(name, X[order], y[order])
     np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), atol=1e-10)
     assert sorted(order[b.instances_]) == sorted(a.instances_)
 
@@ -141,7 +171,7 @@ def test_permuting_rows_changes_nothing(name, rng):
 @every_budgeted
 def test_model_size_does_not_grow_with_the_data(name):
     sizes = []
-    for n, d in ((100, 5), (1000, 5), (100, 60)):
+    for n, d in ((60, 5), (600, 5), (60, 40)):
         X, y = zoo.planted(n=n, d=d)
         clf = fitted(name, X, y)
         history = clf.__dict__.pop("history_")
@@ -154,8 +184,8 @@ def test_model_size_does_not_grow_with_the_data(name):
 
 @every
 def test_pickles_predict_the_same(name):
-    X, y = zoo.planted()
-    clf = fitted(name, X, y)
+    X, _ = zoo.planted()
+    clf = fitted_to(zoo.planted, name)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).decision_function(X), clf.decision_function(X))
 
 
@@ -163,26 +193,26 @@ def test_pickles_predict_the_same(name):
 @every
 def test_works_in_pipelines_and_searches(name):
     X, y = zoo.planted()
-    pipe = make_pipeline(StandardScaler(), small(name))
-    assert cross_val_score(pipe, X, y, cv=2).mean() > 0.6
     searched = "max_features" if budgeted(name) else SEARCHED.get(name, "C")
-    values = [0.01, 0.1] if searched == "alpha" else [3, 5]
-    search = GridSearchCV(small(name), {searched: values}, cv=2).fit(X, y)
-    assert search.best_params_[searched] in values
+    values = [0.01, 0.1] if searched in ("alpha", "radius") else [3, 5]
+    pipe = make_pipeline(StandardScaler(), small(name, **uncalibrated(name)))
+    grid = {f"{name.lower()}__{searched}": values}
+    search = GridSearchCV(pipe, grid, cv=2, refit=False, error_score="raise").fit(X, y)
+    assert search.cv_results_["mean_test_score"].min() > 0.6
 
 
 @every_budgeted
 def test_budgets_hold_and_budgets_beyond_the_data_are_clipped_without_noise(name):
-    X, y = zoo.planted(n=40)
+    X, y = zoo.planted(n=30)
     clf = small(name, max_instances=500, max_features=500).fit(X, y)
-    assert len(clf.instances_) <= 40 and len(clf.features_) <= 8
+    assert len(clf.instances_) <= 30 and len(clf.features_) <= 8
     clf = small(name, max_instances=3, max_features=2).fit(X, y)
     assert len(clf.instances_) <= 3 and len(clf.features_) <= 2
 
 
 @every
 def test_frames_with_missing_cells_and_categories(name, rng):
-    n = 150
+    n = 100
     colour = rng.choice(["red", "green", "blue"], n)
     frame = pd.DataFrame(
         {
@@ -196,7 +226,8 @@ def test_frames_with_missing_cells_and_categories(name, rng):
     y = np.where((colour == "red") | (frame["size"] > 1), "ill", "well")
     frame.loc[frame.index[::7], "size"] = np.nan
     frame.loc[frame.index[::11], "colour"] = None
-    clf = fitted(name, frame, y, **({"max_instances": 8} if budgeted(name) else {}))
+    changes = uncalibrated(name) | ({"max_instances": 8} if budgeted(name) else {})
+    clf = fitted(name, frame, y, **changes)
     assert clf.score(frame, y) > 0.85
     assert set(clf.instance_labels_) <= set(frame.index) and clf.instance_labels_[0].startswith("case")
     assert list(frame.index[clf.instances_]) == list(clf.instance_labels_)
@@ -205,20 +236,20 @@ def test_frames_with_missing_cells_and_categories(name, rng):
     new = frame.head(4).assign(colour="violet", size=1e9)
     assert np.isfinite(clf.decision_function(new)).all()
     polars = pl.DataFrame({c: [None if pd.isna(v) else v for v in frame[c].tolist()] for c in frame})
-    same = fitted(name, polars, y, **({"max_instances": 8} if budgeted(name) else {}))
+    same = fitted(name, polars, y, **changes)
     np.testing.assert_allclose(same.decision_function(polars), clf.decision_function(frame))
 
 
 @every
 def test_three_classes_have_readable_results(name):
     X, y = zoo.three_classes()
-    clf = fitted(name, X, y)
+    clf = fitted_to(zoo.three_classes, name)
     assert clf.decision_function(X).shape == clf.predict_proba(X).shape == (150, 3)
     assert clf.score(X, y) > 0.8
     assert len(clf.instances_per_class_) == 3
     assert set(np.concatenate(clf.instances_per_class_)) == set(clf.instances_)
-    assert clf.kernel_weights_.shape == (3, len(clf.kernels_))
-    assert clf.dual_coef_.shape == (3, len(clf.instances_))
+    assert clf.kernel_weights_.shape in ((3, len(clf.kernels_)), (len(clf.kernels_),))
+    assert clf.instance_importance_.shape == (3, len(clf.instances_))
     if not budgeted(name):
         return
     assert all(len(i) <= 5 for i in clf.instances_per_class_)
@@ -230,8 +261,7 @@ def test_three_classes_have_readable_results(name):
 
 @every
 def test_importances_are_signed_percentages(name):
-    X, y = zoo.planted()
-    clf = fitted(name, X, y)
+    clf = fitted_to(zoo.planted, name)
     for values in (clf.instance_importance_, clf.kernel_importance_):
         assert np.abs(values).sum() == pytest.approx(100)
     assert clf.kernel_variation_.sum() == pytest.approx(100)
@@ -260,8 +290,8 @@ def test_a_feature_has_the_importance_of_all_its_kernels(data):
 
 @pytest.mark.parametrize("name", ["EM2NOLCClassifier", "EM2NOLCClassifierCV", "LinearSVMADMM", "LassoADMM"])
 def test_shape_functions_are_what_the_feature_contributes(name):
-    X, y = zoo.planted()
-    clf = fitted(name, X, y)
+    X, _ = zoo.planted()
+    clf = fitted_to(zoo.planted, name)
     explanation = clf.explain(X)
     for place, feature in enumerate(clf.features_):
         _, values = clf.shape_function(int(feature), X[:, feature])

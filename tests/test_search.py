@@ -9,6 +9,14 @@ from tamis import EM2NOLCClassifierCV, per_feature, product
 
 import zoo
 
+ONE = {"bandwidths": (1.0,), "alphas": (0.01,)}
+
+
+@pytest.fixture(scope="module")
+def best():
+    """A search that several tests look at."""
+    return TestSearch().fit(*zoo.planted())
+
 
 class TestSearch:
     def fit(self, X, y, **kw):
@@ -16,9 +24,8 @@ class TestSearch:
         defaults = {"max_instances": 6, "max_features": 4, "cv": 3, "bandwidths": (0.5, 1.0), "alphas": (0.01, 0.1)}
         return EM2NOLCClassifierCV(**{**defaults, **kw}).fit(X, y, groups=groups)
 
-    def test_path_and_results_cover_the_grid(self):
-        X, y = zoo.planted()
-        clf = self.fit(X, y)
+    def test_path_and_results_cover_the_grid(self, best):
+        clf = best
         assert clf.path_["max_instances"].tolist() == [1, 2, 3, 4, 5, 6]
         for key in ("objective", "log_loss", "accuracy", "roc_auc"):
             assert clf.path_[key].shape == (6, 4) and np.isfinite(clf.path_[key]).all()
@@ -28,30 +35,28 @@ class TestSearch:
         assert tried == {(0.5, 0.01), (0.5, 0.1), (1.0, 0.01), (1.0, 0.1)}
         assert (clf.bandwidth_, clf.alpha_) in tried and clf.n_splits_ == 3
 
-    def test_chosen_budgets_have_the_best_score_among_their_neighbours(self):
-        X, y = zoo.planted()
-        clf = self.fit(X, y)
+    def test_chosen_budgets_have_the_best_score_among_their_neighbours(self, best):
+        clf = best
         padded = np.pad(clf.path_["log_loss"], 1, mode="edge")
         even = np.array([[padded[i : i + 3, j : j + 3].mean() for j in range(4)] for i in range(6)])
         assert even[clf.max_instances_ - 1, clf.max_features_ - 1] == pytest.approx(even.min())
 
     def test_largest_rule_keeps_the_budgets(self):
         X, y = zoo.planted()
-        clf = self.fit(X, y, rule="largest")
-        assert (clf.max_instances_, clf.max_features_) == (6, 4) and clf.path_["accuracy"].shape == (6, 4)
+        clf = self.fit(X, y, rule="largest", max_instances=4, max_features=3)
+        assert (clf.max_instances_, clf.max_features_) == (4, 3) and clf.path_["accuracy"].shape == (4, 3)
 
-    def test_one_standard_error_rule_prefers_smaller_models(self):
-        X, y = zoo.planted(n=200)
-        best, small_one = self.fit(X, y), self.fit(X, y, rule="one_se")
-        assert small_one.max_instances_ + small_one.max_features_ <= best.max_instances_ + best.max_features_
+    def test_one_standard_error_rule_prefers_smaller_models(self, best):
+        small_one = self.fit(*zoo.planted(), rule="one_se")
+        assert small_one.max_instances_ + small_one.max_features_ < best.max_instances_ + best.max_features_
 
     def test_full_budget_grid_tries_every_integer(self):
         X, y = zoo.planted()
-        clf = self.fit(X, y, budgets="full", max_instances=8, bandwidths=(1.0,), alphas=(0.01,))
+        clf = self.fit(X, y, budgets="full", max_instances=8, max_features=2, **ONE)
         assert clf.path_["max_instances"].tolist() == list(range(1, 9))
 
     def test_variants_are_chosen_when_asked(self):
-        X, y = zoo.xor(n=200)
+        X, y = zoo.xor(n=150)
         clf = self.fit(
             X,
             y,
@@ -59,6 +64,7 @@ class TestSearch:
             couplings=("rank_one", "full"),
             refits=("squared", "logistic"),
             max_instances=10,
+            **ONE,
         )
         assert clf.kernels_choice_ == "product" and clf.score(X, y) > 0.8
         assert len(set(clf.cv_results_["param_coupling"])) == 2 and len(clf.features_) <= 4
@@ -67,33 +73,35 @@ class TestSearch:
         rng = np.random.default_rng(0)
         X = np.repeat(rng.normal(size=(40, 3)), 4, axis=0) + 1e-3 * rng.normal(size=(160, 3))
         y, groups = np.repeat(rng.integers(0, 2, 40), 4), np.repeat(np.arange(40), 4)
-        kw = {"bandwidths": (0.1,), "alphas": (0.001,), "max_instances": 20, "scoring": "accuracy"}
+        kw = {"bandwidths": (0.1,), "alphas": (0.001,), "scoring": "accuracy", "max_instances": 20, "cv": 2}
         leaky, honest = self.fit(X, y, **kw), self.fit(X, y, groups=groups, **kw)
         assert leaky.path_["accuracy"].max() > honest.path_["accuracy"].max() + 0.05
 
     def test_a_product_of_all_features_is_found_by_the_search(self):
         X, y = zoo.xor(n=200, d=3)
-        clf = self.fit(X, y, kernels={"single": per_feature(), "all": product("all")}, max_instances=10)
+        clf = self.fit(X, y, kernels={"single": per_feature(), "all": product("all")}, max_instances=10, **ONE)
         assert clf.kernels_choice_ == "all" and clf.score(X, y) > 0.8
 
     def test_explicit_folds_and_splitters(self):
         from sklearn.model_selection import KFold
 
         X, y = zoo.planted()
-        explicit = list(KFold(3).split(X))
-        assert self.fit(X, y, cv=explicit).n_splits_ == self.fit(X, y, cv=KFold(3)).n_splits_ == 3
+        kw = {"max_instances": 2, "max_features": 2, **ONE}
+        explicit, splitter = (self.fit(X, y, cv=cv, **kw) for cv in (list(KFold(4).split(X)), KFold(4)))
+        assert explicit.n_splits_ == splitter.n_splits_ == 4
+        np.testing.assert_array_equal(explicit.path_["log_loss"], splitter.path_["log_loss"])
 
     @pytest.mark.parametrize("scoring", ["log_loss", "accuracy", "roc_auc"])
     def test_scoring(self, scoring):
         X, y = zoo.planted()
-        clf = self.fit(X, y, scoring=scoring)
+        clf = self.fit(X, y, scoring=scoring, **ONE)
         sign = -1 if scoring == "log_loss" else 1
         chosen = clf.path_[scoring][clf.max_instances_ - 1, clf.max_features_ - 1]
         assert sign * chosen >= np.median(sign * clf.path_[scoring])
 
     def test_permuted_labels_give_chance_level(self):
         X, y = zoo.planted(n=200)
-        clf = self.fit(X, np.random.default_rng(1).permutation(y))
+        clf = self.fit(X, np.random.default_rng(1).permutation(y), **ONE)
         assert clf.path_["accuracy"].mean() < 0.62
 
     def test_bandwidths_do_not_multiply_work_for_categories_alone(self):

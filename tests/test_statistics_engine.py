@@ -11,7 +11,7 @@ import pytest
 from sklearn.datasets import load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_classifiers_train, parametrize_with_checks
 
 import tamis.estimators.em2nolc_grid as grid_module
 import tamis.estimators.em2nolc_sums as sums_module
@@ -35,14 +35,16 @@ import zoo
 
 @parametrize_with_checks(
     [
-        EM2NOLCClassifier(5, 3, engine="statistics"),
-        EM2NOLCClassifierCV(3, 2, engine="statistics", bandwidths=(1.0,), alphas=(0.01,), cv=3, rule="largest"),
+        EM2NOLCClassifier(3, 2, engine="statistics", calibration=2),
+        EM2NOLCClassifierCV(2, 1, engine="statistics", bandwidths=(1.0,), alphas=(0.01,), cv=3, rule="largest"),
     ]
 )
 @pytest.mark.filterwarnings(
     "ignore:nothing can be held out", "ignore:.*kept no instance", "ignore:.*folds are left out"
 )
 def test_scikit_learn_compatible(estimator, check):
+    if check.func is check_classifiers_train and not check.keywords:
+        pytest.skip("the same check on the same rows, in memory that cannot be written to, is here too")
     check(estimator)
 
 
@@ -259,9 +261,8 @@ class TestFit:
         X, y = zoo.planted(400)
         dense, summed = both(X, y, bandwidth=0.05)
         assert summed.objective_ == pytest.approx(dense.objective_, rel=0.02)
-        exact = EM2NOLCClassifier(8, 4, engine="dense", calibration=None, bandwidth=0.05)
         assert np.abs(summed.decision_function(X)).max() < 3
-        assert exact.fit(X, y).score(X, y) == pytest.approx(summed.score(X, y), abs=0.03)
+        assert dense.score(X, y) == pytest.approx(summed.score(X, y), abs=0.03)
 
     def test_cells_beyond_the_limits_are_counted(self):
         X, y = zoo.planted(5000)
@@ -488,7 +489,7 @@ class TestFolds:
     def test_noise_cannot_be_learned(self):
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(120, 4)), rng.integers(0, 2, 120)
-        options = {"bandwidths": (0.1,), "alphas": (1e-4,), "rule": "largest", "engine": "statistics"}
+        options = {"bandwidths": (0.1,), "alphas": (1e-4,), "rule": "largest", "engine": "statistics", "cv": 3}
         cv = EM2NOLCClassifierCV(20, 4, **options).fit(X, y)
         assert cv.path_["objective"][-1, -1] < 0.35  # it memorises ...
         assert cv.path_["squared_error"][-1, -1] > 1.0  # ... and is found out
@@ -565,7 +566,7 @@ class TestSecondLook:
 
 
 class TestCrossValidation:
-    options = {"bandwidths": (1.0, 3.0), "cv": 3, "engine": "statistics"}
+    options = {"bandwidths": (1.0, 3.0), "alphas": (0.01,), "cv": 3, "engine": "statistics"}
 
     def test_squared_error_from_sums_is_the_error_on_held_out_rows(self):
         X, y = mixed_table()
@@ -592,21 +593,22 @@ class TestCrossValidation:
     @pytest.mark.parametrize("scoring", ["log_loss", "accuracy", "roc_auc"])
     def test_other_scores_take_a_second_look_at_rows(self, scoring):
         X, y = mixed_table()
-        cv = EM2NOLCClassifierCV(4, 3, scoring=scoring, **self.options).fit(X, y)
+        cv = EM2NOLCClassifierCV(4, 2, scoring=scoring, **self.options).fit(X, y)
         assert cv.scoring_ == scoring
         assert cv.score(X, y) > 0.75
 
     def test_from_statistics_alone_and_with_rows(self):
         X, y = mixed_table()
         stats = Statistics(Plan.of(X, y, bandwidth=[1.0, 3.0], folds=3)).update(X, y)
-        alone = EM2NOLCClassifierCV(4, 3, bandwidths=(1.0, 3.0)).fit_statistics(stats)
-        rows = EM2NOLCClassifierCV(4, 3, bandwidths=(1.0, 3.0)).fit_statistics(stats, X, y)
+        options = {"bandwidths": (1.0, 3.0), "alphas": (0.01,)}
+        alone = EM2NOLCClassifierCV(4, 3, **options).fit_statistics(stats)
+        rows = EM2NOLCClassifierCV(4, 3, **options).fit_statistics(stats, X, y)
         assert list(alone.path_) == ["max_instances", "max_features", "objective", "squared_error"]
         np.testing.assert_allclose(alone.path_["squared_error"], rows.path_["squared_error"])
         assert (alone.max_instances_, alone.max_features_) == (rows.max_instances_, rows.max_features_)
         assert not hasattr(alone, "predict_proba")
         assert rows.predict_proba(X).shape == (len(X), 2)
-        judged = EM2NOLCClassifierCV(4, 3, bandwidths=(1.0,), scoring="roc_auc").fit_statistics(stats, X, y)
+        judged = EM2NOLCClassifierCV(2, 2, **options, scoring="roc_auc").fit_statistics(stats, X, y)
         assert judged.scoring_ == "roc_auc"
 
     def test_groups_stay_together_in_the_second_look(self):
