@@ -39,12 +39,14 @@ lint: $(VENV)/.test
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/mkl.py
+	$(BIN)/python benchmarks/imkpl.py
 	$(BIN)/python benchmarks/scale.py
 
 bench-accuracy: $(VENV)/.bench
 	$(BIN)/python benchmarks/objective.py
 	$(BIN)/python benchmarks/accuracy.py
 	$(BIN)/python benchmarks/mkl_accuracy.py
+	$(BIN)/python benchmarks/imkpl_accuracy.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache build dist

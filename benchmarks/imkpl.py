@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 import time
-import tracemalloc
 import warnings
 from collections import defaultdict
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
+from l0_mkl import peak
 from tamis import IMKPLClassifier
 from tamis.estimators.prototypes import PrototypeClassifier
 from tamis.methods import imkpl
@@ -45,15 +45,6 @@ def best(function, repeats: int = REPEATS) -> float:
         function()
         times.append(time.perf_counter() - start)
     return min(times)
-
-
-def peak(function) -> float:
-    """MiB that a call takes above what is there."""
-    tracemalloc.start()
-    function()
-    top = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return top / 2**20
 
 
 @contextmanager

@@ -27,7 +27,6 @@ from tamis.estimators.stacked import TOP, WIDTH, check_size
 from tamis.expansion import kept_parts
 from tamis.explain import measures, signed_percentages
 from tamis.explain.prototypes import PrototypeExplanation
-from tamis.kernels.bank import MEMORY
 from tamis.kernels.normalised import unit_bank
 from tamis.kernels.recipes import Recipe, per_feature
 from tamis.kernels.spectrum import check_positive
@@ -36,6 +35,7 @@ from tamis.methods.prototypes import PrototypeExpansion
 from tamis.optim.driver import Solution
 
 STEADY = 1e-7  # range, relative to the size of the numbers, up to which a column counts as constant
+DENSE = 1 << 31  # bytes that all kernel values may take; beyond, kernels are held as short factors
 SOME_ROWS = 300  # most training rows that measure the variation of contributions
 
 
@@ -167,7 +167,7 @@ class PrototypeClassifier(Extending, OnSeries):
         prepared = encoded.prepare(self._bank_source(), self._recipe, WIDTH)
         Z = prepared.pool.Z
         bank, scaled = unit_bank(prepared.bank, Z)
-        dense = bank.positions or 8 * len(bank) * len(Z) ** 2 <= MEMORY
+        dense = bank.positions or 8 * len(bank) * len(Z) ** 2 <= DENSE
         kernels = UnitKernels(bank.stack(Z, form="dense" if dense else "factored"))
         steady = np.array([_is_steady(column) for column in prepared.encoder.columns])
         varying = [k for k in kernels.varying if not steady[list(bank.channels[k].columns)].all()]
