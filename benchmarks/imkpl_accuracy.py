@@ -81,7 +81,7 @@ def one(name: str, seed: int, cache: str) -> Iterator[dict]:
     fits = {
         "IMKPL": IMKPLClassifier(*settings, kernels=kernels, calibration=None),
         "IMKPL, random start": IMKPLClassifier(*settings, kernels=kernels, start="random", calibration=None),
-        "DKMLD weights": IMKPLClassifier(*settings, kernels=kernels, weight_step="graph", calibration=None),
+        "graph": IMKPLClassifier(*settings, kernels=kernels, weight_step="graph", calibration=None),
         "ISKPL": IMKPLClassifier(*settings, kernels=kernels, weight_step="uniform", calibration=None),
     }
     for method, clf in fits.items():

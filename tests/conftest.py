@@ -9,23 +9,28 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy comes: the suite r
 import numpy as np
 import pytest
 
-TOGETHER = {  # files whose tests share a browser, or fits that take long
+TOGETHER = {  # files and functions whose tests share a browser, processes, or fits that take long
+    "test_alignment.py": "processes",
     "test_cli.py": "command line",
     "test_l0_estimators.py": "l0",
     "test_plots.py": "plots",
     "test_report.py": "report",
     "test_report_browser.py": "report",
     "test_search.py": "search",
-    "test_workflow.py": "workflow",
+    "test_workflow.py": "processes",
+    "test_same_seed_same_result_whatever_the_number_of_jobs": "processes",
+    "test_several_classes_variants_and_jobs": "processes",
+    "test_the_same_in_two_processes": "processes",
 }
 BY_ESTIMATOR = ("test_estimators.py", "test_model_files.py")  # here the tests of an estimator share its fits
 
 
 def scope(test):
     """What one process runs, so that all that is shared is made once: a file, an estimator or one function."""
-    file = test.split("::")[0].rpartition("/")[2]
+    file, function = test.split("::")[0].rpartition("/")[2], test.split("[")[0]
+    group = TOGETHER.get(file) or TOGETHER.get(function.rpartition("::")[2])
     estimator = re.search(r"\[.*?\b([A-Z]\w+)", test) if file in BY_ESTIMATOR else None
-    return estimator[1] if estimator else TOGETHER.get(file, test.split("[")[0])
+    return group or (estimator[1] if estimator else function)
 
 
 @pytest.hookimpl(optionalhook=True)
