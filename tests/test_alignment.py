@@ -177,9 +177,9 @@ class TestBandwidths:
         assert alignment_bandwidths(ragged)[0] == pytest.approx(wanted)
 
     def test_quantiles_of_many_observations_are_near_and_know_no_order(self, rng):
-        series = rng.normal(size=(50, 2, 40))
-        np.testing.assert_allclose(alignment_bandwidths(series), 0.6745 * np.sqrt(2) * np.sqrt(40), rtol=0.05)
-        np.testing.assert_array_equal(alignment_bandwidths(series), alignment_bandwidths(series[::-1]))
+        series = rng.normal(size=(47, 2, 43))
+        np.testing.assert_allclose(alignment_bandwidths(series), 0.6745 * np.sqrt(2) * np.sqrt(43), rtol=0.05)
+        np.testing.assert_array_equal(alignment_bandwidths(series), alignment_bandwidths(rng.permutation(series)))
 
     def test_constant_absent_and_mostly_constant_channels_have_one(self):
         series = np.zeros((4, 3, 9))

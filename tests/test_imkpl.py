@@ -262,6 +262,15 @@ def test_a_greedy_start_gives_a_scattered_class_more_prototypes(rng):
     assert np.bincount(codes[np.argmax(start(problem, 3, "random", 0).U, axis=0)]).tolist() == [3, 3]
 
 
+def test_a_greedy_start_looks_at_the_weights_of_rows(data):
+    K, codes = data
+    weight = np.ones(45)
+    weight[[5, 20]] = 1e4
+    problem = Problem(rows_of(K, codes, weight), **SETTINGS, rule=weight_rule("uniform"))
+    first = np.argmax(start(problem, 3, "greedy", 0).U, axis=0)[:2]
+    assert set(first.tolist()) == {5, 20}
+
+
 def test_every_class_gets_a_prototype_and_a_small_one_all_its_rows(rng):
     codes = np.r_[np.zeros(30, int), np.ones(30, int), 2, 2]
     X = rng.normal(size=(62, 2)) + 0.01 * codes[:, None]

@@ -47,6 +47,14 @@ def test_the_shortcut_equals_centred_matrices_without_their_diagonals(kernels):
     np.testing.assert_allclose(unit.gram(chosen), np.einsum("kij,lij->kl", centred[chosen], centred), rtol=1e-5)
 
 
+def test_some_kernels_come_in_the_order_asked_for(kernels):
+    unit, K = kernels
+    order = np.array([2, 0, 1])
+    weights = np.array([0.5, 0.2, 0.3])
+    np.testing.assert_allclose(unit.take(order).combine(weights), np.tensordot(weights, K[order], axes=1), atol=1e-8)
+    assert unit.take(np.arange(3)) is unit
+
+
 def test_rows_of_the_gram_matrix_are_computed_once(kernels, monkeypatch):
     unit, _ = kernels
     asked = []
