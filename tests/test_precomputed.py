@@ -4,10 +4,11 @@ import pickle
 from copy import deepcopy
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, clone
 
-from tamis.codec import read, write
+from tamis.codec import Encoding, decode, read, write
 from tamis.expansion import KernelExpansion
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian
@@ -103,7 +104,8 @@ class TestBadStacks:
             ([np.eye(2), np.zeros((2, 3))], r"kernel 1 has the shape \(2, 3\)"),
             ([np.eye(2), np.eye(3)], "kernel 1 is between 3 items, but kernel 0 is between 2"),
             ({"a": np.eye(2), "b": np.array([[1, 2], [3, 4]])}, r"kernel 'b' is not symmetric.*\(0, 1\).*2 and 3"),
-            ({"a": np.array([[1, np.nan], [np.nan, 1]])}, "kernel 'a' holds NaN, first in row 0: fill or drop"),
+            ({"a": np.array([[1, np.nan], [np.nan, 1]])}, "kernel 'a' holds NaN, first in row 0: fill or drop.*lacks"),
+            ({"a": np.array([[np.nan, np.nan], [np.nan, np.inf]])}, "kernel 'a' holds infinite values, first in row 1"),
             ({"a": np.diag([1, np.inf])}, "kernel 'a' holds infinite values, first in row 1"),
             ([[["a"]]], "kernel 0 is not a matrix of real numbers"),
             ([[[1, 2], [3]]], "kernel 0 is not a matrix of real numbers"),
@@ -168,12 +170,152 @@ class TestKernel:
     def test_new_items_need_all_their_values(self, kernel):
         with pytest.raises(ValueError, match=r"values has the shape \(1, 2\).*each of the 9 positions"):
             kernel.extended([[1.0, 2.0]])
-        with pytest.raises(ValueError, match="values holds NaN"):
-            kernel.extended(np.full((1, N), np.nan))
+        with pytest.raises(ValueError, match=r"values holds NaN.*a row of NaN alone if they lack the kernel"):
+            kernel.extended(np.r_[np.nan, np.ones(N - 1)][None])
+        with pytest.raises(ValueError, match="values holds NaN or infinite"):
+            kernel.extended(np.r_[np.inf, np.ones(N - 1)][None])
 
     def test_it_stands_on_one_column(self, kernel):
         with pytest.raises(ValueError, match="one column of positions"):
             kernel(np.zeros((2, 2)), np.zeros((2, 2)))
+
+
+def lacking(stack, absent):
+    """The stack with NaN, with 1e6 and with rubbish in the rows and columns of absent items (L, N)."""
+    gaps = absent[:, :, None] | absent[:, None, :]
+    rubbish = np.random.default_rng(7).normal(size=stack.shape) * 1e6
+    rubbish[:, ::2] = np.inf
+    return [np.where(gaps, filling, stack) for filling in (np.nan, 1e6, rubbish)]
+
+
+class TestAbsentItems:
+    @pytest.fixture
+    def absent(self):
+        absent = np.zeros((3, N), dtype=bool)
+        absent[0, [2, 5]] = absent[1, [5, 8]] = True
+        return absent
+
+    def test_have_zeros_whatever_stands_in_their_rows_and_columns(self, stack, absent):
+        every = column(*range(N), np.nan)
+        for given in lacking(stack, absent):
+            made = bank(precomputed(given, present=~absent.T))
+            assert made == bank(precomputed(given, present=~absent.T))
+            for K, gone, channel in zip(stack, absent, made.channels, strict=True):
+                expected = np.where(gone[:, None] | gone, 0.0, K)
+                np.testing.assert_array_equal(channel(every, every), np.pad(expected, (0, 1)))
+            np.testing.assert_array_equal(made.presence(every), np.vstack([~absent.T, [[False] * 3]]))
+
+    def test_are_the_rows_or_columns_of_nan(self, stack, absent):
+        whole, _, _ = lacking(stack, absent)
+        rows, columns = stack.copy(), stack.copy()
+        rows[absent], columns.transpose(0, 2, 1)[absent] = np.nan, np.nan
+        expected = bank(precomputed(stack, present=~absent.T))
+        assert all(bank(precomputed(given)) == expected for given in (whole, rows, columns))
+
+    def test_of_both_kinds_go_together(self, stack, absent):
+        given = stack.copy()
+        given[0, 2], given[:, 5], given[:, :, 5] = np.nan, 1e6, -1.0
+        given[0, 2, 5] = 1.0  # of an item that lacks the kernel by `present`: not looked at
+        mask = np.ones((N, 3), dtype=bool)
+        mask[5, :2] = mask[8, 1] = False
+        given[2] = stack[2]
+        assert bank(precomputed(given, present=mask)) == bank(precomputed(stack, present=~absent.T))
+        given[0, 3, 4] = np.nan
+        with pytest.raises(ValueError, match=r"kernel 0 holds NaN, first in row 3.*a row of NaN alone means"):
+            precomputed(given, present=mask)
+
+    def test_are_told_in_every_form_of_a_stack(self, stack, absent):
+        mask = ~absent.T
+        by_name = dict(zip("abc", mask.T, strict=True))
+        stacks = [stack, list(stack), stack.tolist()]
+        same = [precomputed(s, list("abc"), present) for s in stacks for present in (mask, mask.astype(int), by_name)]
+        same += [precomputed(dict(zip("abc", stack, strict=True)), present=p) for p in (mask, mask.tolist(), by_name)]
+        same += [precomputed(stack, list("abc"), {"b": mask[:, 1], "a": mask[:, 0]})]
+        same += [precomputed(stack, list("abc"), pd.DataFrame(by_name)[["c", "a", "b"]])]
+        assert all(recipe == same[0] for recipe in same) and len({hash(recipe) for recipe in same}) == 1
+        assert precomputed(stack[0], present=mask[:, 0]) == precomputed(stack[:1], present=mask[:, :1])
+        assert precomputed(stack, present=np.ones((N, 3), dtype=bool)) == precomputed(stack) != same[0]
+        assert precomputed(stack).absent is None
+        assert Precomputed(stack[0], np.arange(N), np.zeros(N, dtype=bool)) == Precomputed(stack[0], np.arange(N))
+
+    @pytest.mark.parametrize(
+        ("present", "match"),
+        [
+            (np.ones((3, N), dtype=bool), r"present has the shape \(3, 9\): it must have \(9, 3\)"),
+            (np.ones(N, dtype=bool), r"present has the shape \(9,\)"),
+            (np.full((N, 3), 2), "present holds other values than True and False"),
+            (np.full((N, 3), "yes"), "present holds other values"),
+            (np.full((N, 3), None), "present holds other values"),
+            (np.full((N, 3), np.nan), "present holds other values"),
+            ({"d": [True] * N}, r"present names 'd', which is no channel: the channels are \['kernel 0'"),
+            ({"kernel 1": [True]}, r"present\['kernel 1'\] has the shape \(1,\): it must have \(9,\)"),
+        ],
+    )
+    def test_need_a_mask_that_fits(self, stack, present, match):
+        with pytest.raises(ValueError, match=match):
+            precomputed(stack, present=present)
+
+    def test_symmetry_is_asked_of_the_others(self, stack):
+        stack[1, 2, 7] += 1.0
+        mask = np.ones((N, 3), dtype=bool)
+        mask[0, 1] = False
+        with pytest.raises(ValueError, match=r"kernel 1 is not symmetric: its entries \(2, 7\) and \(7, 2\)"):
+            precomputed(stack, present=mask)
+        mask[7, 1] = False
+        precomputed(stack, present=mask)
+
+    def test_may_be_all(self, stack):
+        stack[1] = np.nan
+        made = bank(precomputed(stack))
+        assert not made.presence(column(0, 3))[:, 1].any() and not made.channels[1](column(0), column(0, 3)).any()
+
+    def test_survive_narrowing_scaling_copies_and_files(self, stack, absent, tmp_path):
+        A = stack @ stack.transpose(0, 2, 1)
+        kernel = bank(precomputed(A, present=~absent.T)).channels[0].kernel
+        assert repr(kernel) == "Precomputed(9 items, 9 of them as columns, 2 absent)"
+        assert repr(precomputed(A, present=~absent.T)) == (
+            "precomputed(3 kernels of 9 items, 3 of them without some kernel)"
+        )
+        every = column(*range(N))
+        small = kernel.narrowed(column(2, 7))
+        assert small.values.shape == (N, 2) and small.absent.shape == (N,)
+        for one in (kernel, small, kernel.normalised(), pickle.loads(pickle.dumps(small)), deepcopy(small)):
+            np.testing.assert_array_equal(one.presence(every), ~absent[0])
+            write(tmp_path / "f", "thing", one)
+            assert read(tmp_path / "f", "thing") == one
+            assert not one(every, column(2)).any() and one(every, column(7)).any()
+        assert kernel != Precomputed(kernel.values, kernel.items)
+        np.testing.assert_allclose(np.diagonal(kernel.normalised().values), 1.0 - absent[0], rtol=1e-14)
+
+    def test_files_without_absent_items_are_as_they_were(self, stack):
+        content = Encoding()
+        told = content.encode(Precomputed(stack[0], np.arange(N)))
+        del told["parts"]["absent"]  # as written before items could lack a kernel
+        assert decode(told, content.arrays) == Precomputed(stack[0], np.arange(N))
+
+    def test_can_be_new_ones(self, stack, absent, rng):
+        kernel = bank(precomputed(stack, present=~absent.T)).channels[0].kernel
+        new = rng.normal(size=(3, N))
+        expected = np.where(absent[0], 0.0, new)
+        expected[1] = 0.0
+        for filling in (np.nan, np.inf, 1e6):
+            given = new.copy()
+            given[:, absent[0]] = filling
+            given[1, ~absent[0]] = np.nan
+            long = kernel.extended(given)
+            rows = column(*range(N, N + 3))
+            np.testing.assert_array_equal(long(rows, column(*range(N))), expected)
+            assert long.presence(rows).tolist() == [True, False, True]
+            np.testing.assert_array_equal(long.presence(column(*range(N))), ~absent[0])
+            small = kernel.narrowed(column(2, 7)).extended(given[:, [2, 7]])
+            np.testing.assert_array_equal(small(rows, column(2, 7)), expected[:, [2, 7]])
+            assert small.presence(rows).tolist() == [True, False, True]
+
+    def test_new_ones_beside_kept_items_that_all_lack_the_kernel(self, stack, absent):
+        small = bank(precomputed(stack, present=~absent.T)).channels[0].kernel.narrowed(column(2))
+        long = small.extended([[3.0], [np.nan]])
+        assert long.presence(column(N, N + 1)).tolist() == [True, False] and not long.values.any()
+        assert small.narrowed(column(np.nan)).extended(np.empty((1, 0))).presence(column(N)).tolist() == [True]
 
 
 class TestAsAValue:

@@ -183,5 +183,6 @@ def alignment_kernels(
     bandwidth, names, cache : see `alignment`
     n_jobs : most processes; None for all cores
     """
-    labels, _, values = alignment(bandwidth, names, cache).stack(check_series(X), n_jobs)
-    return precomputed(values, labels)
+    series = check_series(X)
+    labels, _, values = alignment(bandwidth, names, cache).stack(series, n_jobs)
+    return precomputed(values, labels, lengths_of(series) > 0)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tamis.arrays import Array
 from tamis.codec import stored
-from tamis.kernels.base import Categorical, Kernel, Sigmoid
+from tamis.kernels.base import Categorical, Kernel, Sigmoid, presence_of
 from tamis.kernels.chebyshev import Basis, Levels, chebyshev
 from tamis.kernels.factored import FactoredStack
 from tamis.kernels.stack import ChebyshevStack, DenseStack, KernelStack, StreamingStack
@@ -40,6 +40,10 @@ class Channel:
         """Gram matrix (m, n) between the rows of two encoded tables."""
         columns = list(self.columns)
         return self.kernel(X[:, columns], Y[:, columns])
+
+    def presence(self, X: Array) -> np.ndarray:
+        """Mask (m,) of the rows of an encoded table that have this channel."""
+        return presence_of(self.kernel, X[:, list(self.columns)])
 
     def narrowed(self, Y: Array) -> Channel:
         """The channel for values with the rows Y only: a kernel that holds values drops the others."""
@@ -88,6 +92,13 @@ class KernelBank:
         for row, channel in zip(table, self.channels, strict=True):
             row[list(channel.columns)] = True
         return table
+
+    def presence(self, X: Array) -> np.ndarray:
+        """Boolean matrix (m, L): which channels each row of an encoded table has; those it lacks are zero."""
+        table = np.empty((len(self), X.shape[0]), dtype=bool)
+        for row, channel in zip(table, self.channels, strict=True):
+            row[:] = channel.presence(X)
+        return table.T
 
     def take(self, kernels: Sequence[int] | np.ndarray) -> KernelBank:
         """The bank of the chosen channels."""

@@ -12,8 +12,9 @@ one block of numpy values.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -28,7 +29,9 @@ class Kernel(Protocol):
     is one between a row and itself, unless the row is absent. One that holds values
     of training rows has a method ``narrowed(T)``: the same kernel for the columns T only. One with a method
     ``each(S, T)`` gives the values (c, m, n) of c columns, each on its own, as c calls with one column would. One with
-    a method ``normalised()`` knows itself how it is scaled to `unit`.
+    a method ``normalised()`` knows itself how it is scaled to `unit`. One with a method ``presence(S)`` says itself
+    which rows (m,) are there; without it those are that have at least one of the columns. A row that is not there is
+    zero with every row, itself included.
     """
 
     def __call__(self, S: Array, T: Array) -> Array: ...
@@ -43,6 +46,51 @@ def _present(S: Array) -> Array:
     """Mask (m,) of the rows that have at least one of the columns."""
     xp = namespace(S)
     return ~xp.all(xp.isnan(S), axis=1)
+
+
+def presence_of(kernel: Kernel, S: Array) -> np.ndarray:
+    """Mask (m,) of the rows that are there for a kernel, by its own rule or that of all kernels."""
+    own = getattr(kernel, "presence", None)
+    return np.asarray(_present(S) if own is None else own(S), dtype=bool)
+
+
+def presence_mask(present: Any, names: Sequence[str], n: int) -> np.ndarray:
+    """Boolean (n, L) from a mask in any of its forms: which of n rows have which of L channels.
+
+    Parameters
+    ----------
+    present : (n, L) of booleans, or zeros and ones; (n,) if there is one channel; a dict or DataFrame from names to
+        (n,), where a channel that is not named is present everywhere; None for all
+    names : of the L channels
+    """
+    mask = np.ones((n, len(names)), dtype=bool)
+    if present is None:
+        return mask
+    if hasattr(present, "columns"):
+        present = {column: present[column] for column in present.columns}
+    if not isinstance(present, Mapping):
+        alone = len(names) == 1 and np.ndim(present) == 1
+        mask[:] = _flags(present, "present", (n,) if alone else mask.shape).reshape(mask.shape)
+        return mask
+    for name, values in present.items():
+        if str(name) not in names:
+            raise ValueError(f"present names {name!r}, which is no channel: the channels are {list(names)}")
+        mask[:, list(names).index(str(name))] = _flags(values, f"present[{name!r}]", (n,))
+    return mask
+
+
+def _flags(values: Any, what: str, shape: tuple[int, ...]) -> np.ndarray:
+    flags = np.asarray(values)
+    if flags.shape != shape:
+        meaning = (
+            "one entry for each row" if len(shape) == 1 else "one row for each row and one column for each channel"
+        )
+        raise ValueError(f"{what} has the shape {flags.shape}: it must have {shape}, {meaning}")
+    if flags.dtype == object and all(isinstance(flag, bool | np.bool_) for flag in flags.flat):
+        flags = flags.astype(bool)
+    if flags.dtype.kind not in "biuf" or not np.isin(flags, (0, 1)).all():
+        raise ValueError(f"{what} holds other values than True and False: give booleans, True where a channel is there")
+    return flags.astype(bool)
 
 
 def _fill(S: Array) -> Array:
@@ -288,6 +336,11 @@ class ScaledGaussian:
             D += _squared_distance(*_both(S, T, nominal), tuple(self.factors[c] * self.mismatch[c] for c in nominal))
         D *= -0.5
         return _zero_absent(xp.exp(D), *_both(S, T, kept))
+
+    def presence(self, S: Array) -> Array:
+        """Mask (m,) of the rows that have a column that counts."""
+        kept = [c for c, factor in enumerate(self.factors) if factor > 0]
+        return _present(namespace(S).take(S, namespace(S).asarray(kept), axis=1))
 
 
 def _both(S: Array, T: Array, columns: list[int]) -> tuple[Array, Array]:

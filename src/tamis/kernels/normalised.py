@@ -10,7 +10,7 @@ import numpy as np
 from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import Kernel
+from tamis.kernels.base import Kernel, presence_of
 from tamis.kernels.stack import DIAGONAL
 
 ROUNDING = 1e-9  # difference to one that counts as rounding
@@ -19,7 +19,7 @@ ROUNDING = 1e-9  # difference to one that counts as rounding
 @stored
 @dataclass(frozen=True)
 class Normalised:
-    """A kernel scaled to unit norm; a row of norm zero is absent."""
+    """A kernel scaled to unit norm; a row of norm zero stays zero."""
 
     kernel: Kernel
 
@@ -35,6 +35,10 @@ class Normalised:
         left = inverse_roots(diagonal(self.kernel, S))
         right = left if S is T else inverse_roots(diagonal(self.kernel, T))
         return np.asarray(self.kernel(S, T)) * left[:, None] * right[None, :]
+
+    def presence(self, S: Array) -> np.ndarray:
+        """Mask (m,) of the rows that are there for the kernel below."""
+        return presence_of(self.kernel, S)
 
 
 def diagonal(kernel: Kernel, S: np.ndarray) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Kernels whose values are given: a stack (L, N, N) between N items takes the place of features.
 
 The table X then has one column, the positions 0 .. N-1 of its rows in the stack, so that subsets,
-cross-validation and pipelines work as for any table.
+cross-validation and pipelines work as for any table. An item may lack a kernel: its values are then zero, whatever
+was given for them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.base import presence_mask
 from tamis.kernels.frozen import HoldsArrays
 from tamis.kernels.normalised import inverse_roots
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
@@ -29,14 +31,21 @@ class Precomputed(HoldsArrays):
 
     Attributes
     ----------
-    values : (n_items, k) values between all items and those that are held as columns
+    values : (n_items, k) values between all items and those that are held as columns; zero where one is absent
     items : (k,) positions of the latter, ascending
+    absent : (n_items,) which items lack this kernel; None if all have it
     """
 
     values: np.ndarray
     items: np.ndarray
+    absent: np.ndarray | None = None
 
     positions: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.absent is not None and not self.absent.any():
+            object.__setattr__(self, "absent", None)  # so that equal kernels are equal
+        super().__post_init__()
 
     def __call__(self, S: Array, T: Array) -> Array:
         s, t = self._positions(S), self._positions(T)
@@ -58,7 +67,13 @@ class Precomputed(HoldsArrays):
         return len(self.values)
 
     def __repr__(self) -> str:
-        return f"Precomputed({len(self.values)} items, {len(self.items)} of them as columns)"
+        lacking = "" if self.absent is None else f", {np.count_nonzero(self.absent)} absent"
+        return f"Precomputed({len(self.values)} items, {len(self.items)} of them as columns{lacking})"
+
+    def presence(self, S: Array) -> np.ndarray:
+        """Mask (m,) of the rows with a position whose item has this kernel."""
+        s = self._positions(S)
+        return s >= 0 if self.absent is None else (s >= 0) & ~self.absent[s]
 
     def narrowed(self, T: Array) -> Precomputed:
         """The same kernel with the columns for the items in T only."""
@@ -67,21 +82,22 @@ class Precomputed(HoldsArrays):
         places = self._places(kept)
         if places is None:
             raise ValueError(f"position {self._stranger(kept)} is not a column of this precomputed kernel any more")
-        return Precomputed(self.values[:, places], kept)
+        return Precomputed(self.values[:, places], kept, self.absent)
 
     def normalised(self) -> Precomputed:
-        """``k(s, t) / sqrt(k(s, s) k(t, t))``, of a kernel that holds all its items; an item of norm zero is absent."""
+        """``k(s, t) / sqrt(k(s, s) k(t, t))``, of a kernel that holds all its items; zero for an item of norm zero."""
         if len(self.items) < len(self.values):
             raise ValueError("this precomputed kernel does not hold the values of all items with themselves any more")
         scale = inverse_roots(np.diagonal(self.values))
-        return Precomputed(self.values * scale[:, None] * scale[None, :], self.items)
+        return Precomputed(self.values * scale[:, None] * scale[None, :], self.items, self.absent)
 
     def extended(self, values: Any) -> Precomputed:
         """The same kernel with further items, at the positions that follow.
 
         Parameters
         ----------
-        values : (n_new, k) kernel values between new items and the items at the positions `items`
+        values : (n_new, k) kernel values between new items and the items at the positions `items`; a row of NaN
+            alone is an item that lacks this kernel, and values with items that lack it are not looked at
         """
         new = np.asarray(values, dtype=float)
         if new.ndim != 2 or new.shape[1] != len(self.items):
@@ -89,9 +105,14 @@ class Precomputed(HoldsArrays):
                 f"values has the shape {new.shape}: give one row per new item and one column for each of the "
                 f"{len(self.items)} positions in `items`"
             )
-        if not np.isfinite(new).all():
-            raise ValueError("values holds NaN or infinite entries: new items need all their kernel values")
-        return Precomputed(np.concatenate([self.values, new]), self.items)
+        absent = np.zeros(len(self.values), dtype=bool) if self.absent is None else self.absent
+        lacking, known = lacking_rows(new, ~absent[self.items])
+        if not np.isfinite(known).all():
+            raise ValueError(
+                "values holds NaN or infinite entries: new items need all their kernel values, or a row of NaN alone "
+                "if they lack the kernel"
+            )
+        return Precomputed(np.concatenate([self.values, known]), self.items, np.concatenate([absent, lacking]))
 
     def _positions(self, S: Array) -> np.ndarray:
         """One column as whole numbers (m,), -1 for an absent row."""
@@ -132,13 +153,34 @@ class Precomputed(HoldsArrays):
         return out
 
 
+def lacking_rows(values: np.ndarray, present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which new items (m,) lack a kernel, and their values (m, k) with zeros where either item lacks it.
+
+    Parameters
+    ----------
+    values : (m, k) between new items and known ones
+    present : (k,) which of the known ones have the kernel; values with the others count only if none has it
+    """
+    seen = values[:, present] if present.any() else values
+    lacking = np.isnan(seen).all(axis=1) if seen.shape[1] else np.zeros(len(values), dtype=bool)
+    return lacking, np.where(~lacking[:, None] & present, values, 0.0)
+
+
 @stored
 @dataclass(frozen=True, eq=False, repr=False)
 class PrecomputedKernels(HoldsArrays, Recipe):
-    """One channel for each matrix of a stack (L, N, N)."""
+    """One channel for each matrix of a stack (L, N, N).
+
+    Attributes
+    ----------
+    names : of the kernels
+    stack : values, zero where an item lacks the kernel
+    absent : (L, N) which items lack which kernel; None if all have all
+    """
 
     names: tuple[str, ...]
     stack: np.ndarray
+    absent: np.ndarray | None = None
 
     @property
     def positions(self) -> bool:
@@ -146,7 +188,9 @@ class PrecomputedKernels(HoldsArrays, Recipe):
 
     def __repr__(self) -> str:
         L, n, _ = self.stack.shape
-        return f"precomputed({L} kernel{'s' if L > 1 else ''} of {n} items)"
+        some = 0 if self.absent is None else np.count_nonzero(self.absent.any(axis=0))
+        lacking = f", {some} of them without some kernel" if some else ""
+        return f"precomputed({L} kernel{'s' if L > 1 else ''} of {n} items{lacking})"
 
     def to_stored(self) -> dict[str, Any]:
         """Names alone: a file holds the values of a model's kept items, not the whole stack."""
@@ -169,19 +213,28 @@ class PrecomputedKernels(HoldsArrays, Recipe):
                 f"kernels={self!r} needs an X with one column of whole numbers from 0 to {n - 1}, the positions of its "
                 f"rows in the stack; X has {found}"
             )
-        kernels = [Precomputed(values, np.arange(n)) for values in self.stack]
+        absent = np.zeros(self.stack.shape[:2], dtype=bool) if self.absent is None else self.absent
+        kernels = [Precomputed(values, np.arange(n), lack) for values, lack in zip(self.stack, absent, strict=True)]
         kernels[0]._positions(sample.Z)  # refuses what is not a position
         return KernelBank(tuple(Channel(name, k, (0,)) for name, k in zip(self.names, kernels, strict=True)))
 
 
-def precomputed(stack: Any, names: str | Sequence[str] | None = None) -> Recipe:
+def precomputed(stack: Any, names: str | Sequence[str] | None = None, present: Any = None) -> Recipe:
     """Kernels given by their values between N items; X is then one column of positions 0 .. N-1.
 
     Parameters
     ----------
     stack : (L, N, N) or (N, N) array, a list of (N, N) matrices, or a dict from names to matrices; each
-        symmetric, complete and finite
+        symmetric and finite between the items that have the kernel. Without `present`, and beside it, an item whose
+        row or column is NaN alone lacks the kernel.
     names : L distinct names for explanations; "kernel 0", "kernel 1" ... by default
+    present : (N, L) booleans, or a dict from names to (N,), which items have which kernel; whatever stands in the
+        rows and columns of the others is never looked at
+
+    Notes
+    -----
+    An item that lacks a kernel has the value zero with every item, itself included. A kernel that no item has is
+    zero throughout.
     """
     matrices = _matrices(stack)
     if isinstance(stack, Mapping):
@@ -191,17 +244,22 @@ def precomputed(stack: Any, names: str | Sequence[str] | None = None) -> Recipe:
     if not matrices:
         raise ValueError("stack is empty: give at least one matrix of kernel values")
     labels = [f"kernel {k}" for k in range(len(matrices))]
+    called = labels
     if names is not None:
-        names = _checked_names(names, len(matrices))
-        labels = [f"kernel {name!r}" for name in names]
-    checked = [_checked(matrix, label) for matrix, label in zip(matrices, labels, strict=True)]
-    for K, label in zip(checked, labels, strict=True):
-        if len(K) != len(checked[0]):
+        called = _checked_names(names, len(matrices))
+        labels = [f"kernel {name!r}" for name in called]
+    squares = [_square(matrix, label) for matrix, label in zip(matrices, labels, strict=True)]
+    n = len(squares[0])
+    for K, label in zip(squares, labels, strict=True):
+        if len(K) != n:
             raise ValueError(
-                f"{label} is between {len(K)} items, but {labels[0]} is between {len(checked[0])}: all matrices must "
+                f"{label} is between {len(K)} items, but {labels[0]} is between {n}: all matrices must "
                 "be between the same items"
             )
-    return PrecomputedKernels(tuple(names or labels), np.stack(checked))
+    mask = presence_mask(present, called, n).T
+    absent = ~np.array([_having(K, having) for K, having in zip(squares, mask, strict=True)])
+    values = [_checked(K, lack, label) for K, lack, label in zip(squares, absent, labels, strict=True)]
+    return PrecomputedKernels(tuple(called), np.stack(values), absent if absent.any() else None)
 
 
 def _matrices(stack: Any) -> list[Any]:
@@ -232,8 +290,8 @@ def _checked_names(names: str | Sequence[str], count: int) -> list[str]:
     return listed
 
 
-def _checked(matrix: Any, label: str) -> np.ndarray:
-    """One matrix, exactly symmetric."""
+def _square(matrix: Any, label: str) -> np.ndarray:
+    """One matrix of numbers."""
     try:
         if np.iscomplexobj(matrix):
             raise TypeError("complex")
@@ -242,17 +300,43 @@ def _checked(matrix: Any, label: str) -> np.ndarray:
         raise ValueError(f"{label} is not a matrix of real numbers: give a dense array of shape (N, N)") from None
     if K.ndim != 2 or K.shape[0] != K.shape[1] or not len(K):
         raise ValueError(f"{label} has the shape {K.shape}: a matrix between N items is square, (N, N) with N >= 1")
-    if np.isnan(K).any():
-        row = int(np.flatnonzero(np.isnan(K).any(axis=1))[0])
-        raise ValueError(f"{label} holds NaN, first in row {row}: fill or drop these items")
-    if np.isinf(K).any():
-        row = int(np.flatnonzero(np.isinf(K).any(axis=1))[0])
-        raise ValueError(f"{label} holds infinite values, first in row {row}: fill or drop these items")
-    gaps = np.abs(K - K.T)
-    if gaps.max() > SYMMETRY * np.abs(K).max():
-        i, j = (int(p) for p in np.unravel_index(np.argmax(gaps), gaps.shape))
+    return K
+
+
+def _having(K: np.ndarray, present: np.ndarray) -> np.ndarray:
+    """Which items (N,) have a kernel: those of `present` whose rows and columns are not NaN alone."""
+    gaps = np.isnan(K)
+    if not gaps.any():
+        return present
+    having = present.copy()
+    gaps = gaps[np.ix_(present, present)]
+    having[present] = ~(gaps.all(axis=0) | gaps.all(axis=1))
+    return having
+
+
+def _checked(K: np.ndarray, absent: np.ndarray, label: str) -> np.ndarray:
+    """One matrix, exactly symmetric, and zero where an item is absent."""
+    items = np.flatnonzero(~absent)
+    if not len(items):
+        return np.zeros_like(K)
+    part = K if len(items) == len(K) else K[np.ix_(items, items)]
+    for wrong, what, more in (
+        (np.isnan(part), "NaN", "; a row of NaN alone means that the item lacks the kernel"),
+        (np.isinf(part), "infinite values", ""),
+    ):
+        if wrong.any():
+            row = items[np.flatnonzero(wrong.any(axis=1))[0]]
+            raise ValueError(f"{label} holds {what}, first in row {row}: fill or drop these items{more}")
+    gaps = np.abs(part - part.T)
+    if gaps.max() > SYMMETRY * np.abs(part).max():
+        i, j = (int(items[p]) for p in np.unravel_index(np.argmax(gaps), gaps.shape))
         raise ValueError(
             f"{label} is not symmetric: its entries ({i}, {j}) and ({j}, {i}) are {K[i, j]:.6g} and {K[j, i]:.6g}; "
             "give (K + K.T) / 2 if that is what you mean"
         )
-    return 0.5 * K + 0.5 * K.T
+    part = 0.5 * part + 0.5 * part.T
+    if len(items) == len(K):
+        return part
+    out = np.zeros_like(K)
+    out[np.ix_(items, items)] = part
+    return out

@@ -26,7 +26,7 @@ import numpy as np
 from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import Kernel
+from tamis.kernels.base import Kernel, presence_of
 from tamis.kernels.frozen import HoldsArrays
 from tamis.kernels.precomputed import SYMMETRY
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
@@ -144,12 +144,16 @@ class Repaired(HoldsArrays):
 
     def __call__(self, S: Array, T: Array) -> Array:
         if self.how == "shift":
-            return self.kernel(S, T) + self.shift * _equal(S, T)
+            return self.kernel(S, T) + self.shift * (_equal(S, T) & self.presence(S)[:, None])
         return self._coordinates(S) @ self._coordinates(T).T
 
     def __repr__(self) -> str:
         detail = f"shift {self.shift:.3g}" if self.how == "shift" else f"{len(self.anchors)} anchors"
         return f"Repaired({self.kernel!r}, {self.how!r}, {detail})"
+
+    def presence(self, S: Array) -> np.ndarray:
+        """Mask (m,) of the rows that are there for the kernel below."""
+        return presence_of(self.kernel, S)
 
     def _coordinates(self, S: Array) -> Array:
         """Rows (m, r) whose inner products are the kernel's values."""
@@ -176,11 +180,11 @@ class Repaired(HoldsArrays):
 
 
 def _equal(S: Array, T: Array) -> np.ndarray:
-    """Where two rows (m, c) and (n, c) are the same and have at least one cell, as numbers."""
-    same = ~np.isnan(S).all(axis=1)[:, None] & np.ones(len(T), dtype=bool)
+    """Boolean (m, n): where two rows (m, c) and (n, c) are the same; missing cells are equal."""
+    same = np.ones((len(S), len(T)), dtype=bool)
     for s, t in zip(S.T, T.T, strict=True):
         same &= (s[:, None] == t) | (np.isnan(s)[:, None] & np.isnan(t))
-    return same.astype(float)
+    return same
 
 
 @stored

@@ -1,0 +1,116 @@
+"""Channels that a row has whole or not at all.
+
+The kernels of several columns fill a missing cell in (`kernels.base`). Here a row with any missing cell lacks the
+channel: it is zero with every row, itself included, and the kernel below never meets a missing cell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.codec import stored
+from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.base import (
+    Categorical,
+    Epanechnikov,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Polynomial,
+    ScaledGaussian,
+    Sigmoid,
+    presence_of,
+)
+from tamis.kernels.normalised import Normalised
+
+OF_CELLS = (Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, ScaledGaussian, Sigmoid)  # zero without a cell
+
+
+@stored
+@dataclass(frozen=True)
+class Whole:
+    """A kernel between complete rows; zero for a row with a missing cell."""
+
+    kernel: Kernel
+
+    @property
+    def positive(self) -> bool:
+        return getattr(self.kernel, "positive", False)
+
+    @property
+    def unit(self) -> bool:
+        return getattr(self.kernel, "unit", False)
+
+    @property
+    def positions(self) -> bool:
+        return getattr(self.kernel, "positions", False)
+
+    def __call__(self, S: Array, T: Array) -> Array:
+        rows, columns = _complete(S), _complete(T)
+        if rows.all() and columns.all():
+            return self.kernel(S, T)
+        out = np.zeros((len(rows), len(columns)))
+        if rows.any() and columns.any():
+            found = np.asarray(self.kernel(S[rows], T[columns]))
+            shape = (int(np.count_nonzero(rows)), int(np.count_nonzero(columns)))
+            if found.shape != shape:
+                raise ValueError(f"the kernel {self.kernel!r} gives the shape {found.shape}: it must give {shape}")
+            out = out.astype(found.dtype)
+            out[np.ix_(rows, columns)] = found
+        return out
+
+    def presence(self, S: Array) -> np.ndarray:
+        """Mask (m,) of the rows without a missing cell that are there for the kernel below."""
+        mask = _complete(S)
+        mask[mask] = presence_of(self.kernel, S[mask])
+        return mask
+
+    def narrowed(self, T: Array) -> Whole:
+        """The same kernel for the columns T only."""
+        narrow = getattr(self.kernel, "narrowed", None)
+        return self if narrow is None else Whole(narrow(T[_complete(T)]))
+
+    def normalised(self) -> Whole:
+        """``k(s, t) / sqrt(k(s, s) k(t, t))`` between complete rows."""
+        own = getattr(self.kernel, "normalised", None)
+        return Whole(Normalised(self.kernel) if own is None else own())
+
+    @property
+    def n_items(self) -> int:
+        """Items with a position in the precomputed kernel below."""
+        return self.kernel.n_items  # type: ignore[attr-defined]
+
+    @property
+    def items(self) -> np.ndarray:
+        """Positions that the precomputed kernel below holds as columns."""
+        return self.kernel.items  # type: ignore[attr-defined]
+
+    def extended(self, values: Any) -> Whole:
+        """With further items for a precomputed kernel: see `Precomputed.extended`."""
+        return Whole(self.kernel.extended(values))  # type: ignore[attr-defined]
+
+
+def _complete(S: Array) -> np.ndarray:
+    """Mask (m,) of the rows without a missing cell."""
+    return ~np.isnan(np.asarray(S, dtype=float)).any(axis=1)
+
+
+def whole_bank(bank: KernelBank) -> KernelBank:
+    """The bank with channels that a row has whole or not at all.
+
+    Kernels that are so already stay as they are: those of one column that are zero without its cell, and those of
+    positions. Any other function, of one column too, then meets complete rows only.
+    """
+    return KernelBank(tuple(_whole(channel) for channel in bank.channels))
+
+
+def _whole(channel: Channel) -> Channel:
+    kernel = channel.kernel
+    of_one = len(channel.columns) == 1 and isinstance(kernel, OF_CELLS)
+    if of_one or isinstance(kernel, Whole) or getattr(kernel, "positions", False):
+        return channel
+    return replace(channel, kernel=Whole(kernel))
