@@ -29,7 +29,7 @@ LAYERS = [
 ALLOWED = {
     "arrays": {"array_api_compat", "torch"},
     "parallel": {"threadpoolctl"},
-    "optim": {"sklearn"},
+    "optim": {"sklearn", "clarabel"},
     "kernels": {"joblib"},
     "estimators": {"sklearn", "threadpoolctl"},
     "workflow": {"sklearn", "interpret"},

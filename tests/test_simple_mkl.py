@@ -13,9 +13,9 @@ from tamis.expansion import Coefficients
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian
 from tamis.kernels.stack import DenseStack
-from tamis.methods.simple_mkl import Problem, State, curvature, iterates, objective, reduced_descent, solve, violation
+from tamis.methods.simple_mkl import Problem, State, iterates, objective, reduced_descent, solve, violation
 from tamis.optim.driver import Status
-from tamis.optim.svm import solve_svm
+from tamis.optim.svm import curvature, solve_svm
 
 import zoo
 
@@ -158,7 +158,7 @@ def test_gradient_and_curvature_match_differences(rng):
         return -0.5 * task.stack.quad(value(d).dual_coef)
 
     beta, h = value(weights).dual_coef, 1e-5
-    H = curvature(task, task.stack.combine(weights).dense(), beta, task.stack.apply(beta))
+    H = curvature(task.stack.combine(weights).dense(), task.y, task.cost, beta, task.stack.apply(beta))
     for m in range(L):
         up, down = weights + h * np.eye(L)[m], weights - h * np.eye(L)[m]
         assert (value(up).value - value(down).value) / (2 * h) == pytest.approx(slopes(weights)[m], rel=1e-5)

@@ -41,12 +41,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from tamis.kernels.stack import KernelStack
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.simplex import solve_simplex_qp
-from tamis.optim.svm import Machine, objectives, relative_gap, solve_svm
+from tamis.optim.svm import Machine, curvature, objectives, relative_gap, solve_svm
 
 FEW = 32  # up to so many kernels all are active
 ENTER = 20  # kernels that may enter the active set at once
@@ -57,7 +56,6 @@ MARGIN = 1e-3  # tolerance of margins, relative to that of the gap
 FINEST = 1e-8  # tolerance of margins, at the least
 TRIALS = 12  # machines in one line search
 FLAT = 0.1  # share of the slope at which a line search ends
-JITTER = 1e-10  # added to K_SS, relative to its largest diagonal entry
 RIDGE = 1e-6  # added to the curvature, relative to its mean diagonal entry
 
 
@@ -199,7 +197,7 @@ def reduced_descent(weights: np.ndarray, energies: np.ndarray) -> np.ndarray:
 
 def _newton_step(problem: Problem, stack: KernelStack, point: _Point, images: np.ndarray, tol: float) -> _Point:
     """Go to the minimiser of the quadratic model on the simplex, or search on the way to it."""
-    H = curvature(problem, point.K, point.machine.dual_coef, images)
+    H = curvature(point.K, problem.y, problem.cost, point.machine.dual_coef, images)
     size = float(np.trace(H)) / len(H)
     if size <= 0:
         return _gradient_step(problem, stack, point, images, tol)
@@ -214,32 +212,6 @@ def _newton_step(problem: Problem, stack: KernelStack, point: _Point, images: np
     if end.machine.value >= point.machine.value:
         return _gradient_step(problem, stack, replace(point, solves=end.solves), images, tol)
     return end
-
-
-def curvature(problem: Problem, K: np.ndarray, dual_coef: np.ndarray, images: np.ndarray) -> np.ndarray:
-    """Second derivatives (L, L) of J while the same rows stay free; zero where they cannot be had.
-
-    Parameters
-    ----------
-    K : (n, n) the combination
-    images : (n, L) with columns ``K_l dual_coef``
-    """
-    alpha = dual_coef * problem.y
-    S = np.flatnonzero((alpha > 0) & (alpha < problem.cost))
-    if len(S) < 2:
-        return np.zeros((images.shape[1], images.shape[1]))
-    block = K[np.ix_(S, S)]
-    size = np.max(np.diagonal(block))
-    block += size  # a constant does not change P, and K_SS may be singular where the bordered matrix is not
-    block[np.diag_indices(len(S))] += JITTER * size
-    G = images[S]
-    try:
-        solved = cho_solve(cho_factor(block, lower=True), np.column_stack([G, np.ones(len(S))]))
-    except LinAlgError:  # a kernel is not positive semi-definite
-        return np.zeros((images.shape[1], images.shape[1]))
-    ones = solved[:, -1]
-    H = G.T @ (solved[:, :-1] - np.outer(ones, solved[:, :-1].sum(axis=0) / ones.sum()))
-    return 0.5 * (H + H.T)
 
 
 def _search(problem: Problem, line: _Line, point: _Point, end: _Point, limit: float, tol: float) -> _Point:

@@ -8,6 +8,8 @@ the solution is reached to working accuracy by mending that partition: by Newton
 conditions fail at once, or, where these go astray, by an active-set method that never leaves the box and never
 loses value. `solve_svm` does so for warm starts, for tight tolerances and where the decomposition runs out of
 steps. Where K is costly as a whole but not in products with vectors, `solve_svm_on` solves on a few rows.
+
+Rows may ask for other margins than one: with `margins` h the objective is ``h'alpha - 1/2 (alpha*y)'K(alpha*y)``.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.lapack import dposv
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
@@ -30,10 +33,14 @@ PATIENCE = 3  # Newton steps without progress before they count as astray
 QUICK = 15  # active-set steps for a warm start before the decomposition is the better idea
 CLIMB = 2  # active-set steps per row
 JITTERS = (1e-13, 1e-11, 1e-9)  # added to the free block, relative to its largest diagonal entry: rows may be alike
+SINGULAR = 1e-10  # added to the free block for derivatives, likewise
 ROUNDING = 1e-11  # changes of coefficients by this share of the largest are none
 HARD = 1e8  # coefficient times diagonal from which on there is no margin
 ROUGH = 1e-2  # margins that a rough matrix is solved to
 BAND = 0.1  # margin beyond one up to which rows of a rough machine are looked at
+
+
+Margins = np.ndarray | float  # what y f is to reach, by row or for all
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,13 @@ class Gram(Protocol):
 
 
 def solve_svm(
-    K: np.ndarray, y: np.ndarray, cost: np.ndarray, *, tol: float = 1e-3, start: np.ndarray | None = None
+    K: np.ndarray,
+    y: np.ndarray,
+    cost: np.ndarray,
+    *,
+    tol: float = 1e-3,
+    start: np.ndarray | None = None,
+    margins: np.ndarray | None = None,
 ) -> Machine:
     """Solve ``max_alpha  sum(alpha) - 1/2 (alpha*y)'K(alpha*y)``, ``0 <= alpha <= cost``, ``y'alpha = 0``.
 
@@ -81,25 +94,31 @@ def solve_svm(
     cost : (n,) positive; a very large cost asks for the hard margin
     tol : by how much margins may be off
     start : (n,) dual_coef of a similar problem; saves time if mostly the same rows end at zero and at their cost
+    margins : (n,) positive, what ``y f`` is to reach; None: one
 
     Notes
     -----
     Where the hard margin does not exist a large cost makes the steps run out, or coefficients exceed 1e8 over
     the largest diagonal entry; `converged` is false then.
     """
+    wanted = 1.0 if margins is None else margins
     if start is not None:
-        warm = _newton(K, y, cost, start, tol) or _climb(K, y, cost, start, tol, QUICK)
+        warm = _newton(K, y, cost, start, tol, wanted) or _climb(K, y, cost, start, tol, QUICK, wanted)
         if warm is not None:
             return warm
     machine = _decompose(K, y, cost, max(tol, COARSE))
+    if margins is not None:
+        known = machine.dual_coef
+        exact = _newton(K, y, cost, known, tol, margins) or _climb(K, y, cost, known, tol, CLIMB * len(y), margins)
+        return exact or _machine(K, y, cost, known, machine.intercept, False, margins)
     if tol >= COARSE and machine.converged:
         return machine
     if machine.converged:
-        exact = _newton(K, y, cost, machine.dual_coef, tol)
+        exact = _newton(K, y, cost, machine.dual_coef, tol, wanted)
         machine = exact or _decompose(K, y, cost, tol)
     if machine.converged:
         return machine
-    return _climb(K, y, cost, machine.dual_coef, tol, CLIMB * len(y)) or machine
+    return _climb(K, y, cost, machine.dual_coef, tol, CLIMB * len(y), wanted) or machine
 
 
 def solve_svm_on(gram: Gram, rough: np.ndarray, y: np.ndarray, cost: np.ndarray, *, tol: float = 1e-3) -> Machine:
@@ -147,11 +166,17 @@ def _decompose(K: np.ndarray, y: np.ndarray, cost: np.ndarray, tol: float) -> Ma
 
 
 def _machine(
-    K: np.ndarray, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndarray, intercept: float, met: bool
+    K: np.ndarray,
+    y: np.ndarray,
+    cost: np.ndarray,
+    dual_coef: np.ndarray,
+    intercept: float,
+    met: bool,
+    margins: Margins = 1.0,
 ) -> Machine:
     image = K @ dual_coef
     hard = np.max(np.abs(dual_coef)) * np.max(np.diagonal(K)) >= HARD
-    value, primal = objectives(image, y, cost, dual_coef, intercept)
+    value, primal = objectives(image, y, cost, dual_coef, intercept, margins)
     return Machine(dual_coef, intercept, value, met and not hard, primal)
 
 
@@ -171,36 +196,71 @@ def relative_gap(primal: float, dual: float) -> float:
 
 
 def objectives(
-    image: np.ndarray, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndarray, intercept: float
+    image: np.ndarray,
+    y: np.ndarray,
+    cost: np.ndarray,
+    dual_coef: np.ndarray,
+    intercept: float,
+    margins: Margins = 1.0,
 ) -> tuple[float, float]:
     """The dual objective, and the smaller primal one of f and f over its least margin; ``image = K dual_coef``."""
     energy = float(dual_coef @ image)
     margin = y * (image + intercept)
-    primal = 0.5 * energy + float(cost @ np.maximum(0.0, 1.0 - margin))
-    least = float(margin.min())
+    primal = 0.5 * energy + float(cost @ np.maximum(0.0, margins - margin))
+    least = float(np.min(margin / margins))
     if least > 0:
         primal = min(primal, 0.5 * energy / least**2)
-    return float(np.abs(dual_coef).sum()) - 0.5 * energy, primal
+    return float(np.sum(margins * np.abs(dual_coef))) - 0.5 * energy, primal
 
 
-def _newton(K: np.ndarray, y: np.ndarray, cost: np.ndarray, start: np.ndarray, tol: float) -> Machine | None:
+def curvature(K: np.ndarray, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndarray, images: np.ndarray) -> np.ndarray:
+    """Second derivatives (L, L) of the optimal value in the weights of ``K = sum_l d_l K_l`` [Chapelle2008].
+
+    They hold while the same rows S stay free: H_lm = (K_l b)_S' P (K_m b)_S with b the coefficients and P the upper
+    left block of the inverse of [[K_SS, 1], [1', 0]]. Zero where they cannot be had.
+
+    Parameters
+    ----------
+    images : (n, L) with columns ``K_l dual_coef``
+    """
+    alpha = dual_coef * y
+    S = np.flatnonzero((alpha > 0) & (alpha < cost))
+    if len(S) < 2:
+        return np.zeros((images.shape[1], images.shape[1]))
+    block = K[np.ix_(S, S)]
+    size = np.max(np.diagonal(block))
+    block += size  # a constant does not change P, and K_SS may be singular where the bordered matrix is not
+    block[np.diag_indices(len(S))] += SINGULAR * size
+    G = images[S]
+    try:
+        solved = cho_solve(cho_factor(block, lower=True), np.column_stack([G, np.ones(len(S))]))
+    except LinAlgError:  # a kernel is not positive semi-definite
+        return np.zeros((images.shape[1], images.shape[1]))
+    ones = solved[:, -1]
+    H = G.T @ (solved[:, :-1] - np.outer(ones, solved[:, :-1].sum(axis=0) / ones.sum()))
+    return 0.5 * (H + H.T)
+
+
+def _newton(
+    K: np.ndarray, y: np.ndarray, cost: np.ndarray, start: np.ndarray, tol: float, margins: Margins = 1.0
+) -> Machine | None:
     """Newton steps on the partition of `start` into zero, free and full coefficients; None if they lead nowhere."""
     alpha = start * y
     full = alpha >= cost
     free = (alpha > 0) & ~full
     fewest, stalled = len(y) + 1, 0
     for _ in range(ROUNDS):
-        solved = _on_margin(K, y, np.where(full, cost * y, 0.0), free)
+        solved = _on_margin(K, y, np.where(full, cost * y, 0.0), free, margins)
         if solved is None:
             return None
         dual_coef, intercept = solved
         alpha, margin = dual_coef * y, y * (K @ dual_coef + intercept)
         slack = ROUNDING * float(np.max(np.abs(alpha)))
         low, high = free & (alpha < -slack), free & (alpha > cost + slack)
-        enter, leave = ~free & ~full & (margin < 1.0 - tol), full & (margin > 1.0 + tol)
+        enter, leave = ~free & ~full & (margin < margins - tol), full & (margin > margins + tol)
         changes = int(np.count_nonzero(low | high | enter | leave))
         if not changes:
-            return _machine(K, y, cost, y * np.clip(alpha, 0.0, cost), intercept, True)
+            return _machine(K, y, cost, y * np.clip(alpha, 0.0, cost), intercept, True, margins)
         stalled = 0 if changes < fewest else stalled + 1
         if stalled == PATIENCE:
             return None
@@ -211,7 +271,7 @@ def _newton(K: np.ndarray, y: np.ndarray, cost: np.ndarray, start: np.ndarray, t
 
 
 def _climb(
-    K: np.ndarray, y: np.ndarray, cost: np.ndarray, start: np.ndarray, tol: float, rounds: int
+    K: np.ndarray, y: np.ndarray, cost: np.ndarray, start: np.ndarray, tol: float, rounds: int, margins: Margins = 1.0
 ) -> Machine | None:
     """Go from subspace optimum to subspace optimum in the box; None if `rounds` do not suffice or there is no margin.
 
@@ -225,7 +285,7 @@ def _climb(
     for _ in range(rounds):
         if np.max(alpha) >= limit:
             return None
-        solved = _on_margin(K, y, np.where(full, cost * y, 0.0), free)
+        solved = _on_margin(K, y, np.where(full, cost * y, 0.0), free, margins)
         if solved is None:
             return None
         dual_coef, intercept = solved
@@ -242,25 +302,27 @@ def _climb(
             continue
         alpha += step
         margin = y * (K @ (alpha * y) + intercept)
-        fault = np.where(free, 0.0, np.where(full, margin - 1.0, 1.0 - margin))
+        fault = np.where(free, 0.0, np.where(full, margin - margins, margins - margin))
         worst = int(np.argmax(fault))
         if fault[worst] <= tol:
-            return _machine(K, y, cost, alpha * y, intercept, True)
+            return _machine(K, y, cost, alpha * y, intercept, True, margins)
         free[worst], full[worst] = True, False
     return None
 
 
-def _on_margin(K: np.ndarray, y: np.ndarray, fixed: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, float] | None:
+def _on_margin(
+    K: np.ndarray, y: np.ndarray, fixed: np.ndarray, free: np.ndarray, margins: Margins = 1.0
+) -> tuple[np.ndarray, float] | None:
     """Coefficients c of the free rows S, and intercept b, that put these rows on their margin.
 
-    Solves ``K_SS c + b = y_S - K_S fixed`` and ``sum(c) = -sum(fixed)``; None where there is no solution or K_SS is
-    not positive semi-definite. Without free rows the intercept makes the two worst conditions alike.
+    Solves ``K_SS c + b = (y*margins)_S - K_S fixed`` and ``sum(c) = -sum(fixed)``; None where there is no solution
+    or K_SS is not positive semi-definite. Without free rows the intercept makes the two worst conditions alike.
     """
     S, F = np.flatnonzero(free), np.flatnonzero(fixed)
     if not len(S):
         if abs(fixed.sum()) > ROUNDING * np.abs(fixed).sum():
             return None
-        gap = y - K[:, F] @ fixed[F]
+        gap = y * margins - K[:, F] @ fixed[F]
         up = (y > 0) == (fixed == 0)  # these rows want an intercept of at least their gap, the others of at most theirs
         least = gap[up].max() if up.any() else gap.min()
         most = gap[~up].min() if not up.all() else gap.max()
@@ -268,7 +330,7 @@ def _on_margin(K: np.ndarray, y: np.ndarray, fixed: np.ndarray, free: np.ndarray
     block = K[np.ix_(S, S)]
     size, diagonal = float(np.max(np.diagonal(block))), np.diag_indices(len(S))
     block += size  # a constant changes the intercept alone, and K_SS may be singular where the system is not
-    right = np.column_stack([np.ones(len(S)), y[S] - K[np.ix_(S, F)] @ fixed[F]])
+    right = np.column_stack([np.ones(len(S)), (y * margins)[S] - K[np.ix_(S, F)] @ fixed[F]])
     for jitter in JITTERS:
         block[diagonal] += jitter * size  # the smaller ones before it hardly count
         _, solved, failed = dposv(block, right, lower=1)
