@@ -23,6 +23,9 @@ from tamis import EM2NOLCClassifier, Sigmoid, all_estimators, bandwidths, per_fe
 import zoo
 
 SMALL = {
+    "AbsentMKLClassifier": {"pattern_weight": "share"},
+    "AbsentMKLClassifierCV": {"Cs": (1.0,), "pattern_weights": ("share",), "cv": 2},
+    "ChannelBaselineClassifier": {"method": "max_margin"},
     "EM2NOLCClassifier": {"max_instances": 5, "max_features": 3},
     "EM2NOLCClassifierCV": {
         "max_instances": 5,
@@ -40,6 +43,9 @@ SMALL = {
 }
 QUICK = {"calibration": 2, "kernels": bandwidths([0.5, 2.0])}
 CHECKED = {  # what scikit-learn's checks, some fifty fits each, need no more of
+    "AbsentMKLClassifier": {"calibration": 2},
+    "AbsentMKLClassifierCV": {"programs": ("amkl",)},
+    "ChannelBaselineClassifier": {"calibration": 2},
     "EM2NOLCClassifier": {"max_instances": 3, "max_features": 2, "calibration": 2},
     "EM2NOLCClassifierCV": {"max_instances": 2, "max_features": 1},
     "L0MKLClassifier": {"rounds": 1, "calibration": 2},
@@ -59,6 +65,7 @@ CHECKED = {  # what scikit-learn's checks, some fifty fits each, need no more of
     "LassoADMM": {"calibration": 2},
 }
 SEARCHED = {
+    "AbsentMKLClassifierCV": "max_iter",
     "IMKPLClassifier": "tau",
     "IMKPLClassifierCV": "max_kernels",
     "PrototypeSelectionClassifier": "radius",

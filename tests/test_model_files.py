@@ -35,6 +35,7 @@ def quick(name, **more):
     cls = all_estimators()[name]
     grids = {"bandwidths": (1.0,), "alphas": (0.01,), "lambda2s": (0.1, 0.4), "thetas": (10.0,)}
     grids |= {"prototype_sizes": (2, 3), "kappas": (0.1,), "code_sizes": (None,)}
+    grids |= {"pattern_weight": "share", "pattern_weights": ("share",), "Cs": (1.0,)}
     params = {**SMALL, **grids, "cv": 2, "calibration": 2, **more}
     return cls(**{k: v for k, v in params.items() if k in cls().get_params()})
 

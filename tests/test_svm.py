@@ -9,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import tamis.optim.svm as module
-from tamis.optim.svm import objectives, solve_svm, solve_svm_on
+from tamis.optim.svm import curvature, objectives, solve_svm, solve_svm_on
 
 
 @pytest.fixture(autouse=True)
@@ -211,3 +211,134 @@ def test_intercept_without_free_rows_lies_between_the_conditions():
         faults = np.where(fixed != 0, margin - 1.0, 1.0 - margin)
         assert intercept == pytest.approx(0.0) and faults.max() == pytest.approx(faults[2:].max())
     assert module._on_margin(np.eye(2), np.array([1.0, -1.0]), np.array([0.5, 0.0]), np.zeros(2, bool)) is None
+
+
+# ---------------------------------------------------------------------- margins of their own
+
+
+def with_margins(kind, seed=0, n=80, C=1.0, per_margin=False):
+    """A problem whose rows ask for margins over three decades, at the same cost or at the same cost of their share."""
+    K, y = problem(kind, seed, n)
+    margins = 10.0 ** np.random.default_rng(seed).uniform(-3, 0, n)
+    cost = C * np.linspace(0.5, 2.0, n)
+    return K, y, cost / margins if per_margin else cost, margins
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("per_margin", [False, True])
+def test_conditions_of_optimality_hold_at_margins_of_their_own(kind, C, per_margin):
+    K, y, cost, margins = with_margins(kind, C=C, per_margin=per_margin)
+    for tol in (1e-3, 1e-7):
+        machine = solve_svm(K, y, cost, tol=tol, margins=margins)
+        alpha = machine.dual_coef * y
+        short = margins - y * (K @ machine.dual_coef + machine.intercept)
+        zero, full = alpha <= 1e-9 * alpha.max(), alpha >= cost * (1 - 1e-9)
+        assert machine.converged and alpha.min() >= 0 and np.all(alpha <= cost)
+        assert abs(machine.dual_coef.sum()) <= 1e-9 * np.abs(alpha).sum()
+        assert np.max(short[zero], initial=0.0) <= 2 * tol and np.max(-short[full], initial=0.0) <= 2 * tol
+        assert np.max(np.abs(short[~zero & ~full]), initial=0.0) <= 2 * tol
+
+
+@pytest.mark.parametrize("per_margin", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_at_margins_of_their_own(kind, per_margin):
+    cp = pytest.importorskip("cvxpy")
+    K, y, cost, margins = with_margins(kind, n=30, C=2.0, per_margin=per_margin)
+    root = np.linalg.cholesky(K + 1e-10 * np.eye(30)).T
+    alpha = cp.Variable(30)
+    dual = margins @ alpha - 0.5 * cp.sum_squares(root @ cp.multiply(y, alpha))
+    conditions = [alpha >= 0, alpha <= cost, y @ alpha == 0]
+    value = cp.Problem(cp.Maximize(dual), conditions).solve(solver=cp.CLARABEL)
+    machine = solve_svm(K, y, cost, tol=1e-8, margins=margins)
+    assert machine.value == pytest.approx(value, rel=1e-5)
+    energy = machine.dual_coef @ K @ machine.dual_coef
+    f = K @ machine.dual_coef + machine.intercept
+    assert machine.value == pytest.approx(margins @ np.abs(machine.dual_coef) - 0.5 * energy)
+    assert machine.primal == pytest.approx(0.5 * energy + cost @ np.maximum(0, margins - y * f))
+    assert -1e-12 <= machine.primal / machine.value - 1 <= 1e-5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_margins_of_one_are_no_margins(kind):
+    K, y = problem(kind)
+    cost = np.linspace(0.5, 2.0, len(y))
+    plain, ones = solve_svm(K, y, cost, tol=1e-8), solve_svm(K, y, cost, tol=1e-8, margins=np.ones(len(y)))
+    assert ones.converged and ones.value == pytest.approx(plain.value, rel=1e-8)
+    assert ones.primal == pytest.approx(plain.primal, rel=1e-7)
+    np.testing.assert_allclose(
+        K @ ones.dual_coef + ones.intercept, K @ plain.dual_coef + plain.intercept, rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_margins_and_costs_in_other_units_scale_the_machine(kind):
+    K, y, cost, margins = with_margins(kind)
+    one = solve_svm(K, y, cost, tol=1e-9, margins=margins)
+    two = solve_svm(K, y, 0.1 * cost, tol=1e-10, margins=0.1 * margins)
+    assert two.value == pytest.approx(0.01 * one.value, rel=1e-6)
+    f, g = K @ one.dual_coef + one.intercept, K @ two.dual_coef + two.intercept
+    np.testing.assert_allclose(g, 0.1 * f, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_start_changes_nothing_at_margins_of_their_own(kind, monkeypatch):
+    K, y, cost, margins = with_margins(kind, per_margin=True)
+    cold = solve_svm(K, y, cost, tol=1e-8, margins=margins)
+    plain = solve_svm(K, y, cost, tol=1e-3)
+    for start in (plain.dual_coef, np.zeros(len(y)), -cold.dual_coef):
+        warm = solve_svm(K, y, cost, tol=1e-8, start=start, margins=margins)
+        assert warm.value == pytest.approx(cold.value, rel=1e-6)
+    monkeypatch.setattr(module, "_decompose", lambda *_: pytest.fail("the solution as a start needs no decomposition"))
+    warm = solve_svm(K, y, cost, tol=1e-6, start=cold.dual_coef, margins=margins)
+    assert warm.value == pytest.approx(cold.value, rel=1e-7)
+
+
+def test_a_smaller_margin_costs_less_and_no_margin_of_a_row_that_is_beyond_it_matters():
+    K, y, cost, margins = with_margins("plain", C=5.0)
+    machine = solve_svm(K, y, cost, tol=1e-8, margins=margins)
+    assert solve_svm(K, y, cost, tol=1e-8, margins=0.8 * margins).value < machine.value
+    beyond = y * (K @ machine.dual_coef + machine.intercept) > margins + 1e-3
+    assert beyond.any() and not beyond.all()
+    less = solve_svm(K, y, cost, tol=1e-8, margins=np.where(beyond, 0.1 * margins, margins))
+    np.testing.assert_allclose(less.dual_coef, machine.dual_coef, atol=1e-6)
+
+
+def test_the_least_share_of_a_margin_bounds_a_hard_problem():
+    K, y, _, margins = with_margins("narrow")
+    cost = np.full(len(y), 1e6)
+    machine = solve_svm(K, y, cost, tol=1e-6, margins=margins)
+    image = K @ machine.dual_coef
+    primal = objectives(image, y, cost, machine.dual_coef, machine.intercept - 1e-4, margins)[1]
+    least = np.min(y * (image + machine.intercept - 1e-4) / margins)
+    assert machine.converged and 0 < least < 1
+    assert primal == pytest.approx(0.5 * machine.dual_coef @ image / least**2)
+
+
+# ---------------------------------------------------------------------- the curvature of the value
+
+
+@pytest.mark.parametrize("margins", [None, 10.0 ** np.linspace(-1, 0, 60)], ids=["one", "own"])
+def test_curvature_is_the_change_of_the_gradient(margins):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 3))
+    y = np.where(X.sum(axis=1) + 0.5 * rng.normal(size=60) > 0, 1.0, -1.0)
+    Ks, cost, d = np.array([gaussian(X[:, [k]]) for k in range(3)]), np.full(60, 3.0), np.array([0.5, 0.3, 0.2])
+
+    def gradient(weights):
+        b = solve_svm(np.tensordot(weights, Ks, 1), y, cost, tol=1e-10, margins=margins).dual_coef
+        return -0.5 * np.array([b @ K @ b for K in Ks])
+
+    K = np.tensordot(d, Ks, 1)
+    b = solve_svm(K, y, cost, tol=1e-10, margins=margins).dual_coef
+    H = curvature(K, y, cost, b, (Ks @ b).T)
+    changes = np.array([(gradient(d + h) - gradient(d - h)) / 2e-6 for h in 1e-6 * np.eye(3)])
+    np.testing.assert_allclose(H, changes, rtol=1e-3, atol=1e-3 * np.abs(H).max())
+    assert np.linalg.eigvalsh(H).min() >= -1e-9 * np.abs(H).max() and np.abs(H).max() > 0
+
+
+def test_curvature_is_zero_where_hardly_a_row_is_free():
+    K, y = np.diag([4.0, 4.0, 2.0, 2.0]), np.array([1.0, -1.0, 1.0, -1.0])
+    for alpha in ([0.1, 0.1, 0.0, 0.0], [0.05, 0.1, 0.0, 0.0]):
+        b = y * alpha
+        assert not curvature(K, y, np.full(4, 0.1), b, np.c_[K @ b, b]).any()

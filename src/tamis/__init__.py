@@ -9,12 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tamis.estimators.absent_mkl import AbsentMKLClassifier
+    from tamis.estimators.absent_mkl_cv import AbsentMKLClassifierCV
     from tamis.estimators.admm_baselines import KernelSVMADMM, LassoADMM, LinearSVMADMM
+    from tamis.estimators.channel_baselines import ChannelBaselineClassifier
+    from tamis.estimators.channels import channels
     from tamis.estimators.em2nolc import EM2NOLCClassifier
     from tamis.estimators.em2nolc_cv import EM2NOLCClassifierCV
     from tamis.estimators.fs_svm import FeatureScalingSVC
     from tamis.estimators.imkpl import IMKPLClassifier
     from tamis.estimators.imkpl_cv import IMKPLClassifierCV
+    from tamis.estimators.imputing import GaussianImputer
     from tamis.estimators.l0_mkl import L0MKLClassifier
     from tamis.estimators.l0_mkl_cv import L0MKLClassifierCV
     from tamis.estimators.l01_svm import ZeroOneMKLClassifier
@@ -39,10 +44,15 @@ __version__ = "0.1.0"
 _HOMES = {
     "tamis.estimators.em2nolc": ("EM2NOLCClassifier",),
     "tamis.estimators.em2nolc_cv": ("EM2NOLCClassifierCV",),
+    "tamis.estimators.absent_mkl": ("AbsentMKLClassifier",),
+    "tamis.estimators.absent_mkl_cv": ("AbsentMKLClassifierCV",),
     "tamis.estimators.admm_baselines": ("KernelSVMADMM", "LassoADMM", "LinearSVMADMM"),
+    "tamis.estimators.channel_baselines": ("ChannelBaselineClassifier",),
+    "tamis.estimators.channels": ("channels",),
     "tamis.estimators.fs_svm": ("FeatureScalingSVC",),
     "tamis.estimators.imkpl": ("IMKPLClassifier",),
     "tamis.estimators.imkpl_cv": ("IMKPLClassifierCV",),
+    "tamis.estimators.imputing": ("GaussianImputer",),
     "tamis.estimators.l0_mkl": ("L0MKLClassifier",),
     "tamis.estimators.l0_mkl_cv": ("L0MKLClassifierCV",),
     "tamis.estimators.l01_svm": ("ZeroOneMKLClassifier",),
@@ -66,9 +76,12 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _ROOMS = ("explain", "io", "plots", "report", "results", "workflow")
 
 __all__ = [
+    "AbsentMKLClassifier",
+    "AbsentMKLClassifierCV",
     "AverageMKLClassifier",
     "Categorical",
     "Channel",
+    "ChannelBaselineClassifier",
     "EM2NOLCClassifier",
     "EM2NOLCClassifierCV",
     "EasyMKLClassifier",
@@ -76,6 +89,7 @@ __all__ = [
     "Explanation",
     "FeatureScalingSVC",
     "Gaussian",
+    "GaussianImputer",
     "IMKPLClassifier",
     "IMKPLClassifierCV",
     "Job",
@@ -100,6 +114,7 @@ __all__ = [
     "alignment_kernels",
     "all_estimators",
     "bandwidths",
+    "channels",
     "per_feature",
     "per_group",
     "precomputed",

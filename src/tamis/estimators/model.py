@@ -19,6 +19,7 @@ from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
 from tamis.kernels.spectrum import check_kernels
 from tamis.kernels.stack import KernelStack
+from tamis.kernels.whole import whole_bank
 from tamis.methods.design import Design, RowDesign
 from tamis.optim.driver import Solution
 
@@ -195,10 +196,11 @@ class Encoded:
         sample = Sample(Z, encoder.names, encoder.nominal, rows.targets, rows.weight, max_features, seed)
         return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed), engine)
 
-    def prepare(self, kernels: Any, default: Recipe, bandwidth: Bandwidth) -> PreparedRows:
-        """Put kernels on the rows."""
+    def prepare(self, kernels: Any, default: Recipe, bandwidth: Bandwidth, *, whole: bool = False) -> PreparedRows:
+        """Put kernels on the rows; where channels are `whole` a row with a missing cell lacks them."""
         here = self._positions() if getattr(kernels, "positions", False) else self
-        ground = here.ground(make_bank(kernels, default, here.sample, bandwidth))
+        bank = make_bank(kernels, default, here.sample, bandwidth)
+        ground = here.ground(whole_bank(bank) if whole else bank)
         check_kernels(ground.bank, here.sample.Z, here.sample.seed)
         whole = len(here.candidates) == len(here.sample.Z)
         stack = ground.bank.stack(here.sample.Z, None if whole else ground.pool.Z, form=here.engine)

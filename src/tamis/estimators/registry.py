@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from sklearn.base import BaseEstimator
 
+from tamis.estimators.absent_mkl import AbsentMKLClassifier
+from tamis.estimators.absent_mkl_cv import AbsentMKLClassifierCV
 from tamis.estimators.admm_baselines import KernelSVMADMM, LassoADMM, LinearSVMADMM
+from tamis.estimators.channel_baselines import ChannelBaselineClassifier
 from tamis.estimators.em2nolc import EM2NOLCClassifier
 from tamis.estimators.em2nolc_cv import EM2NOLCClassifierCV
 from tamis.estimators.fs_svm import FeatureScalingSVC
@@ -30,6 +33,9 @@ def all_estimators() -> dict[str, type[BaseEstimator]]:
             ZeroOneMKLClassifier,
             IMKPLClassifier,
             IMKPLClassifierCV,
+            AbsentMKLClassifier,
+            AbsentMKLClassifierCV,
+            ChannelBaselineClassifier,
             PrototypeSelectionClassifier,
             KernelGLVQClassifier,
             SimpleMKLClassifier,

@@ -108,15 +108,22 @@ class StackClassifier(Extending, DirectClassifier):
         if not quick:
             self._check_kernels(prepared)
         answers = [self._solve(task) for task in self._tasks(prepared, quick)]
-        model = model_of(prepared, answers)
+        model = self._assembled(prepared, answers)
         if quick:
             return model
         self._facts([a.facts for a in answers], prepared.bank)
         self._measure(prepared.bank)
         dual, weights = factors_of(model.expansion.coef)
-        return replace(
-            model, dual_coef=dual, kernel_weights=weights, variation=_variation(prepared, answers, rows.mass)
-        )
+        shares = self._shares(model, prepared, answers)
+        return replace(model, dual_coef=dual, kernel_weights=weights, variation=shares)
+
+    def _assembled(self, prepared: PreparedRows, answers: Sequence[Answer]) -> Model:
+        """The model of the answers."""
+        return model_of(prepared, answers)
+
+    def _shares(self, model: Model, prepared: PreparedRows, answers: list[Answer]) -> tuple[np.ndarray, np.ndarray]:
+        """Shares of the kept instances and kernels in the variation of the decision over training rows."""
+        return _variation(prepared, answers, prepared.encoded.rows.mass)
 
     def _tasks(self, prepared: PreparedRows, quick: bool) -> list[Task]:
         """The problems to solve, one for each output."""

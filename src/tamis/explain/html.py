@@ -16,6 +16,7 @@ import numpy as np
 from tamis.explain.importance import Kept
 
 if TYPE_CHECKING:
+    from tamis.explain.channels import ChannelExplanation
     from tamis.explain.explanation import Explanation
 
 PLUS, MINUS, PLAIN = "#3b8ec8", "#db7a1c", "#8a8a8a"  # seen on white and on black, told apart by the colour-blind
@@ -73,6 +74,29 @@ def explanation_html(explanation: Explanation, limit: int = 10) -> str:
         first += f"; above zero speaks for {e.outputs[0]}"
     last = f"Base value and contributions add up to the decision (largest difference {gap:.1g})."
     return _box(f"<b>{_text(first)}</b>{_table(head, lines)}<div>{_text(last)}</div>")
+
+
+def absence_html(explanation: ChannelExplanation, limit: int = 10) -> str:
+    """What the first rows lack: their absent channels, and what these contribute to rows that have them."""
+    e = explanation
+    lacking = np.flatnonzero(~e.present[:limit].all(axis=1))
+    if not len(lacking):
+        return ""
+    lines = []
+    for i in lacking.tolist():
+        gone = [_absent(e, int(k)) for k in np.flatnonzero(~e.present[i])]
+        text = "; ".join(gone[:MOST_PARTS]) + (f"; and {len(gone) - MOST_PARTS} more" if len(gone) > MOST_PARTS else "")
+        told = "everything: the base value alone decides" if e.empty[i] else text
+        lines.append([_cell(_text(e.rows[i]), "left"), _cell(_text(told), "left")])
+    head = ["row", "lacks (what the channel adds to nine in ten of the training rows that have it)"]
+    return _box(_table(head, lines))
+
+
+def _absent(e: ChannelExplanation, k: int) -> str:
+    ends = e.typical[:, k]
+    if len(ends) > 1:
+        return str(e.kernels[k])
+    return f"{e.kernels[k]} ({ends[0, 0]:+.2g} to {ends[0, 2]:+.2g})"
 
 
 def _largest_parts(e: Explanation) -> tuple[list[str], np.ndarray]:

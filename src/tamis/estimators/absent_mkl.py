@@ -1,0 +1,321 @@
+"""AbsentMKLClassifier: classify with the channels that a sample has."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from tamis.codec import stored
+from tamis.estimators.channelled import ChannelClassifier, ChannelTask
+from tamis.estimators.checks import check_choice, check_integer, check_number
+from tamis.estimators.model import PreparedRows
+from tamis.estimators.stacked import Answer, Task
+from tamis.kernels.bank import KernelBank
+from tamis.kernels.stack import KernelStack
+from tamis.methods import absent_mkl as method
+from tamis.methods.absent_conic import solve_conic_program
+from tamis.optim.driver import Iterate, Solution, Status, run
+from tamis.optim.polytope import Polytope
+
+# [Liu2015], as in docs/references.bib
+LIU2015 = (
+    "Liu, Xinwang; Wang, Lei; Yin, Jianping; Dou, Yong; Zhang, Jian (2015). Absent Multiple Kernel Learning. "
+    "Proceedings of the AAAI Conference on Artificial Intelligence."
+)
+
+CONIC = ("direct", "literal")  # programs that only a conic solver takes
+SOLVERS = ("alternating", "conic")
+SHARE = 0.5  # what pattern_weight="share" stands for
+QUICK = 1e-2  # gap that is enough on calibration folds
+
+
+@stored
+class AbsentMKLClassifier(ChannelClassifier):
+    """Multiple kernel learning for samples that lack channels, without filling anything in [Liu2015].
+
+    Every sample is scored with the channels it has; an absent channel contributes nothing. The machine minimises the
+    norms of the channels' normal vectors as far as they meet in one sample: ``min over a of J(a)``, J the optimal value
+    of the support vector machine with the kernel ``sum_p a_p K_p``, where the weights a of the channels that any one
+    training sample has add up to one at most. The duality gap says how far the result is from the optimum.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a violated margin; sample and class weights multiply it.
+    program : {"amkl", "zero_filling", "mean_margin", "sum", "direct", "literal"}, default="amkl"
+        Which weights are allowed: those of any one sample's channels add up to at most one ("amkl"), those of all
+        channels do ("zero_filling", ordinary multiple kernel learning), the mean over samples does ("mean_margin"),
+        each is one ("sum", a machine on the plain sum of the kernels). "direct" is Eq. 5 of the paper and "literal" its
+        Eq. 12 as printed; both are for comparison and need ``pip install 'tamis[solvers]'``.
+    pattern_weight : None, "share" or float, default=None
+        How the samples count in "amkl". None: the one whose channels weigh most decides. A number q in (0, 1]: the
+        mean over the share q of the samples whose channels weigh most; 1 is "mean_margin". "share" is 0.5.
+    min_share : float, default=0.0
+        In "amkl", patterns of present channels that a smaller share of the samples has are ignored.
+    multiclass : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
+        In "one_vs_one" the score of a class is the sum of its scores against the others.
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
+        The channels, positive semi-definite. None is `tamis.per_feature()`, a Gaussian on each feature; see also
+        `tamis.per_group()`, `tamis.channels()` and `tamis.precomputed()`, where a row of NaN is absent.
+    solver : {"alternating", "conic"} or None, default=None
+        "alternating" fits machines and weights in turn; "conic" solves one large program, for a few hundred rows, and
+        needs ``pip install 'tamis[solvers]'``. None is "alternating" wherever the program allows it.
+    scaling : {"standard", "rank", None}, default="standard"
+    missing : {"absent", "median", None}, default="absent"
+        "absent": a row with any missing cell in a channel lacks that channel; "median": filled with the training
+        median (the most frequent category), so that nothing is absent; None: refused.
+    categorical_features : "auto" or list of names, positions or booleans, default="auto"
+        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
+    class_weight : dict, "balanced" or None, default=None
+    calibration : int or None, default=3
+        Folds that fit the probabilities and place the intercept where they say one half; None: no
+        `predict_proba`, the method's own intercept, and a faster fit.
+    tol : float, default=1e-3
+        Relative duality gap at which the fit stops.
+    max_iter : int, default=200
+        Most rounds.
+    random_state : int, RandomState or None, default=None
+        For the calibration folds. None is as good as 0.
+    n_jobs : int or None, default=None
+        Processes for calibration folds.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    duality_gap_ : relative duality gap of the fit (the largest over classes)
+    patterns_ : (patterns, n_kernels) boolean, the distinct sets of channels that training samples have and that are
+        contained in no other
+    present_share_ : (n_kernels,) share of the training samples that have each channel
+    channel_ranges_ : (outputs, kept kernels, 3) what each channel contributes to training samples that have it: the 5%,
+        50% and 95% quantiles
+    kernel_weights_, dual_coef_, intercept_ : weights of the kernels (adding up to one), coefficients of the rows
+    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
+    features_, kernels_, kernel_names_ : kept features (positions) and kernels
+    instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
+    instance_variation_, kernel_variation_ : shares in the variation of the decision
+    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
+    feature_names_in_ : where X has column names
+
+    Notes
+    -----
+    One training sample with all channels makes "amkl" the same as "zero_filling", and samples with one channel each
+    make it the same as "sum": a warning says so. `AbsentMKLClassifierCV` chooses `pattern_weight` among other things.
+
+    Weights are in units of a kernel's mean diagonal over the samples that have it. A row without any channel is scored
+    by the intercept alone; `explain` says which channels a row has, and flags such rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_wine
+    >>> from tamis import AbsentMKLClassifier, per_group
+    >>> X, y = load_wine(return_X_y=True)
+    >>> X[::2, :6] = np.nan  # every other sample lacks one half of the measurements
+    >>> X[1::2, 6:] = np.nan
+    >>> groups = per_group({"first": range(6), "second": range(6, 13)})
+    >>> clf = AbsentMKLClassifier(C=10.0, kernels=groups, program="mean_margin", calibration=None).fit(X, y)
+    >>> clf.patterns_.tolist(), bool(clf.score(X, y) > 0.95)
+    ([[False, True], [True, False]], True)
+    >>> [(share.channel, share.present) for share in clf.explain(X[:1]).channels_of(0)]
+    [('second', True), ('first', False)]
+    """
+
+    citation = LIU2015
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        program: str = "amkl",
+        pattern_weight: Any = None,
+        min_share: float = 0.0,
+        multiclass: str = "one_vs_rest",
+        kernels: Any = None,
+        solver: str | None = None,
+        scaling: str | None = "standard",
+        missing: str | None = "absent",
+        categorical_features: Any = "auto",
+        class_weight: Any = None,
+        calibration: int | None = 3,
+        tol: float = 1e-3,
+        max_iter: int = 200,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.C = C
+        self.program = program
+        self.pattern_weight = pattern_weight
+        self.min_share = min_share
+        self.multiclass = multiclass
+        self.kernels = kernels
+        self.solver = solver
+        self.scaling = scaling
+        self.missing = missing
+        self.categorical_features = categorical_features
+        self.class_weight = class_weight
+        self.calibration = calibration
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_integer("max_iter", self.max_iter, 1)
+        check_choice("program", self.program, (*method.PROGRAMS, *CONIC))
+        check_choice("solver", self.solver, (*SOLVERS, None))
+        check_number("min_share", self.min_share, 0.0)
+        if self.min_share > 1:
+            raise ValueError(f"min_share={self.min_share!r} must be at most 1, the share of all samples")
+        check_pattern_weight("pattern_weight", self.pattern_weight)
+        if self.program != "amkl" and (self.pattern_weight is not None or self.min_share > 0):
+            raise ValueError(
+                f"program={self.program!r} does not look at patterns: leave out pattern_weight and min_share, or use "
+                "program='amkl'"
+            )
+        if self.solver == "alternating" and self.program in CONIC:
+            raise ValueError(f"program={self.program!r} needs solver='conic' (or None)")
+
+    # ------------------------------------------------------------------ one problem
+
+    def _solve(self, task: Task) -> Answer:
+        return self._answer(task, None)
+
+    def _answer(self, task: Task, start: Answer | None) -> Answer:
+        """The answer to a task, found from that to a similar one."""
+        assert isinstance(task, ChannelTask)
+        scale = sizes(task)
+        seen = np.flatnonzero(scale > 0)
+        if not len(seen):
+            return _nothing(task)
+        stack, polytope = task.stack.take(kernels=seen), self._polytope(task, scale, seen)
+        if self.solver == "conic" or self.program in CONIC:
+            solution = self._solve_conic(stack, task, polytope, scale[seen])
+        else:
+            solution = method.solve(
+                method.Problem(stack, task.y, task.cost, polytope),
+                start=None if start is None else method.State(start.weights[seen], start.dual_coef, start.intercept),
+                tol=max(self.tol, QUICK) if task.quick else self.tol,
+                max_iter=self.max_iter,
+                callback=self._progress(),
+            )
+        state = solution.state
+        weights = np.zeros(len(scale))
+        weights[seen] = state.weights
+        facts = float(solution.history.violation[-1]), same_as(polytope, task.present[:, seen], self.program)
+        return Answer(state.dual_coef, weights, state.intercept, solution, facts)
+
+    def _shape(self, task: Task) -> tuple[bytes, bytes]:
+        """What says whether two settings allow the same weights."""
+        assert isinstance(task, ChannelTask)
+        scale = sizes(task)
+        seen = np.flatnonzero(scale > 0)
+        if not len(seen):
+            return b"", b""
+        polytope = self._polytope(task, scale, seen)
+        return polytope.rows.tobytes(), b"" if polytope.caps is None else polytope.caps.tobytes()
+
+    def _polytope(self, task: ChannelTask, scale: np.ndarray, seen: np.ndarray) -> Polytope:
+        """The weights of the channels `seen` that are allowed."""
+        program = "amkl" if self.program in CONIC else self.program
+        tail = SHARE if self.pattern_weight == "share" else self.pattern_weight
+        return method.polytope_of(
+            program, task.present[:, seen], task.cost, scale[seen], tail=tail, min_share=self.min_share
+        )
+
+    def _solve_conic(
+        self, stack: KernelStack, task: ChannelTask, polytope: Polytope, scale: np.ndarray
+    ) -> Solution[method.State]:
+        """The same by a conic program, on kernels of size one; rows of the polytope are added as they are needed."""
+        grams = [stack.one(k) / scale[k] for k in range(len(scale))]
+        rows = polytope.first()
+        while True:
+            kind = self.program if self.program in CONIC else "weights"
+            try:
+                found = solve_conic_program(grams, task.y, task.cost, rows / scale, kind)
+            except ArithmeticError as error:
+                raise ValueError(f"C={self.C!r}: {error}, or use solver='alternating'") from error
+            weights = found.weights / scale
+            worst = polytope.worst(weights)
+            if kind != "weights" or worst @ weights <= 1.0 + self.tol or np.any(np.all(rows == worst, axis=1)):
+                break
+            rows = np.vstack([rows, worst])
+        state = method.State(weights, found.dual_coef, found.intercept)
+        status = Status.CONVERGED if found.converged or found.gap <= self.tol else Status.STALLED
+        return run(iter([Iterate(state, found.objective, found.gap, status)]), tol=self.tol, max_iter=1)
+
+    # ------------------------------------------------------------------ what was learned
+
+    def _facts(self, facts: list[Any], bank: KernelBank) -> None:
+        self.duality_gap_ = max(gap for gap, _ in facts)
+        self._same = [same for _, same in facts]
+
+    def _check_kernels(self, prepared: PreparedRows) -> None:
+        super()._check_kernels(prepared)
+        present = prepared.bank.presence(prepared.pool.Z)
+        self.patterns_ = method.maximal_patterns(present)
+        self.present_share_ = np.average(present, axis=0, weights=prepared.encoded.rows.mass)
+
+    def chosen(self) -> dict[str, Any]:
+        found = {"program": self.program, **super().chosen()}
+        return {**found, "duality gap": self.duality_gap_} if hasattr(self, "duality_gap_") else found
+
+    def _warn(self) -> None:
+        super()._warn()
+        warn_same(type(self).__name__, self.__dict__.pop("_same", []))
+
+
+def sizes(task: ChannelTask) -> np.ndarray:
+    """Mean diagonal (L,) of each kernel over the rows that have it; zero if there are none."""
+    weight = task.cost @ task.present
+    total = (task.stack.diagonal() * task.present.T) @ task.cost
+    return np.divide(total, weight, out=np.zeros(len(weight)), where=weight > 0)
+
+
+def same_as(polytope: Polytope, present: np.ndarray, program: str) -> str | None:
+    """The simpler program that "amkl" comes down to for these patterns, if there is one."""
+    if program != "amkl" or polytope.caps is not None or present.all():
+        return None
+    patterns = polytope.rows > 0
+    if len(patterns) == 1:
+        return "zero_filling"
+    return "sum" if np.all(np.count_nonzero(patterns, axis=1) == 1) else None
+
+
+def warn_same(name: str, same: list[str | None]) -> None:
+    """Say that the patterns make the program a simpler one."""
+    reasons = {
+        "zero_filling": "some training sample has every channel that any other has, which makes the program the same "
+        "as 'zero_filling', ordinary multiple kernel learning; pattern_weight='share' or min_share, or "
+        "AbsentMKLClassifierCV, let the other samples count",
+        "sum": "no training sample whose pattern counts has two channels, which makes the program the same as 'sum', "
+        "the unweighted sum of the kernels",
+    }
+    for program, reason in reasons.items():
+        count = same.count(program)
+        where = "" if count == len(same) else f" in {count} of {len(same)} problems of two classes"
+        if count:
+            warnings.warn(f"{name}: {reason}{where}", UserWarning, stacklevel=5)
+
+
+def check_pattern_weight(name: str, value: Any) -> None:
+    """Refuse what is neither None, "share" nor a number in (0, 1]."""
+    if value is None or (isinstance(value, str) and value == "share"):
+        return
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0.0 < float(value) <= 1.0:
+        raise ValueError(f"{name}={value!r} must be None, 'share' or a number above 0 and at most 1")
+
+
+def _nothing(task: ChannelTask) -> Answer:
+    """Where no row has any channel the class of larger cost gets all rows."""
+    sign = 1.0 if task.y @ task.cost >= 0 else -1.0
+    n, L = task.present.shape
+    lost = 2.0 * float(task.cost[task.y != sign].sum())
+    state = method.State(np.zeros(L), np.zeros(n), sign)
+    solution = run(iter([Iterate(state, lost, 0.0, Status.COLLAPSED)]), tol=1.0, max_iter=1)
+    return Answer(state.dual_coef, state.weights, sign, solution, (0.0, None))

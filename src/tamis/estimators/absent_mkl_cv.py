@@ -1,0 +1,225 @@
+"""AbsentMKLClassifierCV: cost and treatment of patterns of absent multiple kernel learning by cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from tamis.codec import stored
+from tamis.estimators.absent_mkl import LIU2015, AbsentMKLClassifier, check_pattern_weight, warn_same
+from tamis.estimators.channelled import Channelled
+from tamis.estimators.checks import check_values
+from tamis.estimators.extending import Extending
+from tamis.estimators.model import Model, PreparedRows
+from tamis.estimators.rows import Rows
+from tamis.estimators.searching import SearchClassifier
+from tamis.estimators.selection import HeldOut, Result
+from tamis.estimators.stacked import Answer, Task
+
+LEARNED = ("duality_gap_", "patterns_", "present_share_", "channel_ranges_", "n_kernels_", "n_items_")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid."""
+
+    program: str
+    pattern_weight: Any
+    min_share: float
+    C: float
+
+
+@stored
+class AbsentMKLClassifierCV(Extending, Channelled, SearchClassifier):
+    """Absent multiple kernel learning with its cost and its treatment of patterns chosen by cross-validation [Liu2015].
+
+    The kernels of a fold serve all settings, and each goes from the smallest cost up. Scores come from held-out rows
+    of the training data only; the score of the winner is the best of many and therefore optimistic: do not report it
+    as performance.
+
+    Parameters
+    ----------
+    Cs : sequence of float, default=(0.1, 1.0, 10.0, 100.0)
+    programs : sequence of str, default=("amkl", "sum")
+        Among "amkl", "zero_filling", "mean_margin" and "sum".
+    pattern_weights : sequence of None, "share" or float, default=(None, 0.5, 1.0)
+        For the program "amkl".
+    min_shares : sequence of float, default=(0.0, 0.05)
+        For the program "amkl" with pattern weight None.
+    cv : int, splitter or sequence of (train, test) positions, default=5
+        An integer (None is 5) asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
+        together.
+    scoring : {"log_loss", "accuracy", "roc_auc", "squared_error"}, default="log_loss"
+        Log-loss and accuracy are taken after calibration of all held-out decisions together.
+    rule : {"best", "one_se"}, default="best"
+        "best": the best score, ties to the smaller cost; "one_se": the smallest cost within one standard error of it.
+    multiclass, kernels, scaling, missing, categorical_features, class_weight, tol, max_iter, random_state, n_jobs, \
+verbose : as in `AbsentMKLClassifier`.
+
+    Attributes
+    ----------
+    C_, program_, pattern_weight_, min_share_ : what was chosen
+    cv_results_ : dict of arrays, one entry per cell tried
+    n_splits_, scoring_ : folds that were used, and the score that decided
+    and those of `AbsentMKLClassifier`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tamis import AbsentMKLClassifierCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
+    >>> clf = AbsentMKLClassifierCV(Cs=(0.1, 1.0), pattern_weights=(0.5,), cv=2).fit(X[:150, :8], y[:150])
+    >>> clf.C_ in (0.1, 1.0), clf.program_ in ("amkl", "sum"), bool(clf.score(X[:, :8], y) > 0.85)
+    (True, True, True)
+    """
+
+    citation = LIU2015
+    _single = "AbsentMKLClassifier"
+
+    def __init__(
+        self,
+        Cs: Sequence[float] = (0.1, 1.0, 10.0, 100.0),
+        programs: Sequence[str] = ("amkl", "sum"),
+        pattern_weights: Sequence[Any] = (None, 0.5, 1.0),
+        min_shares: Sequence[float] = (0.0, 0.05),
+        *,
+        cv: Any = 5,
+        scoring: str = "log_loss",
+        rule: str = "best",
+        multiclass: str = "one_vs_rest",
+        kernels: Any = None,
+        scaling: str | None = "standard",
+        missing: str | None = "absent",
+        categorical_features: Any = "auto",
+        class_weight: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = 200,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.Cs = Cs
+        self.programs = programs
+        self.pattern_weights = pattern_weights
+        self.min_shares = min_shares
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.multiclass = multiclass
+        self.kernels = kernels
+        self.scaling = scaling
+        self.missing = missing
+        self.categorical_features = categorical_features
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_values("Cs", self.Cs)
+        for name in ("programs", "pattern_weights", "min_shares"):
+            values = getattr(self, name)
+            if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
+                raise ValueError(f"{name}={values!r} must be a sequence of at least one value")
+        for value in self.pattern_weights:
+            check_pattern_weight("pattern_weights", value)
+        for cell in self._grid():
+            self._estimator(cell)._check_parameters()
+
+    def _grid(self) -> list[Cell]:
+        """All cells, those of one setting together and the smallest cost first."""
+        settings: list[tuple[str, Any, float]] = []
+        for program in self.programs:
+            if program != "amkl":
+                settings.append((program, None, 0.0))
+                continue
+            for weight, share in product(self.pattern_weights, self.min_shares):
+                if weight is None or share == min(self.min_shares):
+                    settings.append((program, weight, float(share) if weight is None else 0.0))
+        return [Cell(*setting, C) for setting in dict.fromkeys(settings) for C in sorted(set(self.Cs))]
+
+    def _estimator(self, cell: Cell) -> AbsentMKLClassifier:
+        """The classifier of one cell, without probabilities of its own."""
+        own = self.get_params(deep=False)
+        shared = {k: own[k] for k in AbsentMKLClassifier().get_params(deep=False) if k in own}
+        point = {"program": cell.program, "pattern_weight": cell.pattern_weight, "min_share": cell.min_share}
+        return AbsentMKLClassifier(C=cell.C, **point, **shared, calibration=None)
+
+    def _tried(self, train: Rows, test: Rows) -> dict[Cell, HeldOut]:
+        grid = self._grid()
+        first = self._estimator(grid[0])
+        first._seed = self._seed
+        prepared = first._prepare(train)
+        tasks = first._tasks(prepared, quick=True)
+        known: dict[Any, dict[float, HeldOut]] = {}  # the patterns may make settings the same
+        out: dict[Cell, HeldOut] = {}
+        for setting in dict.fromkeys(replace(cell, C=grid[0].C) for cell in grid):
+            shapes = tuple(self._estimator(setting)._shape(task) for task in tasks)
+            if shapes not in known:
+                known[shapes] = self._path(setting, tasks, prepared, test)
+            out |= {replace(setting, C=C): held for C, held in known[shapes].items()}
+        return out
+
+    def _path(self, setting: Cell, tasks: Sequence[Task], prepared: PreparedRows, test: Rows) -> dict[float, HeldOut]:
+        """What one setting does for every cost, each found from the last; the tasks have the setting's own cost."""
+        starts: list[Answer | None] = [None] * len(tasks)
+        last, out = setting.C, {}
+        for C in sorted(set(self.Cs)):
+            estimator = self._estimator(replace(setting, C=C))
+            answers = [
+                estimator._answer(replace(task, cost=task.cost * (C / setting.C)), _scaled(start, C / last))
+                for task, start in zip(tasks, starts, strict=True)
+            ]
+            objective = sum(a.solution.objective for a in answers) / float(prepared.encoded.rows.weight.sum())
+            out[C] = HeldOut.of_model(estimator._assembled(prepared, answers), test, objective)
+            starts, last = [*answers], C
+        return out
+
+    def _size(self, cell: Cell, result: Result) -> Any:
+        return cell.C
+
+    def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
+        final = self._estimator(self._cell)
+        final._seed = self._seed
+        model = final._learn(rows)
+        for name in LEARNED:
+            self.__dict__.pop(name, None)
+            if hasattr(final, name):
+                setattr(self, name, getattr(final, name))
+        self._same = final._same
+        return model
+
+    def _publish_search(self, results: dict[Cell, Result]) -> None:
+        cell = self._cell
+        self.C_, self.program_ = cell.C, cell.program
+        self.pattern_weight_, self.min_share_ = cell.pattern_weight, cell.min_share
+
+    def _warn(self) -> None:
+        super()._warn()
+        warn_same(type(self).__name__, self.__dict__.pop("_same", []))
+
+    def fixed(self) -> AbsentMKLClassifier:
+        """An unfitted `AbsentMKLClassifier` with what was chosen."""
+        check_is_fitted(self)
+        cell = Cell(self.program_, self.pattern_weight_, self.min_share_, self.C_)
+        return self._estimator(cell).set_params(calibration=3, random_state=self._seed)
+
+    def chosen(self) -> dict[str, Any]:
+        check_is_fitted(self)
+        patterns = {"pattern weight": self.pattern_weight_, "least share of a pattern": self.min_share_}
+        return {"cost C": self.C_, "program": self.program_, **(patterns if self.program_ == "amkl" else {})}
+
+
+def _scaled(answer: Answer | None, ratio: float) -> Answer | None:
+    """An answer as the start for costs `ratio` times as large."""
+    return None if answer is None else replace(answer, dual_coef=answer.dual_coef * ratio)

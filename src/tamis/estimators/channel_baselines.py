@@ -1,0 +1,190 @@
+"""ChannelBaselineClassifier: what absent multiple kernel learning is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tamis.codec import stored
+from tamis.estimators.absent_mkl import QUICK, sizes
+from tamis.estimators.channelled import ChannelClassifier, ChannelTask, used_parts
+from tamis.estimators.checks import check_choice
+from tamis.estimators.model import Model, PreparedRows
+from tamis.estimators.stacked import Answer, Task
+from tamis.methods import absent_mkl
+from tamis.methods import channel_baselines as method
+from tamis.optim.driver import Iterate, Status, run
+from tamis.optim.polytope import Polytope
+
+METHODS = ("fusion", "mean_filling", "max_margin")
+
+
+@stored
+class ChannelBaselineClassifier(ChannelClassifier):
+    """Plain ways to classify samples that lack channels, for comparison with `AbsentMKLClassifier`.
+
+    Parameters
+    ----------
+    method : {"fusion", "mean_filling", "max_margin"}, default="fusion"
+        "fusion": a support vector machine for each channel, and the mean of the decisions of those that a sample has.
+        "mean_filling": absent channels are filled with the mean of the training samples in the space of the kernel,
+        and a sparse combination of the kernels is learned. "max_margin": the margin of a sample is divided by the norm
+        of what it sees of the normal vector, in five rounds, on the unweighted sum of the kernels [Chechik2008].
+    C : float, default=1.0
+        Cost of a violated margin; sample and class weights multiply it.
+    multiclass : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
+        In "one_vs_one" the score of a class is the sum of its scores against the others.
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
+        The channels, positive semi-definite. None is `tamis.per_feature()`, a Gaussian on each feature.
+    scaling : {"standard", "rank", None}, default="standard"
+    missing : {"absent", "median", None}, default="absent"
+        "absent": a row with any missing cell in a channel lacks that channel; "median": filled with the training
+        median (the most frequent category), so that nothing is absent; None: refused.
+    categorical_features : "auto" or list of names, positions or booleans, default="auto"
+        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
+    class_weight : dict, "balanced" or None, default=None
+    calibration : int or None, default=3
+        Folds that fit the probabilities and place the intercept where they say one half; None: no
+        `predict_proba`, the method's own intercept, and a faster fit.
+    tol : float, default=1e-3
+        Relative duality gap of "mean_filling", tolerance of margins of the others.
+    random_state : int, RandomState or None, default=None
+        For the calibration folds. None is as good as 0.
+    n_jobs : int or None, default=None
+        Processes for calibration folds.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    channel_ranges_ : (outputs, kept kernels, 3) what each channel contributes to training samples that have it: the 5%,
+        50% and 95% quantiles
+    kernel_weights_, dual_coef_, intercept_ : shares of the kernels in the coefficients, coefficients of the rows
+    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
+    features_, kernels_, kernel_names_ : kept features (positions) and kernels
+    instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
+    instance_variation_, kernel_variation_ : shares in the variation of the decision
+    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
+    feature_names_in_ : where X has column names
+
+    Notes
+    -----
+    Explanations add up as for every classifier here. In "fusion" the intercept of a channel's machine is shared by the
+    cases of that channel, in equal parts; in "mean_filling" an absent channel contributes what its mean does.
+
+    Filling in the features themselves is a pipeline: `GaussianImputer`, or an imputer of scikit-learn, before any
+    classifier.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tamis import ChannelBaselineClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bool(ChannelBaselineClassifier("max_margin", calibration=None).fit(X, y).score(X, y) > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        method: str = "fusion",
+        C: float = 1.0,
+        *,
+        multiclass: str = "one_vs_rest",
+        kernels: Any = None,
+        scaling: str | None = "standard",
+        missing: str | None = "absent",
+        categorical_features: Any = "auto",
+        class_weight: Any = None,
+        calibration: int | None = 3,
+        tol: float = 1e-3,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.method = method
+        self.C = C
+        self.multiclass = multiclass
+        self.kernels = kernels
+        self.scaling = scaling
+        self.missing = missing
+        self.categorical_features = categorical_features
+        self.class_weight = class_weight
+        self.calibration = calibration
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("method", self.method, METHODS)
+
+    def chosen(self) -> dict[str, Any]:
+        return {"method": self.method, **super().chosen()}
+
+    def _tasks(self, prepared: PreparedRows, quick: bool) -> list[Task]:
+        if self.method == "mean_filling":
+            present, means = _fillings(prepared)
+            filled = method.filled_stack(prepared.stack, present, means)
+            prepared = replace(prepared, stack=filled)
+        return super()._tasks(prepared, quick)
+
+    def _solve(self, task: Task) -> Answer:
+        assert isinstance(task, ChannelTask)
+        solvers = {"fusion": self._fuse, "mean_filling": self._fill, "max_margin": self._widen}
+        return solvers[self.method](task)
+
+    def _fuse(self, task: ChannelTask) -> Answer:
+        fused = method.fuse(task.stack, task.y, task.cost, task.present, tol=self.tol)
+        status = Status.CONVERGED if fused.converged else Status.STALLED
+        solution = run(iter([Iterate(None, fused.value, 0.0, status)]), tol=self.tol, max_iter=1)
+        return Answer(fused.dual_coef, np.ones(task.present.shape[1]), 0.0, solution, fused.intercepts)
+
+    def _fill(self, task: ChannelTask) -> Answer:
+        everywhere = np.tile(task.present.any(axis=0), (len(task.y), 1))
+        scale = sizes(replace(task, present=everywhere))
+        seen = np.flatnonzero(scale > 0)
+        problem = absent_mkl.Problem(task.stack.take(kernels=seen), task.y, task.cost, Polytope(scale[None, seen]))
+        tol = max(self.tol, QUICK) if task.quick else self.tol
+        solution = absent_mkl.solve(problem, tol=tol, callback=self._progress())
+        weights = np.zeros(len(scale))
+        weights[seen] = solution.state.weights
+        return Answer(solution.state.dual_coef, weights, solution.state.intercept, solution)
+
+    def _widen(self, task: ChannelTask) -> Answer:
+        solution = method.solve_max_margin(
+            task.stack, task.y, task.cost, task.present, tol=self.tol, callback=self._progress()
+        )
+        machine = solution.state
+        return Answer(machine.dual_coef, np.ones(task.present.shape[1]), machine.intercept, solution)
+
+    def _coefficients(self, prepared: PreparedRows, answers: Sequence[Answer]) -> tuple[np.ndarray, np.ndarray]:
+        coef, intercept = super()._coefficients(prepared, answers)
+        if self.method == "mean_filling":
+            present, means = _fillings(prepared)
+            coef = coef * present + means.T * (coef * ~present).sum(axis=1, keepdims=True)
+        return coef, intercept
+
+    def _assembled(self, prepared: PreparedRows, answers: Sequence[Answer]) -> Model:
+        model = super()._assembled(prepared, answers)
+        coef, _ = self._coefficients(prepared, answers)
+        instances, kernels = used_parts(coef)
+        expansion = model.expansion
+        parts = {name: getattr(expansion, name) for name in ("bank", "instances", "intercept", "coef")}
+        if self.method == "mean_filling":
+            _, means = _fillings(prepared)
+            stack = prepared.stack.take(cols=instances)
+            fills = np.array([means[k] @ stack.one(int(k)) for k in kernels]).reshape(len(kernels), len(instances))
+            return replace(model, expansion=method.FilledExpansion(**parts, fills=fills))
+        if self.method == "fusion":
+            offsets = self._votes(prepared.encoded.rows) @ [a.facts for a in answers]
+            return replace(model, expansion=method.FusedExpansion(**parts, offsets=offsets[:, kernels]))
+        return model
+
+
+def _fillings(prepared: PreparedRows) -> tuple[np.ndarray, np.ndarray]:
+    """Who has what (n, L), and the weights (L, n) of the rows in the mean of each channel."""
+    present = prepared.bank.presence(prepared.pool.Z)
+    return present, method.mean_weights(present, prepared.encoded.rows.mass)
