@@ -40,6 +40,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/mkl.py
 	$(BIN)/python benchmarks/imkpl.py
+	$(BIN)/python benchmarks/absent_mkl.py
 	$(BIN)/python benchmarks/scale.py
 
 bench-accuracy: $(VENV)/.bench
@@ -47,6 +48,9 @@ bench-accuracy: $(VENV)/.bench
 	$(BIN)/python benchmarks/accuracy.py
 	$(BIN)/python benchmarks/mkl_accuracy.py
 	$(BIN)/python benchmarks/imkpl_accuracy.py
+	$(BIN)/python benchmarks/absent_mkl_accuracy.py
+	$(BIN)/python benchmarks/absent_mkl_accuracy.py --absence random
+	$(BIN)/python benchmarks/missing_cells.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache build dist

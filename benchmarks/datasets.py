@@ -25,7 +25,8 @@ GROUP = {
         "p1",
     ),
     "covtype": "p6",
-    "japanese_vowels": "extra",
+    "protein_fold": "p5",
+    **dict.fromkeys(["japanese_vowels", "mfeat"], "extra"),
     **dict.fromkeys(["tox_171", "utkinect"], "p4"),
     **dict.fromkeys(["haberman", "ilpd_579", "ionosphere", "sonar", "wpbc"], "p2"),
     **dict.fromkeys(

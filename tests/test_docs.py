@@ -35,7 +35,7 @@ def test_every_parameter_is_documented(name):
 def test_snippets_of_the_readme_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     scope: dict = {}
     first = blocks[0].replace("max_instances=20, max_features=20", "max_instances=3, max_features=3, cv=2")
     first = re.sub(r"clf.shape_function\(.*?\)", "clf.shape_function(int(clf.features_[0]))", first)
@@ -62,8 +62,10 @@ def test_snippets_of_the_readme_run(tmp_path, monkeypatch):
         }
         exec(blocks[5].replace("kappas=(0.1, 0.3)", "kappas=(0.1,), cv=2"), scope)
         assert scope["first"].purity > 0.9 and scope["series"].predict(waves).shape == (12,)
+        exec(blocks[6].replace("Cs=(1, 10)", "Cs=(1,), cv=2"), scope)
+        assert scope["explanation"].present.shape == (5, 3) and len(scope["explanation"].channels_of(0)) == 3
         scope |= {"X": X, "y": y}
         scope |= {"X_sample": X[:300], "y_sample": y[:300], "blocks": [(X[:300], y[:300]), (X[300:], y[300:])]}
-        exec(blocks[6], scope)
+        exec(blocks[7], scope)
     assert scope["stats"].n_rows == len(X)
     assert scope["clf"].features_.size == 10
