@@ -329,6 +329,7 @@ class TestExplanation:
         explanation = fit(X, y).explain(X)
         html = explanation._repr_html_()
         assert "the base value alone decides" in html and "lacks" in html
+        assert explanation.part_names == ["a", "b", "c"] and ">a</th>" in html
         assert "90 rows lack channels, 1 have none" in repr(explanation)
         complete = fit(np.nan_to_num(X), y).explain(np.nan_to_num(X[:3]))
         assert "lacks" not in complete._repr_html_()

@@ -28,6 +28,10 @@ def test_ks_is_that_of_scipy(scored):
 def test_auc_and_roc_are_those_of_scikit_learn(scored):
     truth, score = scored
     assert measures.auc(truth, score).value == pytest.approx(metrics.roc_auc_score(truth, score))
+    weight = np.linspace(0.1, 3.0, len(score))
+    assert measures.auc_value(truth, score, weight) == pytest.approx(
+        metrics.roc_auc_score(truth, score, sample_weight=weight)
+    )
     fpr, tpr = measures.roc_curve(truth, score)
     theirs = metrics.roc_curve(truth, score, drop_intermediate=False)
     np.testing.assert_allclose(fpr, theirs[0])

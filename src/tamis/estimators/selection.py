@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 from sklearn.utils.parallel import Parallel, delayed
 
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.model import Model, decide
 from tamis.estimators.rows import Rows
+from tamis.explain.measures import auc_value
 from tamis.parallel import blas_threads
 from tamis.progress import tracked
 
@@ -178,8 +178,7 @@ def _auc(decision: np.ndarray, targets: np.ndarray, mass: np.ndarray) -> float:
     """Area under the curve; the mean of one class against the rest if there are several. NaN with one class."""
     if np.any(np.ptp(targets, axis=0) == 0):
         return float("nan")
-    areas = [roc_auc_score(t > 0, f, sample_weight=mass) for f, t in zip(decision.T, targets.T, strict=True)]
-    return float(np.mean(areas))
+    return float(np.mean([auc_value(t > 0, f, mass) for f, t in zip(decision.T, targets.T, strict=True)]))
 
 
 def choose(results: dict[Any, Result], scoring: str, size: Callable[[Any], Any], rule: str = "best") -> Any:

@@ -54,6 +54,14 @@ class ChannelExplanation(Explanation):
         """Boolean (rows,): rows that have none of the kernels, about which the base value alone decides."""
         return np.logical_not(np.any(self.present, axis=1))
 
+    @property
+    def part_names(self) -> list[str]:
+        """The names of the parts: that of its channel where a part has one alone."""
+        members = [[k for k, group in enumerate(self.features) if group == part] for part in self.parts]
+        return [
+            self.kernels[of[0]] if len(of) == 1 else name for of, name in zip(members, super().part_names, strict=True)
+        ]
+
     def channels_of(self, row: int = 0) -> list[ChannelShare]:
         """Present and absent channels of one row (its place among the explained ones), the present ones first."""
         if not -len(self.rows) <= row < len(self.rows):

@@ -105,12 +105,13 @@ def auc(
     return intervals.area(auc_value(truth, score), up, len(truth) - up, level) if 0 < up < len(truth) else UNKNOWN
 
 
-def auc_value(truth: np.ndarray, score: np.ndarray) -> float:
-    """`auc` without its interval, from the mean rank of the positive rows; NaN with one class."""
-    _, place, count = np.unique(score, return_inverse=True, return_counts=True)
-    rank = (np.cumsum(count) - 0.5 * (count - 1))[place]
-    up, down = truth.sum(), (~truth).sum()
-    return float((rank[truth].sum() - up * (up + 1) / 2) / (up * down)) if up and down else float("nan")
+def auc_value(truth: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None) -> float:
+    """`auc` without its interval: the share of pairs of one row of each class that are in order; NaN with one class."""
+    weight = np.ones(len(truth)) if weight is None else weight
+    _, place = np.unique(score, return_inverse=True)
+    up, down = (np.bincount(place, weights=weight * of) for of in (truth, ~truth))
+    pairs = up.sum() * down.sum()
+    return float(up @ (np.cumsum(down) - 0.5 * down) / pairs) if pairs else float("nan")
 
 
 def roc_curve(truth: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
