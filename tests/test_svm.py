@@ -292,6 +292,15 @@ def test_a_start_changes_nothing_at_margins_of_their_own(kind, monkeypatch):
     monkeypatch.setattr(module, "_decompose", lambda *_: pytest.fail("the solution as a start needs no decomposition"))
     warm = solve_svm(K, y, cost, tol=1e-6, start=cold.dual_coef, margins=margins)
     assert warm.value == pytest.approx(cold.value, rel=1e-7)
+    assert module._newton(K, y, cost, cold.dual_coef, 1e-6, margins) is not None
+
+
+def test_intercept_without_free_rows_lies_between_the_conditions_of_their_margins():
+    K, y = np.diag([4.0, 4.0, 2.0, 2.0]), np.array([1.0, -1.0, 1.0, -1.0])
+    fixed, margins = np.array([0.1, -0.1, 0.0, 0.0]), np.array([1.0, 1.0, 0.2, 0.8])
+    _, intercept = module._on_margin(K, y, fixed, np.zeros(4, dtype=bool), margins)
+    short = margins - y * (K @ fixed + intercept)
+    assert intercept == pytest.approx(-0.3) and short[2] == pytest.approx(short[3])
 
 
 def test_a_smaller_margin_costs_less_and_no_margin_of_a_row_that_is_beyond_it_matters():
@@ -335,6 +344,14 @@ def test_curvature_is_the_change_of_the_gradient(margins):
     changes = np.array([(gradient(d + h) - gradient(d - h)) / 2e-6 for h in 1e-6 * np.eye(3)])
     np.testing.assert_allclose(H, changes, rtol=1e-3, atol=1e-3 * np.abs(H).max())
     assert np.linalg.eigvalsh(H).min() >= -1e-9 * np.abs(H).max() and np.abs(H).max() > 0
+
+
+def test_curvature_where_kernels_are_singular():
+    x, y = np.array([1.0, -1.0]), np.array([1.0, -1.0])
+    K, b = np.outer(x, x), np.array([0.5, -0.5])
+    images = np.c_[K @ b, np.array([[2.0, 0.3], [0.3, 1.0]]) @ b]
+    P = np.linalg.inv(np.block([[K, np.ones((2, 1))], [np.ones((1, 2)), 0.0]]))[:2, :2]
+    np.testing.assert_allclose(curvature(K, y, np.ones(2), b, images), images.T @ P @ images, rtol=1e-8)
 
 
 def test_curvature_is_zero_where_hardly_a_row_is_free():

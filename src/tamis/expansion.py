@@ -142,7 +142,9 @@ class KernelExpansion(Expansion):
         used = np.any(self.coef != 0, axis=0)
         rows, kernels = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
         bank, instances, columns = kept_parts(self.bank.take(kernels), self.instances[rows])
-        small = replace(self, bank=bank, instances=instances, coef=self.coef[:, rows][:, :, kernels])
+        small = replace(
+            self, bank=bank, instances=instances, coef=np.ascontiguousarray(self.coef[:, rows][:, :, kernels])
+        )
         return small, rows, kernels, columns
 
 
@@ -152,4 +154,4 @@ def kept_parts(bank: KernelBank, instances: np.ndarray) -> tuple[KernelBank, np.
     columns = bank.columns
     if len(columns) < instances.shape[1]:
         bank = bank.relabel(columns)
-    return bank, instances[:, columns], columns
+    return bank, np.ascontiguousarray(instances[:, columns]), columns

@@ -192,8 +192,9 @@ class AbsentMKLClassifier(ChannelClassifier):
         scale = sizes(task)
         seen = np.flatnonzero(scale > 0)
         if not len(seen):
-            return _nothing(task)
-        stack, polytope = task.stack.take(kernels=seen), self._polytope(task, scale, seen)
+            return nothing(task)
+        stack = task.stack if len(seen) == len(scale) else task.stack.take(kernels=seen)
+        polytope = self._polytope(task, scale, seen)
         if self.solver == "conic" or self.program in CONIC:
             solution = self._solve_conic(stack, task, polytope, scale[seen])
         else:
@@ -311,7 +312,7 @@ def check_pattern_weight(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r} must be None, 'share' or a number above 0 and at most 1")
 
 
-def _nothing(task: ChannelTask) -> Answer:
+def nothing(task: ChannelTask) -> Answer:
     """Where no row has any channel the class of larger cost gets all rows."""
     sign = 1.0 if task.y @ task.cost >= 0 else -1.0
     n, L = task.present.shape

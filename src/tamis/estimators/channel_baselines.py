@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tamis.codec import stored
-from tamis.estimators.absent_mkl import QUICK, sizes
+from tamis.estimators.absent_mkl import QUICK, nothing, sizes
 from tamis.estimators.channelled import ChannelClassifier, ChannelTask, used_parts
 from tamis.estimators.checks import check_choice
 from tamis.estimators.model import Model, PreparedRows
@@ -140,12 +140,17 @@ class ChannelBaselineClassifier(ChannelClassifier):
         fused = method.fuse(task.stack, task.y, task.cost, task.present, tol=self.tol)
         status = Status.CONVERGED if fused.converged else Status.STALLED
         solution = run(iter([Iterate(None, fused.value, 0.0, status)]), tol=self.tol, max_iter=1)
-        return Answer(fused.dual_coef, np.ones(task.present.shape[1]), 0.0, solution, fused.intercepts)
+        base = 1.0 if task.y @ task.cost >= 0 else -1.0  # for rows that have nothing
+        machines = fused.dual_coef.any(axis=0)
+        offsets = np.where(machines, fused.intercepts - base, 0.0)
+        return Answer(fused.dual_coef, np.ones(len(offsets)), base, solution, offsets)
 
     def _fill(self, task: ChannelTask) -> Answer:
         everywhere = np.tile(task.present.any(axis=0), (len(task.y), 1))
         scale = sizes(replace(task, present=everywhere))
         seen = np.flatnonzero(scale > 0)
+        if not len(seen):
+            return nothing(task)
         problem = absent_mkl.Problem(task.stack.take(kernels=seen), task.y, task.cost, Polytope(scale[None, seen]))
         tol = max(self.tol, QUICK) if task.quick else self.tol
         solution = absent_mkl.solve(problem, tol=tol, callback=self._progress())
@@ -158,7 +163,7 @@ class ChannelBaselineClassifier(ChannelClassifier):
             task.stack, task.y, task.cost, task.present, tol=self.tol, callback=self._progress()
         )
         machine = solution.state
-        return Answer(machine.dual_coef, np.ones(task.present.shape[1]), machine.intercept, solution)
+        return Answer(machine.dual_coef, task.present.any(axis=0).astype(float), machine.intercept, solution)
 
     def _coefficients(self, prepared: PreparedRows, answers: Sequence[Answer]) -> tuple[np.ndarray, np.ndarray]:
         coef, intercept = super()._coefficients(prepared, answers)
@@ -179,8 +184,9 @@ class ChannelBaselineClassifier(ChannelClassifier):
             fills = np.array([means[k] @ stack.one(int(k)) for k in kernels]).reshape(len(kernels), len(instances))
             return replace(model, expansion=method.FilledExpansion(**parts, fills=fills))
         if self.method == "fusion":
-            offsets = self._votes(prepared.encoded.rows) @ [a.facts for a in answers]
-            return replace(model, expansion=method.FusedExpansion(**parts, offsets=offsets[:, kernels]))
+            votes = self._votes(prepared.encoded.rows)
+            offsets = (votes @ [a.facts for a in answers])[:, kernels]
+            return replace(model, expansion=method.FusedExpansion(**parts, offsets=offsets))
         return model
 
 

@@ -20,7 +20,8 @@ class ChannelShare(NamedTuple):
     ----------
     channel : its name
     present : whether the row has it
-    contribution : to the decision, one number for each output; zero where the channel is absent
+    contribution : to the decision, one number for each output; zero where the channel is absent, unless the method
+        fills it in
     typical : (outputs, 3) what it contributes to training samples that have it: the 5%, 50% and 95% quantiles
     """
 
@@ -51,7 +52,7 @@ class ChannelExplanation(Explanation):
 
     @property
     def empty(self) -> np.ndarray:
-        """Boolean (rows,): rows that have none of the kernels, about which the base value alone decides."""
+        """Boolean (rows,): rows that have none of the kernels, so that nothing of their own decides about them."""
         return np.logical_not(np.any(self.present, axis=1))
 
     @property

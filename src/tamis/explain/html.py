@@ -86,7 +86,8 @@ def absence_html(explanation: ChannelExplanation, limit: int = 10) -> str:
     for i in lacking.tolist():
         gone = [_absent(e, int(k)) for k in np.flatnonzero(~e.present[i])]
         text = "; ".join(gone[:MOST_PARTS]) + (f"; and {len(gone) - MOST_PARTS} more" if len(gone) > MOST_PARTS else "")
-        told = "everything: the base value alone decides" if e.empty[i] else text
+        alone = ": the base value alone decides" if not e.contributions[i].any() else ""
+        told = f"everything{alone}" if e.empty[i] else text
         lines.append([_cell(_text(e.rows[i]), "left"), _cell(_text(told), "left")])
     head = ["row", "lacks (what the channel adds to nine in ten of the training rows that have it)"]
     return _box(_table(head, lines))

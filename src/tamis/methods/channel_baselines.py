@@ -15,8 +15,8 @@ MMAF [Chechik2008] divides the margin of a row by the norm of what it sees of th
 on the unweighted sum of the kernels, from c = 1. With ``beta = alpha / c`` the dual has the matrix K and asks for
 margins c at cost ``cost / c``.
 
-Departures: a row without any channel has no c, and keeps one. Fusion leaves out a channel whose rows are all of one
-class.
+Departures: a row without any channel has no c, and keeps one. Fusion leaves a channel whose rows are all of one class
+out of the mean, and gives a row that has no other the class of larger cost.
 """
 
 from __future__ import annotations
@@ -124,7 +124,10 @@ def fuse(stack: KernelStack, y: np.ndarray, cost: np.ndarray, present: np.ndarra
 class FusedExpansion(KernelExpansion):
     """The mean, over the channels that a row has, of the decisions of one machine for each.
 
-    The intercepts `offsets` (q, L) of the machines are shared by the instances of each, in equal parts.
+    f_q = intercept_q + mean over the channels l with instances for q of (K_l coef_ql + offsets_ql)
+
+    where `offsets` (q, L) are the intercepts of the machines less that of the whole, which a row without channels
+    gets. They are shared by the instances of each machine, in equal parts.
     """
 
     offsets: np.ndarray
@@ -134,19 +137,22 @@ class FusedExpansion(KernelExpansion):
     def decision(self, Z: Array) -> Array:
         out = np.tile(self.intercept, (len(Z), 1)).astype(float)
         for rows in row_blocks(len(Z), 1):
-            present = self.bank.presence(Z[rows])
-            total = present @ self.offsets.T
+            total = self.bank.presence(Z[rows]) @ self.offsets.T
             for k, channel in enumerate(self.bank.channels):
                 total += channel(Z[rows], self.instances) @ self.coef[:, :, k].T
-            out[rows] += total / np.maximum(1, present.sum(axis=1))[:, None]
+            out[rows] += total / self._counts(Z[rows])
         return out
+
+    def _counts(self, Z: Array) -> np.ndarray:
+        """How many machines speak for each output about each row (rows, q), at least one."""
+        return np.maximum(1, self.bank.presence(Z).astype(int) @ self.coef.any(axis=1).T)
 
     def contributions(self, Z: Array) -> Array:
         present = self.bank.presence(Z)
         own = self.coef != 0
         shares = own * np.divide(self.offsets, np.maximum(1, own.sum(axis=1)))[:, None]
         parts = super().contributions(Z) + present[:, None, None] * shares
-        return parts / np.maximum(1, present.sum(axis=1))[:, None, None, None]
+        return parts / self._counts(Z)[:, :, None, None]
 
     def split(self, Z: Array) -> tuple[Array, Array]:
         return split_rows(self, Z)
