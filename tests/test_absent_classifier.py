@@ -425,8 +425,8 @@ class TestSearch:
         [
             ({"Cs": ()}, "Cs"),
             ({"programs": "amkl"}, "programs='amkl'"),
-            ({"programs": ("direct",), "pattern_weights": (2.0,)}, "pattern_weights=2.0"),
-            ({"programs": ("best",)}, "program='best'"),
+            ({"pattern_weights": (2.0,)}, "pattern_weights=2.0"),
+            ({"programs": ("direct",)}, "programs='direct'"),
             ({"min_shares": (-0.1,)}, "min_share=-0.1"),
         ],
     )

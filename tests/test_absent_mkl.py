@@ -203,7 +203,7 @@ class TestSolver:
     def test_the_rule_for_the_norms_alone_gets_there_too(self, monkeypatch):
         task = problem(absences())
         best = value(task)
-        monkeypatch.setattr(absent_mkl, "nearest", lambda polytope, H, c, rows: (np.full(5, 1e-3), rows))
+        monkeypatch.setattr(absent_mkl, "nearest", lambda polytope, H, c, rows, over: (np.full(5, 1e-3), rows))
         slow = solve(task, tol=1e-4, max_iter=500)
         assert slow.status.converged and slow.objective == pytest.approx(best, rel=1e-4)
 

@@ -8,9 +8,17 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from tamis.optim.polytope import FEW, Polytope, centre, nearest, spread, widest
+from tamis.optim import polytope as room
+from tamis.optim.polytope import FEW, Polytope, centre, nearest, spread
 
 TAILS = [None, 0.05, 0.4, 1.0]
+
+
+def widest(P, gain, rows=None):
+    """The solution and its rows; its bound is one, and a tight one."""
+    a, top, rows = room.widest(P, gain, rows)
+    assert (gain @ a) * (1 - 1e-12) <= top <= (gain @ a) * (1 + 1e-6)
+    return a, rows
 
 
 def polytope(seed, R, m, tail=None, decades=3.0):
@@ -86,10 +94,11 @@ class TestHeight:
         assert some.height(a + b) <= (some.height(a) + some.height(b)) * (1 + 1e-12)
 
     @pytest.mark.parametrize("tail", TAILS)
-    def test_centre_has_equal_weights_on_the_border(self, tail):
+    def test_centre_has_weights_on_the_border_that_are_equal_shares_of_their_bounds(self, tail):
         P, _ = polytope(4, 20, 5, tail)
         a = centre(P)
-        assert np.ptp(a) == 0 and a[0] > 0 and P.height(a) == pytest.approx(1.0)
+        shares = a * P.rows.max(axis=0)
+        assert np.ptp(shares) < 1e-12 * shares[0] and P.height(a) == pytest.approx(1.0)
 
     @pytest.mark.parametrize("tail", TAILS)
     @pytest.mark.parametrize("R", [5, 300])

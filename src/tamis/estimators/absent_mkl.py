@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -13,10 +14,9 @@ from tamis.estimators.channelled import ChannelClassifier, ChannelTask
 from tamis.estimators.checks import check_choice, check_integer, check_number
 from tamis.estimators.model import PreparedRows
 from tamis.estimators.stacked import Answer, Task
-from tamis.kernels.bank import KernelBank
 from tamis.kernels.stack import KernelStack
 from tamis.methods import absent_mkl as method
-from tamis.methods.absent_conic import solve_conic_program
+from tamis.methods.absent_conic import solve_conic_over
 from tamis.optim.driver import Iterate, Solution, Status, run
 from tamis.optim.polytope import Polytope
 
@@ -29,7 +29,16 @@ LIU2015 = (
 CONIC = ("direct", "literal")  # programs that only a conic solver takes
 SOLVERS = ("alternating", "conic")
 SHARE = 0.5  # what pattern_weight="share" stands for
+CERTAIN = 1e-5  # gap of a conic program that counts as none
 QUICK = 1e-2  # gap that is enough on calibration folds
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Relative duality gap of one problem, and the simpler program that it comes down to, if any."""
+
+    gap: float
+    same: str | None
 
 
 @stored
@@ -104,8 +113,9 @@ class AbsentMKLClassifier(ChannelClassifier):
     One training sample with all channels makes "amkl" the same as "zero_filling", and samples with one channel each
     make it the same as "sum": a warning says so. `AbsentMKLClassifierCV` chooses `pattern_weight` among other things.
 
-    Weights are in units of a kernel's mean diagonal over the samples that have it. A row without any channel is scored
-    by the intercept alone; `explain` says which channels a row has, and flags such rows.
+    What a program allows is counted in units of a kernel's mean diagonal over the samples that have it, so that the
+    sizes of kernels do not matter; `kernel_weights_` are those of the kernels as given. A row without any channel is
+    scored by the intercept alone; `explain` says which channels a row has, and flags such rows.
 
     Examples
     --------
@@ -208,11 +218,22 @@ class AbsentMKLClassifier(ChannelClassifier):
         state = solution.state
         weights = np.zeros(len(scale))
         weights[seen] = state.weights
-        facts = float(solution.history.violation[-1]), same_as(polytope, task.present[:, seen], self.program)
+        solution = replace(solution, history=solution.history.among(seen, len(scale)))
+        facts = Facts(float(solution.history.violation[-1]), self._same(task.present[:, seen], task.cost))
         return Answer(state.dual_coef, weights, state.intercept, solution, facts)
 
+    def _same(self, present: np.ndarray, weight: np.ndarray) -> str | None:
+        """The simpler program that "amkl" comes down to for these patterns, if there is one."""
+        if self.program != "amkl" or self.pattern_weight is not None or present.all():
+            return None
+        ones = np.ones(present.shape[1])
+        patterns = method.polytope_of("amkl", present, weight, ones, min_share=self.min_share).rows
+        if len(patterns) == 1:
+            return "zero_filling"
+        return "sum" if np.all(np.count_nonzero(patterns, axis=1) == 1) else None
+
     def _shape(self, task: Task) -> tuple[bytes, bytes]:
-        """What says whether two settings allow the same weights."""
+        """What says whether two settings of programs without a cone allow the same weights."""
         assert isinstance(task, ChannelTask)
         scale = sizes(task)
         seen = np.flatnonzero(scale > 0)
@@ -232,43 +253,30 @@ class AbsentMKLClassifier(ChannelClassifier):
     def _solve_conic(
         self, stack: KernelStack, task: ChannelTask, polytope: Polytope, scale: np.ndarray
     ) -> Solution[method.State]:
-        """The same by a conic program, on kernels of size one; rows of the polytope are added as they are needed."""
+        """The same by a conic program, on kernels of size one."""
         grams = [stack.one(k) / scale[k] for k in range(len(scale))]
-        rows = polytope.first()
-        while True:
-            kind = self.program if self.program in CONIC else "weights"
-            try:
-                found = solve_conic_program(grams, task.y, task.cost, rows / scale, kind)
-            except ArithmeticError as error:
-                raise ValueError(f"C={self.C!r}: {error}, or use solver='alternating'") from error
-            weights = found.weights / scale
-            worst = polytope.worst(weights)
-            if kind != "weights" or worst @ weights <= 1.0 + self.tol or np.any(np.all(rows == worst, axis=1)):
-                break
-            rows = np.vstack([rows, worst])
-        state = method.State(weights, found.dual_coef, found.intercept)
-        status = Status.CONVERGED if found.converged or found.gap <= self.tol else Status.STALLED
+        shape = replace(polytope, rows=polytope.rows / scale)
+        program = self.program if self.program in CONIC else "weights"
+        try:
+            found = solve_conic_over(grams, task.y, task.cost, shape, program)
+        except ArithmeticError as error:
+            raise ValueError(f"C={self.C!r}: {error}, or use solver='alternating'") from error
+        state = method.State(found.weights / scale, found.dual_coef, found.intercept)
+        status = Status.CONVERGED if found.gap <= max(self.tol, CERTAIN) else Status.STALLED
         return run(iter([Iterate(state, found.objective, found.gap, status)]), tol=self.tol, max_iter=1)
 
     # ------------------------------------------------------------------ what was learned
 
-    def _facts(self, facts: list[Any], bank: KernelBank) -> None:
-        self.duality_gap_ = max(gap for gap, _ in facts)
-        self._same = [same for _, same in facts]
-
-    def _check_kernels(self, prepared: PreparedRows) -> None:
-        super()._check_kernels(prepared)
+    def _facts(self, facts: list[Any], prepared: PreparedRows) -> None:
         present = prepared.bank.presence(prepared.pool.Z)
         self.patterns_ = method.maximal_patterns(present)
         self.present_share_ = np.average(present, axis=0, weights=prepared.encoded.rows.mass)
+        self.duality_gap_ = max(fact.gap for fact in facts)
+        warn_same([fact.same for fact in facts])
 
     def chosen(self) -> dict[str, Any]:
         found = {"program": self.program, **super().chosen()}
         return {**found, "duality gap": self.duality_gap_} if hasattr(self, "duality_gap_") else found
-
-    def _warn(self) -> None:
-        super()._warn()
-        warn_same(type(self).__name__, self.__dict__.pop("_same", []))
 
 
 def sizes(task: ChannelTask) -> np.ndarray:
@@ -278,17 +286,7 @@ def sizes(task: ChannelTask) -> np.ndarray:
     return np.divide(total, weight, out=np.zeros(len(weight)), where=weight > 0)
 
 
-def same_as(polytope: Polytope, present: np.ndarray, program: str) -> str | None:
-    """The simpler program that "amkl" comes down to for these patterns, if there is one."""
-    if program != "amkl" or polytope.caps is not None or present.all():
-        return None
-    patterns = polytope.rows > 0
-    if len(patterns) == 1:
-        return "zero_filling"
-    return "sum" if np.all(np.count_nonzero(patterns, axis=1) == 1) else None
-
-
-def warn_same(name: str, same: list[str | None]) -> None:
+def warn_same(same: list[str | None]) -> None:
     """Say that the patterns make the program a simpler one."""
     reasons = {
         "zero_filling": "some training sample has every channel that any other has, which makes the program the same "
@@ -301,7 +299,7 @@ def warn_same(name: str, same: list[str | None]) -> None:
         count = same.count(program)
         where = "" if count == len(same) else f" in {count} of {len(same)} problems of two classes"
         if count:
-            warnings.warn(f"{name}: {reason}{where}", UserWarning, stacklevel=5)
+            warnings.warn(f"AbsentMKLClassifier: {reason}{where}", UserWarning, stacklevel=7)
 
 
 def check_pattern_weight(name: str, value: Any) -> None:
@@ -319,4 +317,4 @@ def nothing(task: ChannelTask) -> Answer:
     lost = 2.0 * float(task.cost[task.y != sign].sum())
     state = method.State(np.zeros(L), np.zeros(n), sign)
     solution = run(iter([Iterate(state, lost, 0.0, Status.COLLAPSED)]), tol=1.0, max_iter=1)
-    return Answer(state.dual_coef, state.weights, sign, solution, (0.0, None))
+    return Answer(state.dual_coef, state.weights, sign, solution, Facts(0.0, None))

@@ -11,15 +11,16 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
-from tamis.estimators.absent_mkl import LIU2015, AbsentMKLClassifier, check_pattern_weight, warn_same
+from tamis.estimators.absent_mkl import LIU2015, AbsentMKLClassifier, check_pattern_weight
 from tamis.estimators.channelled import Channelled
-from tamis.estimators.checks import check_values
+from tamis.estimators.checks import check_choice, check_values
 from tamis.estimators.extending import Extending
 from tamis.estimators.model import Model, PreparedRows
 from tamis.estimators.rows import Rows
 from tamis.estimators.searching import SearchClassifier
 from tamis.estimators.selection import HeldOut, Result
 from tamis.estimators.stacked import Answer, Task
+from tamis.methods.absent_mkl import PROGRAMS
 
 LEARNED = ("duality_gap_", "patterns_", "present_share_", "channel_ranges_", "n_kernels_", "n_items_")
 
@@ -131,6 +132,8 @@ verbose : as in `AbsentMKLClassifier`.
             values = getattr(self, name)
             if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
                 raise ValueError(f"{name}={values!r} must be a sequence of at least one value")
+        for program in self.programs:
+            check_choice("programs", program, PROGRAMS)
         for value in self.pattern_weights:
             check_pattern_weight("pattern_weights", value)
         for cell in self._grid():
@@ -196,17 +199,12 @@ verbose : as in `AbsentMKLClassifier`.
             self.__dict__.pop(name, None)
             if hasattr(final, name):
                 setattr(self, name, getattr(final, name))
-        self._same = final._same
         return model
 
     def _publish_search(self, results: dict[Cell, Result]) -> None:
         cell = self._cell
         self.C_, self.program_ = cell.C, cell.program
         self.pattern_weight_, self.min_share_ = cell.pattern_weight, cell.min_share
-
-    def _warn(self) -> None:
-        super()._warn()
-        warn_same(type(self).__name__, self.__dict__.pop("_same", []))
 
     def fixed(self) -> AbsentMKLClassifier:
         """An unfitted `AbsentMKLClassifier` with what was chosen."""

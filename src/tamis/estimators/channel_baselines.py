@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tamis.methods import channel_baselines as method
 from tamis.optim.driver import Iterate, Status, run
 from tamis.optim.polytope import Polytope
 
+LARGEST = 1 << 33  # bytes of filled kernels
 METHODS = ("fusion", "mean_filling", "max_margin")
 
 
@@ -127,6 +129,12 @@ class ChannelBaselineClassifier(ChannelClassifier):
     def _tasks(self, prepared: PreparedRows, quick: bool) -> list[Task]:
         if self.method == "mean_filling":
             present, means = _fillings(prepared)
+            size = 8 * prod(prepared.stack.shape)
+            if size > LARGEST:
+                raise ValueError(
+                    f"method='mean_filling' holds {len(prepared.bank)} kernels between {len(present)} rows, "
+                    f"{size / 2**30:.0f} GiB: give fewer rows or kernels, or use method='fusion' or AbsentMKLClassifier"
+                )
             filled = method.filled_stack(prepared.stack, present, means)
             prepared = replace(prepared, stack=filled)
         return super()._tasks(prepared, quick)
@@ -156,7 +164,8 @@ class ChannelBaselineClassifier(ChannelClassifier):
         solution = absent_mkl.solve(problem, tol=tol, callback=self._progress())
         weights = np.zeros(len(scale))
         weights[seen] = solution.state.weights
-        return Answer(solution.state.dual_coef, weights, solution.state.intercept, solution)
+        history = solution.history.among(seen, len(scale))
+        return Answer(solution.state.dual_coef, weights, solution.state.intercept, replace(solution, history=history))
 
     def _widen(self, task: ChannelTask) -> Answer:
         solution = method.solve_max_margin(

@@ -19,23 +19,21 @@ from tamis.estimators.base import KernelClassifier
 from tamis.estimators.checks import check_choice
 from tamis.estimators.model import Model, PreparedRows
 from tamis.estimators.rows import Rows
-from tamis.estimators.stacked import WIDTH, Answer, CostClassifier, Task
+from tamis.estimators.stacked import SOME_ROWS, WIDTH, Answer, CostClassifier, Task
 from tamis.expansion import Coefficients
 from tamis.explain import variation
 from tamis.explain.channels import ChannelExplanation, typical_range
 from tamis.kernels.recipes import Recipe, per_feature
 
 MULTICLASS = ("one_vs_rest", "one_vs_one")
-SOME_ROWS = 300  # most training rows that measure contributions
-SUMMANDS = 1 << 25  # most numbers that are held for this
+SUMMANDS = 1 << 25  # most numbers that are held to measure contributions
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelTask(Task):
-    """A task that knows who has what: `present` (n, L); its rows stand at `members` (n,) among the training rows."""
+    """A task that knows who has what: `present` (n, L)."""
 
     present: np.ndarray
-    members: np.ndarray
 
 
 class Channelled(KernelClassifier):
@@ -79,7 +77,7 @@ class ChannelClassifier(Channelled, CostClassifier):
         for members, y in self._problems(rows):
             whole = len(members) == len(rows)
             stack = prepared.stack if whole else prepared.stack.take(rows=members, cols=members)
-            tasks.append(ChannelTask(stack, y, cost[members], quick, present=present[members], members=members))
+            tasks.append(ChannelTask(stack, y, cost[members], quick, present=present[members]))
         return tasks
 
     def _problems(self, rows: Rows) -> list[tuple[np.ndarray, np.ndarray]]:

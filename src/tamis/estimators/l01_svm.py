@@ -6,8 +6,8 @@ from typing import Any
 
 from tamis.codec import stored
 from tamis.estimators.checks import check_choice, check_integer, check_number
+from tamis.estimators.model import PreparedRows
 from tamis.estimators.stacked import Answer, CostClassifier, Task
-from tamis.kernels.bank import KernelBank
 from tamis.methods import l01_svm as method
 from tamis.methods.l01_certificate import Certificate
 
@@ -180,5 +180,5 @@ class ZeroOneMKLClassifier(CostClassifier):
                 "larger weight; raise C, lower rho1, or use solver='drop_and_refit'"
             )
 
-    def _facts(self, facts: list[Any], bank: KernelBank) -> None:
+    def _facts(self, facts: list[Any], prepared: PreparedRows) -> None:
         self.certificate_ = facts[0] if len(facts) == 1 else facts

@@ -9,6 +9,7 @@ import numpy as np
 
 from tamis.codec import stored
 from tamis.estimators.checks import check_choice, check_cost, check_integer, check_number, check_penalty
+from tamis.estimators.model import PreparedRows
 from tamis.estimators.rows import Rows
 from tamis.estimators.selecting import Selecting
 from tamis.estimators.stacked import Answer, StackClassifier, Task
@@ -229,8 +230,8 @@ class L0MKLClassifier(Selecting, StackClassifier):
         solution = method.solve(problem, begun=begun, rounds=self.rounds, tol=self.tol, callback=self._progress())
         return answer(solution)
 
-    def _facts(self, facts: list[method.State], bank: KernelBank) -> None:
-        self.feature_path_ = feature_path([state.ranking for state in facts], bank)
+    def _facts(self, facts: list[method.State], prepared: PreparedRows) -> None:
+        self.feature_path_ = feature_path([state.ranking for state in facts], prepared.bank)
         self.reason_ = next((state.reason for state in facts if state.reason), "")
         self.ridge_ = max(state.lambda1 for state in facts)
         self.clipped_ = any(state.clipped for state in facts)

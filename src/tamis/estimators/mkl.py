@@ -7,8 +7,8 @@ from typing import Any
 
 from tamis.codec import stored
 from tamis.estimators.checks import check_choice, check_integer, check_number
+from tamis.estimators.model import PreparedRows
 from tamis.estimators.stacked import Answer, CostClassifier, Task
-from tamis.kernels.bank import KernelBank
 from tamis.methods import average_mkl, easy_mkl, simple_mkl
 
 # [Rakotomamonjy2008] and [Aiolli2015], as in docs/references.bib
@@ -137,7 +137,7 @@ class SimpleMKLClassifier(CostClassifier):
         found = super().chosen()
         return {**found, "duality gap": self.duality_gap_} if hasattr(self, "duality_gap_") else found
 
-    def _facts(self, facts: list[Any], bank: KernelBank) -> None:
+    def _facts(self, facts: list[Any], prepared: PreparedRows) -> None:
         self.duality_gap_ = max(gap for gap, _ in facts)
         self.n_passes_ = max(passes for _, passes in facts)
 
@@ -252,7 +252,7 @@ class EasyMKLClassifier(CostClassifier):
         state = solution.state
         return Answer(state.dual_coef, state.weights, state.intercept, solution, state.alike)
 
-    def _facts(self, facts: list[Any], bank: KernelBank) -> None:
+    def _facts(self, facts: list[Any], prepared: PreparedRows) -> None:
         if any(facts):
             warnings.warn(
                 "EasyMKLClassifier: no kernel tells the classes apart, so that all have the same weight; look at the "

@@ -202,8 +202,8 @@ class Encoded:
         bank = make_bank(kernels, default, here.sample, bandwidth)
         ground = here.ground(whole_bank(bank) if whole else bank)
         check_kernels(ground.bank, here.sample.Z, here.sample.seed)
-        whole = len(here.candidates) == len(here.sample.Z)
-        stack = ground.bank.stack(here.sample.Z, None if whole else ground.pool.Z, form=here.engine)
+        square = len(here.candidates) == len(here.sample.Z)
+        stack = ground.bank.stack(here.sample.Z, None if square else ground.pool.Z, form=here.engine)
         return PreparedRows(ground.encoder, ground.bank, ground.pool, here, stack)
 
     def _positions(self) -> Encoded:

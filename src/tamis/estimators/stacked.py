@@ -23,7 +23,6 @@ from tamis.estimators.model import Model, PreparedRows
 from tamis.estimators.rows import Rows
 from tamis.expansion import Coefficients
 from tamis.explain import variation
-from tamis.kernels.bank import KernelBank
 from tamis.kernels.recipes import Recipe, bandwidths
 from tamis.kernels.spectrum import check_positive
 from tamis.kernels.stack import KernelStack
@@ -74,7 +73,7 @@ class StackClassifier(Extending, DirectClassifier):
     def _solve(self, task: Task) -> Answer:
         """Solve one problem of two classes."""
 
-    def _facts(self, facts: list[Any], bank: KernelBank) -> None:
+    def _facts(self, facts: list[Any], prepared: PreparedRows) -> None:
         """Set the learned attributes that only this method has, from the facts of its answers."""
 
     @property
@@ -111,7 +110,7 @@ class StackClassifier(Extending, DirectClassifier):
         model = self._assembled(prepared, answers)
         if quick:
             return model
-        self._facts([a.facts for a in answers], prepared.bank)
+        self._facts([a.facts for a in answers], prepared)
         self._measure(prepared.bank)
         dual, weights = factors_of(model.expansion.coef)
         shares = self._shares(model, prepared, answers)

@@ -7,7 +7,6 @@ channel: it is zero with every row, itself included, and the kernel below never 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -45,10 +44,6 @@ class Whole:
     def unit(self) -> bool:
         return getattr(self.kernel, "unit", False)
 
-    @property
-    def positions(self) -> bool:
-        return getattr(self.kernel, "positions", False)
-
     def __call__(self, S: Array, T: Array) -> Array:
         rows, columns = _complete(S), _complete(T)
         if rows.all() and columns.all():
@@ -78,20 +73,6 @@ class Whole:
         """``k(s, t) / sqrt(k(s, s) k(t, t))`` between complete rows."""
         own = getattr(self.kernel, "normalised", None)
         return Whole(Normalised(self.kernel) if own is None else own())
-
-    @property
-    def n_items(self) -> int:
-        """Items with a position in the precomputed kernel below."""
-        return self.kernel.n_items  # type: ignore[attr-defined]
-
-    @property
-    def items(self) -> np.ndarray:
-        """Positions that the precomputed kernel below holds as columns."""
-        return self.kernel.items  # type: ignore[attr-defined]
-
-    def extended(self, values: Any) -> Whole:
-        """With further items for a precomputed kernel: see `Precomputed.extended`."""
-        return Whole(self.kernel.extended(values))  # type: ignore[attr-defined]
 
 
 def _complete(S: Array) -> np.ndarray:

@@ -70,6 +70,7 @@ INDEFINITE = 1e-6  # eigenvalues below minus this share of the largest are none 
 ZERO = 1e-7  # coefficients below this share of the largest are none
 COSTS = 1.0, 1e4  # range of the largest cost that the solver gets
 MARGIN = 1e-9  # tolerance of the margins of the machine
+OVER = 1e-7  # by how much a row may be violated before it is added
 GAP = 1e-5  # relative duality gap of a converged model
 
 PROGRAMS = ("weights", "direct", "literal")
@@ -162,6 +163,25 @@ def solve_conic_program(
     return replace(model, dual_coef=model.dual_coef / scale, weights=weights, objective=model.objective / scale)
 
 
+def solve_conic_over(
+    grams: Sequence[np.ndarray], y: np.ndarray, cost: np.ndarray, polytope: Polytope, program: str
+) -> ConicModel:
+    """The same over a polytope whose rows may be too many to list: those that are violated are added.
+
+    "direct" and "literal" need all rows at once, which must not be capped.
+    """
+    if program != "weights":
+        return solve_conic_program(grams, y, cost, polytope.rows, program)
+    rows = polytope.first()
+    while True:
+        model = solve_conic_program(grams, y, cost, rows, program)
+        worst = polytope.worst(model.weights)
+        height = float(worst @ model.weights)
+        if height <= 1.0 + OVER:
+            return replace(model, weights=model.weights / max(1.0, height))
+        rows = np.vstack([rows, worst])
+
+
 def _solve_scaled(Ks: list[np.ndarray], y: np.ndarray, cost: np.ndarray, rows: np.ndarray, program: str) -> ConicModel:
     factors = [_factor(K) for K in Ks]
     ranks = [L.shape[1] for L in factors]
@@ -198,7 +218,7 @@ def _bound(
     sides = np.where(y > 0, beta[y > 0].sum(), beta[y < 0].sum())
     coef = y * beta * _over(np.full(len(y), sides.min()), sides)
     gain = np.maximum([coef @ K @ coef for K in Ks], 0.0) ** (0.5 if program == "direct" else 1.0)
-    most = float(gain @ widest(Polytope(rows), gain)[0])
+    _, most, _ = widest(Polytope(rows), gain)
     return float(np.abs(coef).sum()) - 0.5 * (most**2 if program == "direct" else most)
 
 

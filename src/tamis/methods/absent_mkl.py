@@ -35,7 +35,8 @@ Departures from the paper, with reasons:
 4. One complete sample makes A the 1-norm ball, which real data nearly always meet. Ours: rows can be replaced by
    their means over a share `tail` of the samples, those of largest ``S_i a`` (the maximum as `tail` goes to zero,
    "mean_margin" at one), and patterns of a smaller share than `min_share` can be ignored.
-5. The second rule for a alone shrinks useless weights without end, like one over the number of rounds. So the
+5. Where neither rule helps although the gap is large, J has a kink: then cutting planes look for a lower point.
+6. The second rule for a alone shrinks useless weights without end, like one over the number of rounds. So the
    curvature of J comes first, and in the end small weights are taken out where that costs nothing.
 """
 
@@ -48,17 +49,23 @@ import numpy as np
 
 from tamis.kernels.stack import KernelStack
 from tamis.optim.driver import Callback, Iterate, Solution, run
-from tamis.optim.polytope import Polytope, centre, nearest, spread, widest
+from tamis.optim.line import zero_of_slope
+from tamis.optim.polytope import Polytope, centre, lowest, nearest, spread, widest
 from tamis.optim.svm import Machine, curvature, objectives, relative_gap, solve_svm
 
 PROGRAMS = ("amkl", "zero_filling", "mean_margin", "sum")
 HELD = 1 << 30  # bytes of Gram matrices that are held
 MARGIN = 1e-2  # tolerance of margins, relative to that of the gap
-FINEST = 1e-8  # tolerance of margins, at the least
+FINEST = 1e-10  # tolerance of margins, at the least
+MACHINE = 0.1  # share of the gap that a machine may have of its own
+FINER = 1e-2  # factor of the tolerance of a machine whose gap is larger
+CUTS = 40  # most machines in one search by cutting planes
 RIDGE = 1e-6  # added to the curvature, relative to its mean diagonal entry
+ENOUGH = 0.1  # share of the gap that a step by the curvature should close
 TRIALS = 8  # machines in one line search
 FLAT = 0.1  # share of the slope at which a line search ends
-SMALL = 1e-2  # weights below this share of the largest are tried without
+SMALL = 1e-2  # weights below this share of the largest, in units of their bounds, are tried without
+EASE = 0.01  # share of the gap by which a row of the polytope may be violated on the way
 BLOCK = 1 << 24  # most entries of one comparison of patterns
 
 
@@ -136,7 +143,8 @@ def polytope_of(
     present : (n, m) boolean, every channel with a sample that has it
     weight : (n,) what each sample counts in shares
     scale : (m,) size of each kernel: its mean diagonal over the samples that have it
-    tail : share of the samples over which the largest sums are averaged; None: the largest alone
+    tail : share of the samples, of those whose pattern counts, over which the largest sums are averaged; None: the
+        largest alone
     min_share : patterns of a smaller share are ignored; a channel that no other pattern has is bounded by itself
     """
     m = present.shape[1]
@@ -149,14 +157,13 @@ def polytope_of(
     patterns, share = patterns_of(present, weight)
     frequent = share >= min_share
     alone = np.eye(m, dtype=bool)[~patterns[frequent].any(axis=0)]
-    patterns = np.vstack([patterns[frequent], alone])
-    if tail is None or np.count_nonzero(patterns.any(axis=1)) == 1:
+    patterns, share = np.vstack([patterns[frequent], alone]), share[frequent]
+    if tail is None or len(patterns) == 1:
         return Polytope(maximal_patterns(patterns) * scale)
-    caps = np.concatenate([share[frequent] / tail, np.ones(len(alone))])
-    caps *= max(1.0, 1.0 / caps.sum())
+    caps = share / (tail * share.sum())
     if tail == 1.0 and not len(alone):
         return Polytope((caps @ patterns * scale)[None])
-    return Polytope(patterns * scale, caps)
+    return Polytope(patterns * scale, np.concatenate([caps, np.ones(len(alone))]))
 
 
 # ---------------------------------------------------------------------- the solver
@@ -170,7 +177,8 @@ def objective(problem: Problem, state: State) -> float:
 def violation(problem: Problem, state: State) -> float:
     """The duality gap relative to J."""
     _, primal = _values(problem, state)
-    bound, _ = lower_bound(problem.polytope, state.dual_coef, problem.stack.quad(state.dual_coef))
+    energies = np.maximum(problem.stack.quad(state.dual_coef), 0.0)
+    bound, _ = lower_bound(problem.polytope, float(np.abs(state.dual_coef).sum()), energies)
     return relative_gap(primal, max(bound, state.bound))
 
 
@@ -180,112 +188,177 @@ def _values(problem: Problem, state: State) -> tuple[float, float]:
 
 
 def lower_bound(
-    polytope: Polytope, dual_coef: np.ndarray, energies: np.ndarray, rows: np.ndarray | None = None
+    polytope: Polytope, value: float, energies: np.ndarray, rows: np.ndarray | None = None
 ) -> tuple[float, np.ndarray]:
-    """``sum(beta) - 1/2 max_{a in A} a'energies``, which no J falls below, and the rows that bind (see `widest`)."""
-    gains = np.maximum(energies, 0.0)
-    best, rows = widest(polytope, gains, rows)
-    return float(np.abs(dual_coef).sum() - 0.5 * (best @ gains)), rows
+    """``value - 1/2 max_{a in A} a'energies``, and the rows that bind (see `widest`).
+
+    With ``value = sum(beta)`` and the energies of beta no J falls below it; nor with a mean of such pairs.
+    """
+    _, top, rows = widest(polytope, energies, rows)
+    return value - 0.5 * top, rows
 
 
 @dataclass(frozen=True)
 class _Point:
-    """Weights (m,), their combination K (n, n) and its machine."""
+    """Weights (m,) in units of their bounds, the combination K (n, n) and its machine."""
 
     weights: np.ndarray
     K: np.ndarray
     machine: Machine
 
 
-def _point(problem: Problem, weights: np.ndarray, known: np.ndarray | None, tol: float) -> _Point:
-    K = problem.stack.combine(weights).dense()
-    return _Point(weights, K, solve_svm(K, problem.y, problem.cost, tol=tol, start=known))
+@dataclass(frozen=True)
+class _Scaled:
+    """The problem in units in which no weight exceeds one: ``K = sum_p (weights_p / unit_p) K_p``."""
+
+    problem: Problem
+    stack: KernelStack
+    unit: np.ndarray
+    polytope: Polytope
+    tol: float
+
+    @classmethod
+    def of(cls, problem: Problem, tol: float) -> _Scaled:
+        unit, polytope = problem.polytope.rows.max(axis=0), problem.polytope
+        return cls(problem, problem.stack.held(HELD), unit, replace(polytope, rows=polytope.rows / unit), tol)
+
+    @property
+    def over(self) -> float:
+        """By how much a row may be violated before it is looked at."""
+        return EASE * self.tol
+
+    def point(self, weights: np.ndarray, known: np.ndarray | None) -> _Point:
+        return self.at(weights, self.stack.combine(weights / self.unit).dense(), known)
+
+    def at(self, weights: np.ndarray, K: np.ndarray, known: np.ndarray | None) -> _Point:
+        """The point with its machine, whose own gap is a small part of that which is aimed at."""
+        y, cost, tol = self.problem.y, self.problem.cost, max(MARGIN * self.tol, FINEST)
+        machine = solve_svm(K, y, cost, tol=tol, start=known)
+        while relative_gap(machine.primal, machine.value) > MACHINE * self.tol and tol > FINEST:
+            tol = max(FINER * tol, FINEST)
+            machine = solve_svm(K, y, cost, tol=tol, start=machine.dual_coef)
+        return _Point(weights, K, machine)
+
+    def images(self, point: _Point) -> np.ndarray:
+        """(n, m) with columns ``K_p dual_coef / unit_p``."""
+        return self.stack.apply(point.machine.dual_coef) / self.unit
 
 
 def iterates(problem: Problem, start: State | None = None, *, tol: float = 1e-3) -> Iterator[Iterate[State]]:
-    """Alternate between the machine and the weights; J never rises, and every iterate is certified.
+    """Alternate between the machine and the weights; every iterate is certified.
+
+    J never rises but in the last one, which goes without small weights where the gap allows it.
 
     Parameters
     ----------
     tol : the gap that is aimed at; machines are solved accordingly
     """
-    problem = replace(problem, stack=problem.stack.held(HELD))
-    fine, bound, rows = max(MARGIN * tol, FINEST), -np.inf, problem.polytope.first()
+    scaled = _Scaled.of(problem, tol)
+    polytope, bound, rows = scaled.polytope, -np.inf, scaled.polytope.first()
     if start is None:
-        point = _point(problem, centre(problem.polytope), None, fine)
+        point = scaled.point(centre(polytope), None)
     else:
-        point = _point(problem, start.weights / problem.polytope.height(start.weights), start.dual_coef, fine)
+        weights = start.weights * scaled.unit
+        point = scaled.point(weights / polytope.height(weights), start.dual_coef)
+    cuts = _Cuts(scaled)
     while True:
-        machine = point.machine
-        images = problem.stack.apply(machine.dual_coef)
-        energies = machine.dual_coef @ images
-        below, rows = lower_bound(problem.polytope, machine.dual_coef, energies, rows)
-        bound = max(bound, below)
-        if relative_gap(machine.primal, bound) <= tol:
-            point = _pruned(problem, point, bound, tol)
-            machine = point.machine
-        state = State(point.weights, machine.dual_coef, machine.intercept, bound)
-        yield Iterate(state, machine.value, relative_gap(machine.primal, bound), weights=point.weights)
-        moved, rows = _moved(problem, point, images, rows, fine)
+        images = scaled.images(point)
+        bound, rows = cuts.added(point, images, bound, rows)
+        done = relative_gap(point.machine.primal, bound) <= tol
+        if done:
+            point = _pruned(scaled, point, bound)
+        machine, weights = point.machine, point.weights / scaled.unit
+        gap = relative_gap(machine.primal, bound)
+        yield Iterate(State(weights, machine.dual_coef, machine.intercept, bound), machine.value, gap, weights=weights)
+        if done:
+            return
+        moved, rows = _moved(scaled, point, images, rows, gap)
+        if moved is None:
+            moved, bound, rows = cuts.lower(point, bound, rows)
         if moved is None:
             return
         point = moved
 
 
+class _Cuts:
+    """Linear functions below J, one for each machine: ``J(a) >= sum(beta) - 1/2 q'a``.
+
+    Where rows are alike, or kernels of low rank, a machine has many solutions, J has kinks, and its slope at one
+    solution leads nowhere. The lowest point of all cuts does, and their mean there is a better bound.
+    """
+
+    def __init__(self, scaled: _Scaled):
+        self.scaled = scaled
+        self.values: list[float] = []
+        self.slopes: list[np.ndarray] = []
+
+    def added(self, point: _Point, images: np.ndarray, bound: float, rows: np.ndarray) -> tuple[float, np.ndarray]:
+        """Add the cut of a point; the better of its bound and the one so far."""
+        dual_coef = point.machine.dual_coef
+        energies = np.maximum(dual_coef @ images, 0.0)
+        self.values.append(float(np.abs(dual_coef).sum()))
+        self.slopes.append(0.5 * energies)
+        below, rows = lower_bound(self.scaled.polytope, self.values[-1], energies, rows)
+        return max(bound, below), rows
+
+    def lower(self, point: _Point, bound: float, rows: np.ndarray) -> tuple[_Point | None, float, np.ndarray]:
+        """A point of smaller J, or None, and the bound: by points where all cuts are lowest, and half way to them."""
+        scaled, tol, best = self.scaled, self.scaled.tol, point
+        for turn in range(CUTS):
+            values, slopes = np.array(self.values), np.array(self.slopes)
+            target, shares, rows = lowest(scaled.polytope, values, slopes, rows, scaled.over)
+            below, rows = lower_bound(scaled.polytope, float(shares @ values), 2.0 * (shares @ slopes), rows)
+            bound = max(bound, below)
+            if relative_gap(point.machine.primal, bound) <= tol:
+                return best, bound, rows
+            weights = target if turn % 2 == 0 else 0.5 * (target + point.weights)
+            new = scaled.point(weights, point.machine.dual_coef)
+            bound, rows = self.added(new, scaled.images(new), bound, rows)
+            if new.machine.value < point.machine.value * (1.0 - EASE * tol):
+                return new, bound, rows
+        return None, bound, rows
+
+
 def _moved(
-    problem: Problem, point: _Point, images: np.ndarray, rows: np.ndarray, tol: float
+    scaled: _Scaled, point: _Point, images: np.ndarray, rows: np.ndarray, gap: float
 ) -> tuple[_Point | None, np.ndarray]:
-    """A point of smaller J, or None: by the curvature of J, and if that does not help by the rule for the norms."""
+    """A point of smaller J, or None: by the curvature of J and, unless that closes some of the gap, by the norms."""
+    problem, polytope = scaled.problem, scaled.polytope
     known, m = point.machine.dual_coef, len(point.weights)
     energies = np.maximum(known @ images, 0.0)
     H = curvature(point.K, problem.y, problem.cost, known, images)
     H[np.diag_indices(m)] += RIDGE * max(float(np.trace(H)) / m, float(energies.max()))
-    target, rows = nearest(problem.polytope, H, H @ point.weights + 0.5 * energies, rows)
-    moved = _towards(problem, point, _point(problem, target, known, tol), tol)
-    if moved.machine.value < point.machine.value:
-        return moved, rows
-    weights, rows = spread(problem.polytope, point.weights * np.sqrt(energies), rows)
-    if not weights.any():  # the intercept alone decides
-        return None, rows
-    new = _point(problem, weights, known, tol)
-    return (new if new.machine.value < point.machine.value else None), rows
+    target, rows = nearest(polytope, H, H @ point.weights + 0.5 * energies, rows, scaled.over)
+    best = _towards(scaled, point, scaled.point(target, known))
+    if best.machine.value > point.machine.value * (1.0 - ENOUGH * min(gap, 1.0)):
+        weights, rows = spread(polytope, point.weights * np.sqrt(energies), rows, scaled.over)
+        if weights.any():
+            best = min(best, scaled.point(weights, known), key=lambda p: p.machine.value)
+    return (best if best.machine.value < point.machine.value else None), rows
 
 
-def _towards(problem: Problem, point: _Point, end: _Point, tol: float) -> _Point:
-    """The best point found between two: the zero of dJ/ds = -1/2 b'(K_end - K)b by false position (Illinois)."""
-    KD = end.K - point.K
+def _towards(scaled: _Scaled, point: _Point, end: _Point) -> _Point:
+    """The best point found between two, near the zero of dJ/ds = -1/2 b'(K_end - K)b."""
+    KD, direction = end.K - point.K, end.weights - point.weights
 
     def slope(at: _Point) -> float:
         return -0.5 * float(at.machine.dual_coef @ (KD @ at.machine.dual_coef))
 
-    low, high, last = (0.0, slope(point)), (1.0, slope(end)), 0
-    first, best = abs(low[1]), end
-    for _ in range(TRIALS):
-        if not low[1] < 0 < high[1] or high[1] <= FLAT * first:
-            break
-        s = (low[0] * high[1] - high[0] * low[1]) / (high[1] - low[1])
-        K = point.K + s * KD
-        machine = solve_svm(K, problem.y, problem.cost, tol=tol, start=best.machine.dual_coef)
-        trial = _Point(point.weights + s * (end.weights - point.weights), K, machine)
-        best, here = min(best, trial, key=lambda p: p.machine.value), slope(trial)
-        if abs(here) <= FLAT * first:
-            break
-        if here < 0:
-            low, high, last = (s, here), (high[0], high[1] * (0.5 if last < 0 else 1.0)), -1
-        else:
-            low, high, last = (low[0], low[1] * (0.5 if last > 0 else 1.0)), (s, here), 1
-    return best
+    def at(s: float) -> tuple[_Point, float]:
+        trial = scaled.at(point.weights + s * direction, point.K + s * KD, end.machine.dual_coef)
+        return trial, slope(trial)
+
+    trials = zero_of_slope(at, slope(point), slope(end), length=1.0, trials=TRIALS, flat=FLAT)
+    return min([end, *trials], key=lambda p: p.machine.value)
 
 
-def _pruned(problem: Problem, point: _Point, bound: float, tol: float) -> _Point:
+def _pruned(scaled: _Scaled, point: _Point, bound: float) -> _Point:
     """The point without its small weights, if the gap stays within the tolerance."""
-    small = (point.weights > 0) & (point.weights * problem.polytope.rows.max(axis=0) < SMALL)
-    if not small.any() or small.all():
+    rest = np.where(point.weights < SMALL * point.weights.max(), 0.0, point.weights)
+    if np.array_equal(rest, point.weights) or not rest.any():
         return point
-    rest = np.where(small, 0.0, point.weights)
-    rest /= problem.polytope.height(rest)
-    new = _point(problem, rest, point.machine.dual_coef, max(MARGIN * tol, FINEST))
-    return new if relative_gap(new.machine.primal, bound) <= tol else point
+    new = scaled.point(rest / scaled.polytope.height(rest), point.machine.dual_coef)
+    return new if relative_gap(new.machine.primal, bound) <= scaled.tol else point
 
 
 def solve(

@@ -171,13 +171,13 @@ def max_margin_iterates(
     K = stack.combine(np.ones(stack.shape[0])).dense()
     seen = np.ones(len(y))
     known: np.ndarray | None = None
-    for last in range(ROUNDS):
-        machine = solve_svm(K, y, cost / seen, tol=tol, start=known, margins=seen if last else None)
+    for turn in range(ROUNDS):
+        machine = solve_svm(K, y, cost / seen, tol=tol, start=known, margins=seen if turn else None)
         known = machine.dual_coef
         energies = np.maximum(stack.quad(known), 0.0)
         new = seen_norms(energies, present)
         change = float(np.max(np.abs(new - seen)))
-        done = Status.ROUNDS if last == ROUNDS - 1 else None
+        done = Status.ROUNDS if turn == ROUNDS - 1 else None
         yield Iterate(machine, machine.value, change, done if machine.converged else Status.STALLED)
         seen = new
 

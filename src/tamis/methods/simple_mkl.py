@@ -44,6 +44,7 @@ import numpy as np
 
 from tamis.kernels.stack import KernelStack
 from tamis.optim.driver import Callback, Iterate, Solution, run
+from tamis.optim.line import zero_of_slope
 from tamis.optim.simplex import solve_simplex_qp
 from tamis.optim.svm import Machine, curvature, objectives, relative_gap, solve_svm
 
@@ -215,26 +216,16 @@ def _newton_step(problem: Problem, stack: KernelStack, point: _Point, images: np
 
 
 def _search(problem: Problem, line: _Line, point: _Point, end: _Point, limit: float, tol: float) -> _Point:
-    """The zero of the slope between a point and the end of the line, by false position (Illinois)."""
-    low, high = (0.0, point.slope(line.KD)), (limit, end.slope(line.KD))
-    first, best, last = low[1], min(point, end, key=lambda p: p.machine.value), 0
-    solves = end.solves
-    for _ in range(TRIALS):
-        if not low[1] < 0 < high[1]:
-            break
-        s = (low[0] * high[1] - high[0] * low[1]) / (high[1] - low[1])
+    """The best point between two, near the zero of the slope."""
+
+    def at(s: float) -> tuple[_Point, float]:
         trial = line.at(problem, point, s, tol)
-        solves += 1
-        slope = trial.slope(line.KD)
-        if trial.machine.value < best.machine.value:
-            best = trial
-        if abs(slope) <= FLAT * abs(first):
-            break
-        if slope < 0:
-            low, high, last = (s, slope), (high[0], high[1] * (0.5 if last < 0 else 1.0)), -1
-        else:
-            low, high, last = (low[0], low[1] * (0.5 if last > 0 else 1.0)), (s, slope), 1
-    return replace(best, solves=solves)
+        return trial, trial.slope(line.KD)
+
+    slopes = point.slope(line.KD), end.slope(line.KD)
+    trials = zero_of_slope(at, *slopes, length=limit, trials=TRIALS, flat=FLAT)
+    best = min([point, end, *trials], key=lambda p: p.machine.value)
+    return replace(best, solves=end.solves + len(trials))
 
 
 Step = Callable[[Problem, KernelStack, _Point, np.ndarray, float], _Point]

@@ -72,6 +72,14 @@ class History:
     def __len__(self) -> int:
         return len(self.objective)
 
+    def among(self, kernels: np.ndarray, total: int) -> History:
+        """The history of all of `total` kernels, of which it knows some."""
+        if self.weights is None:
+            return self
+        weights = np.zeros((len(self.weights), total))
+        weights[:, kernels] = self.weights
+        return replace(self, weights=weights)
+
     def of_kernels(self, kernels: np.ndarray) -> History:
         """The history of some kernels."""
         return self if self.weights is None else replace(self, weights=self.weights[:, kernels])

@@ -1,4 +1,4 @@
-"""Three small problems over weights of bounded sums.
+"""Four small problems over weights of bounded sums.
 
     A = {a >= 0 : r'a <= 1 for every row r}
 
@@ -22,6 +22,9 @@ GAP = 1e-10  # complementarity at which Newton steps end, relative to the object
 STEPS = 80  # most Newton steps
 CENTRE = 0.1  # share of the complementarity that a step aims at
 INSIDE = 0.95  # share of the way to the border that a step may go
+NEAR = 0.9  # rows that reach so much of one may bind in the next problem
+SAME = 1e-12  # relative difference of rows that are the same
+MIX = 1e-9  # share of the mean of all rows in one that bounds
 NONE = 1e-7  # weights below this share of the largest are zero
 
 Solver = Callable[[np.ndarray], np.ndarray]
@@ -61,14 +64,20 @@ class Polytope:
             return self.rows
         return np.unique([self.worst(a) for a in np.vstack([np.eye(m), np.ones(m)])], axis=0)
 
+    def mean(self) -> np.ndarray:
+        """A row (m,) with a positive entry for every weight: the mean of all that no cap forbids."""
+        return np.mean(self.rows, axis=0) if self.caps is None else self.caps @ self.rows / self.caps.sum()
+
 
 def centre(polytope: Polytope) -> np.ndarray:
-    """Equal weights on the border."""
-    ones = np.ones(polytope.rows.shape[1])
-    return ones / polytope.height(ones)
+    """Weights on the border that are equal in units of their bounds."""
+    even = 1.0 / polytope.rows.max(axis=0)
+    return even / polytope.height(even)
 
 
-def widest(polytope: Polytope, gain: np.ndarray, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def widest(
+    polytope: Polytope, gain: np.ndarray, rows: np.ndarray | None = None
+) -> tuple[np.ndarray, float, np.ndarray]:
     """Solve ``max gain'a  subject to  a in A`` for a non-negative gain (m,).
 
     Parameters
@@ -77,27 +86,107 @@ def widest(polytope: Polytope, gain: np.ndarray, rows: np.ndarray | None = None)
 
     Returns
     -------
-    a, rows : the solution (m,) and the rows that it was found with
+    a, top, rows : the solution (m,), a number that the maximum does not exceed however inexact the solution is, and
+        the rows that it was found with
+
+    Notes
+    -----
+    Any mean r of rows bounds the maximum: ``gain'a <= max_p (gain_p / r_p) r'a <= max_p gain_p / r_p``. The multipliers
+    of the rows give the r that attains it.
     """
-    size = float(gain.max())
-    if size <= 0:
-        return centre(polytope), polytope.first() if rows is None else rows
+    rows = polytope.first() if rows is None else rows
+    if not gain.any():
+        return centre(polytope), 0.0, rows
+    if polytope.caps is not None:
+        a, mean = _widest_capped(polytope, gain)
+        return a / max(1.0, polytope.height(a)), _top(polytope, gain, mean), rows
+    means: list[np.ndarray] = []
 
     def on(some: np.ndarray) -> np.ndarray:
         if len(some) == 1:
+            means[:] = [some[0]]
             best = int(np.argmax(gain / some[0]))
             return np.where(np.arange(len(gain)) == best, 1.0 / some[0, best], 0.0)
-        found = linprog(-gain / size, A_ub=some, b_ub=np.ones(len(some)), method="highs")
-        return np.maximum(found.x, 0.0)
+        a, multipliers = _linear(gain, some, np.ones(len(some)))
+        means[:] = [multipliers @ some / multipliers.sum()]
+        return a
 
-    return _with_rows(polytope, on, rows)
+    a, rows = _with_rows(polytope, on, rows, OVER)
+    return a, _top(polytope, gain, means[0]), rows
 
 
-def spread(polytope: Polytope, norms: np.ndarray, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def _top(polytope: Polytope, gain: np.ndarray, mean: np.ndarray) -> float:
+    """The bound that a mean of rows gives; a little of another one keeps it positive."""
+    return float(np.max(gain / ((1.0 - MIX) * mean + MIX * polytope.mean())))
+
+
+def _widest_capped(polytope: Polytope, gain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The solution and a mean of rows, from ``level + caps'above <= 1, rows a <= level + above, above >= 0``."""
+    (R, m), caps = polytope.rows.shape, polytope.caps
+    assert caps is not None
+    table = np.zeros((R + 1, m + 1 + R))
+    table[:R, :m], table[:R, m], table[:R, m + 1 :] = polytope.rows, -1.0, -np.eye(R)
+    table[R, m], table[R, m + 1 :] = 1.0, caps
+    found, multipliers = _linear(np.concatenate([gain, np.zeros(R + 1)]), table, np.concatenate([np.zeros(R), [1.0]]))
+    share = multipliers[:R] / multipliers[:R].sum()
+    return found[:m], np.minimum(share, caps) @ polytope.rows
+
+
+def _linear(gain: np.ndarray, table: np.ndarray, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``max gain'x  subject to  table x <= limits, x >= 0``, and the multipliers of the rows."""
+    scale = np.max(np.abs(table), axis=0)
+    worth = gain / scale
+    found = linprog(-worth / worth.max(), A_ub=table / scale, b_ub=limits, method="highs")
+    if found.x is None:
+        raise ArithmeticError(f"the linear program over {table.shape[1]} weights was not solved: {found.message}")
+    return np.maximum(found.x, 0.0) / scale, np.maximum(-found.ineqlin.marginals, 0.0)
+
+
+def lowest(
+    polytope: Polytope, values: np.ndarray, slopes: np.ndarray, rows: np.ndarray | None = None, over: float = OVER
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Solve ``min max_t values_t - slopes_t'a  subject to  a in A`` for non-negative slopes (T, m).
+
+    Returns
+    -------
+    a, shares, rows : the solution (m,), the shares (T,) in the mean of the functions that a minimises as well, and the
+        rows that it was found with
+    """
+    size = max(float(np.ptp(values)), float(np.max(slopes / polytope.rows.max(axis=0))), np.finfo(float).tiny)
+    shares: list[np.ndarray] = []
+
+    def on(some: np.ndarray) -> np.ndarray:
+        scale, T = some.max(axis=0), len(values)
+        table = np.block([[-slopes / scale / size, -np.ones((T, 1))], [some / scale, np.zeros((len(some), 1))]])
+        limits = np.concatenate([(values.min() - values) / size, np.ones(len(some))])
+        price = np.concatenate([np.zeros(len(scale)), [1.0]])
+        bounds = [(0, None)] * len(scale) + [(None, None)]
+        found = linprog(price, A_ub=table, b_ub=limits, bounds=bounds, method="highs")
+        if found.x is None:
+            raise ArithmeticError(f"the linear program over {len(scale)} weights was not solved: {found.message}")
+        weights = np.maximum(-found.ineqlin.marginals[:T], 0.0)
+        shares[:] = [weights / weights.sum()]
+        return np.maximum(found.x[:-1], 0.0) / scale
+
+    a, rows = _with_rows(polytope, on, rows, over)
+    return a, shares[0], rows
+
+
+def spread(
+    polytope: Polytope, norms: np.ndarray, rows: np.ndarray | None = None, over: float = OVER
+) -> tuple[np.ndarray, np.ndarray]:
     """Solve ``min sum_p norms_p^2 / a_p  subject to  a in A``; a weight whose norm is zero is zero.
 
-    With one row r the solution is ``a_p = norms_p / sqrt(r_p)``, scaled to ``r'a = 1``. Parameters and returns are
-    as in `widest`.
+    With one row r the solution is ``a_p = norms_p / sqrt(r_p)``, scaled to ``r'a = 1``.
+
+    Parameters
+    ----------
+    rows : as in `widest`
+    over : by how much a sum may exceed one before its row is added
+
+    Returns
+    -------
+    a, rows : the solution (m,), on the border, and the rows that it was found with
     """
     kept = np.flatnonzero(norms > 0)
     if not len(kept):
@@ -108,16 +197,16 @@ def spread(polytope: Polytope, norms: np.ndarray, rows: np.ndarray | None = None
         out[kept] = _spread(part[part.any(axis=1)], norms[kept])
         return out
 
-    a, rows = _with_rows(polytope, on, rows)
+    a, rows = _with_rows(polytope, on, rows, over)
     return a / polytope.height(a), rows
 
 
 def nearest(
-    polytope: Polytope, hessian: np.ndarray, linear: np.ndarray, rows: np.ndarray | None = None
+    polytope: Polytope, hessian: np.ndarray, linear: np.ndarray, rows: np.ndarray | None = None, over: float = OVER
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve ``min 1/2 a'Ha - c'a  subject to  a in A`` for a positive definite H (m, m) and c (m,).
 
-    Parameters and returns are as in `widest`.
+    Parameters and returns are as in `spread`, but for the border.
     """
 
     def on(some: np.ndarray) -> np.ndarray:
@@ -132,19 +221,22 @@ def nearest(
         a = _interior(some / scale, np.ones(len(scale)), model)
         return np.where(a > NONE * a.max(), a, 0.0) / scale
 
-    return _with_rows(polytope, on, rows)
+    return _with_rows(polytope, on, rows, over)
 
 
-def _with_rows(polytope: Polytope, on: Solver, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """The solution of a problem that `on` solves on some rows, and these."""
+def _with_rows(polytope: Polytope, on: Solver, rows: np.ndarray | None, over: float) -> tuple[np.ndarray, np.ndarray]:
+    """The solution of a problem that `on` solves on some rows, and those of them that may bind again."""
     rows = polytope.first() if rows is None else rows
     while True:
         a = on(rows)
         worst = polytope.worst(a)
-        over = float(worst @ a)
-        if over <= 1.0 + OVER or np.any(np.all(rows == worst, axis=1)):
-            return a / max(1.0, over), rows
+        height = float(worst @ a)
+        if height <= 1.0 + over or np.min(np.max(np.abs(rows - worst), axis=1)) <= SAME * worst.max():
+            break
         rows = np.vstack([rows, worst])
+    near = rows[rows @ a >= NEAR * height]
+    kept = near if len(rows) > FEW and near.any(axis=0).all() else rows
+    return a / max(1.0, height), kept
 
 
 def _spread(rows: np.ndarray, norms: np.ndarray) -> np.ndarray:
