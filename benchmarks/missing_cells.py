@@ -2,7 +2,7 @@
 
     python benchmarks/missing_cells.py [--splits 5] [--sets NAME ...]
 
-ckd has 1012 missing cells of its own; in wdbc, heart_statlog and pima three cells in ten are taken away at random.
+ckd has 1012 missing cells of its own; in wdbc and heart_statlog three cells in ten are taken away at random.
 Stratified 70/30 splits; nothing is tuned, every classifier has its defaults with a kernel on each feature. "absent"
 and "median" are values of the parameter `missing`; the others are imputers before the classifier. An entry is accuracy
 in per cent and log-loss on the test part, means over splits. Rows go to benchmarks/out/missing_cells.csv as they
@@ -36,7 +36,7 @@ from tamis import (
 
 from datasets import load
 
-SETS = ("ckd", "wdbc", "heart_statlog", "pima")
+SETS = ("ckd", "wdbc", "heart_statlog")
 GONE = 0.3
 TREATMENTS = ("absent", "median", "EM", "neighbours")
 OUT = Path(__file__).parent / "out" / "missing_cells.csv"

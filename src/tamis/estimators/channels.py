@@ -34,8 +34,9 @@ def channels(
 
     Notes
     -----
-    A row of X carries its absences along, through folds, searches and pipelines. A sample lacks a channel where all
-    cells are missing: the kernel is zero there, with the sample itself as well.
+    A row of X carries its absences along, through folds, searches and pipelines. To `AbsentMKLClassifier` a sample
+    lacks a channel where any cell of it is missing, to other classifiers where all are; the kernel is zero there, with
+    the sample itself as well.
 
     Examples
     --------

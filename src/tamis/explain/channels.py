@@ -10,6 +10,7 @@ import numpy as np
 from tamis.explain.explanation import Explanation
 from tamis.explain.html import absence_html
 
+NAMED = 8  # most channels that words name
 LEVELS = (0.05, 0.5, 0.95)  # of typical contributions
 
 
@@ -71,6 +72,25 @@ class ChannelExplanation(Explanation):
         size = np.where(here, np.abs(parts).max(axis=0), np.ptp(self.typical, axis=2).max(axis=0))
         order = np.lexsort([-size, ~here])
         return [ChannelShare(self.kernels[k], bool(here[k]), parts[:, k], self.typical[:, k]) for k in order]
+
+    def to_dict(self) -> dict[str, list]:
+        """As for every explanation, with a column `present`: whether the row has the kernel."""
+        columns = super().to_dict()
+        here = np.broadcast_to(self.present[:, None, None, :], self.contributions.shape).ravel().tolist()
+        columns["present"] = here + [True] * (len(columns["row"]) - len(here))
+        return columns
+
+    def absence(self, row: int = 0, output: int = 0) -> str:
+        """What one row lacks, in words, with what that adds to the score of an output for rows that have it."""
+        if self.empty[row]:
+            alone = "" if self.contributions[row].any() else ": the base value alone decides"
+            return f"everything that the model uses{alone}"
+        ends = self.typical[output]
+        order = np.argsort(-np.ptp(ends, axis=1), kind="stable")
+        gone = [
+            f"{self.kernels[k]} ({ends[k, 0]:+.2g} to {ends[k, 2]:+.2g})" for k in order if not self.present[row, k]
+        ]
+        return "; ".join(gone[:NAMED]) + (f"; and {len(gone) - NAMED} more" if len(gone) > NAMED else "")
 
     def _repr_html_(self) -> str:
         return super()._repr_html_() + absence_html(self)

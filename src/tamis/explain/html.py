@@ -84,20 +84,11 @@ def absence_html(explanation: ChannelExplanation, limit: int = 10) -> str:
         return ""
     lines = []
     for i in lacking.tolist():
-        gone = [_absent(e, int(k)) for k in np.flatnonzero(~e.present[i])]
-        text = "; ".join(gone[:MOST_PARTS]) + (f"; and {len(gone) - MOST_PARTS} more" if len(gone) > MOST_PARTS else "")
-        alone = ": the base value alone decides" if not e.contributions[i].any() else ""
-        told = f"everything{alone}" if e.empty[i] else text
+        told = e.absence(i, int(np.argmax(e.decision[i])))
         lines.append([_cell(_text(e.rows[i]), "left"), _cell(_text(told), "left")])
-    head = ["row", "lacks (what the channel adds to nine in ten of the training rows that have it)"]
+    score = "the score" if len(e.outputs) == 1 else "the highest score"
+    head = ["row", f"lacks (what it adds to {score} of nine in ten training rows that have it)"]
     return _box(_table(head, lines))
-
-
-def _absent(e: ChannelExplanation, k: int) -> str:
-    ends = e.typical[:, k]
-    if len(ends) > 1:
-        return str(e.kernels[k])
-    return f"{e.kernels[k]} ({ends[0, 0]:+.2g} to {ends[0, 2]:+.2g})"
 
 
 def _largest_parts(e: Explanation) -> tuple[list[str], np.ndarray]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tamis.errors import BadOption
+from tamis.explain import Explanation
+from tamis.explain.channels import ChannelExplanation
 from tamis.io.tables import Columns, blocks, header
 from tamis.results.data import Results
 from tamis.results.describe import as_cell, take
@@ -32,6 +34,7 @@ class Told:
     base_value, score : the first and the last number of the sum
     parts, values, by_part : features (or groups of them), their values, and what they add
     cases, classes, by_case : kept cases, their classes (None: not known), and what they add
+    lacks : absent channels and what they add to rows that have them, in words; empty where the method has none
     """
 
     row: int
@@ -48,6 +51,7 @@ class Told:
     cases: list[str]
     classes: list[Any]
     by_case: np.ndarray
+    lacks: str = ""
 
     @property
     def sentence(self) -> str:
@@ -56,7 +60,13 @@ class Told:
         text = f"{name} is predicted {str(self.predicted)!r}: the score of {str(self.output)!r} is {self.score:+.4f}"
         if self.probability is not None:
             text += f", its probability {self.probability:.3f}"
-        return text + ("." if self.truth is None else f"; it is {str(self.truth)!r}.")
+        text += "." if self.truth is None else f"; it is {str(self.truth)!r}."
+        if not self.lacks:
+            return text
+        brackets = (
+            " (in brackets: what that adds to nine in ten training rows that have it)" if "(" in self.lacks else ""
+        )
+        return f"{text} It lacks {self.lacks}{brackets}."
 
     @property
     def shown_parts(self) -> list[str]:
@@ -71,7 +81,18 @@ class Told:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
-        names = ("row", "label", "output", "predicted", "truth", "probability", "base_value", "score", "sentence")
+        names = (
+            "row",
+            "label",
+            "output",
+            "predicted",
+            "truth",
+            "probability",
+            "base_value",
+            "score",
+            "sentence",
+            "lacks",
+        )
         parts = zip(self.parts, self.values, self.by_part.tolist(), strict=True)
         cases = zip(self.cases, self.classes, self.by_case.tolist(), strict=True)
         return {
@@ -121,7 +142,15 @@ def explain_row(
         cases,
         [case.truth for case in kept],
         sign * explanation.by_instance[0, k],
+        _lacking(explanation, k, sign),
     )
+
+
+def _lacking(explanation: Explanation, output: int, sign: float) -> str:
+    if not isinstance(explanation, ChannelExplanation):
+        return ""
+    seen = explanation if sign > 0 else replace(explanation, typical=-explanation.typical[..., ::-1])
+    return seen.absence(0, output)
 
 
 def _find(
