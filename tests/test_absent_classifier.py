@@ -126,6 +126,20 @@ class TestAbsence:
         same = fit(X, y, kernels=per_group(GROUPS, Polynomial(1, 1.0)))
         np.testing.assert_allclose(clf.decision_function(X), same.decision_function(X), atol=1e-6)
 
+    def test_channels_that_a_problem_or_a_fold_lacks_leave_no_trace(self):
+        X, y, _ = data(classes=3)
+        X = X.copy()
+        X[:, :2] = np.nan
+        clf = fit(X, y)
+        assert clf.kernel_names_.tolist() == ["b", "c"]
+        for history, weights in zip(clf.history_, clf.kernel_weights_, strict=True):
+            np.testing.assert_allclose(history.weights[-1] / history.weights[-1].sum(), weights, atol=1e-9)
+        X[0, :2] = 1.0  # one row has it: a calibration fold does not
+        AbsentMKLClassifier(kernels=KERNELS, pattern_weight="share").fit(X, y)
+        only = data(classes=3)[0].copy()
+        only[y != "z", :2] = np.nan
+        assert fit(only, y, multiclass="one_vs_one").kernel_names_.tolist() == ["a", "b", "c"]
+
     def test_a_channel_that_no_sample_has_is_as_if_it_were_not_there(self):
         X, y, _ = data()
         X = X.copy()
@@ -198,6 +212,41 @@ class TestPrograms:
             assert one.objective_ == pytest.approx(two.objective_, rel=1e-6)
             np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=2e-3)
 
+    def test_conic_programs_see_every_pattern(self, monkeypatch):
+        """However few rows a search would begin with."""
+        pytest.importorskip("clarabel")
+        X, y, _ = data(n=60)
+        whole = [fit(X, y, program=p).objective_ for p in ("direct", "literal")]
+        monkeypatch.setattr("tamis.optim.polytope.FEW", 1)
+        monkeypatch.setattr("tamis.optim.polytope.Polytope.first", lambda self: np.eye(self.rows.shape[1]))
+        assert [fit(X, y, program=p).objective_ for p in ("direct", "literal")] == whole
+        few = fit(X, y, solver="conic")
+        assert few.objective_ == pytest.approx(fit(X, y, tol=1e-7).objective_, rel=1e-6)
+
+    def test_conic_programs_take_kernels_of_any_size(self):
+        pytest.importorskip("clarabel")
+        X, y, present = data(n=60)
+        K, at = grams(X, present), np.arange(60.0)[:, None]
+        for program in ("amkl", "direct", "literal"):
+            one, two = (
+                fit(at, y, kernels=precomputed(K * f[:, None, None], present=present), program=program, solver="conic")
+                for f in (np.ones(3), np.array([50.0, 0.02, 3.0]))
+            )
+            assert one.objective_ == pytest.approx(two.objective_, rel=1e-5)
+            np.testing.assert_allclose(one.decision_function(at), two.decision_function(at), atol=1e-3)
+
+    def test_sizes_and_shares_are_those_of_the_weights(self):
+        X, y, present = data()
+        K, at = grams(X, present), np.arange(90.0)[:, None]
+        uneven = K * (1.0 + 9.0 * (np.arange(90) % 2))[:, None] ** 0.5 * (1.0 + 9.0 * (np.arange(90) % 2)) ** 0.5
+        weight = 1.0 + np.arange(90) % 3
+        twice = np.repeat(np.arange(90), weight.astype(int))
+        recipe = precomputed(uneven, present=present)
+        one = AbsentMKLClassifier(kernels=recipe, calibration=None, program="sum").fit(at, y, sample_weight=weight)
+        two = fit(at[twice], y[twice], kernels=recipe, program="sum")
+        np.testing.assert_allclose(one.decision_function(at), two.decision_function(at), atol=1e-5)
+        np.testing.assert_allclose(one.present_share_, present[twice].mean(axis=0))
+
     def test_programs_of_the_paper_are_ordered(self):
         pytest.importorskip("clarabel")
         X, y, _ = data(n=60)
@@ -235,7 +284,12 @@ class TestPrograms:
             clf = AbsentMKLClassifier(kernels=KERNELS, calibration=None).fit(X, y)
         assert clf.patterns_.tolist() == [[True, True, True]]
         np.testing.assert_array_equal(clf.decision_function(X), fit(X, y, program="zero_filling").decision_function(X))
-        for options in ({"pattern_weight": "share"}, {"min_share": 0.05}, {"program": "zero_filling"}):
+        for options in (
+            {"pattern_weight": "share"},
+            {"pattern_weight": 1.0},
+            {"min_share": 0.05},
+            {"program": "zero_filling"},
+        ):
             AbsentMKLClassifier(kernels=KERNELS, calibration=None, **options).fit(X, y)  # warnings are errors
 
     def test_one_channel_each_is_told(self):
@@ -317,7 +371,15 @@ class TestExplanation:
         row = int(np.flatnonzero(~present[:, 1])[0])
         shares = {share.channel: share for share in explanation.channels_of(row)}
         assert not shares["b"].present and shares["b"].contribution == 0 and np.ptp(shares["b"].typical) > 0
-        assert [share.present for share in explanation.channels_of(row)] == [True, True, False]
+        told = explanation.channels_of(row)
+        assert [share.present for share in told] == [True, True, False]
+        assert abs(told[0].contribution[0]) >= abs(told[1].contribution[0])
+        low, _, high = shares["b"].typical[0]
+        assert explanation.absence(row) == f"b ({low:+.2g} to {high:+.2g})"
+        frame = explanation.to_frame()
+        gone = frame[(frame["row"] == row) & (frame["kernel"] == "b")]
+        assert not gone["present"].any() and not gone["contribution"].any()
+        assert frame.groupby("row")["contribution"].sum().to_numpy() == pytest.approx(explanation.decision[:, 0])
         assert shares["a"].contribution == pytest.approx(by_kernel[row, 0])
         with pytest.raises(ValueError, match="row=90"):
             explanation.channels_of(90)
@@ -376,6 +438,13 @@ class TestSearch:
         assert clf.cv_results_["param_C"][best] == clf.C_ and clf.cv_results_["param_program"][best] == clf.program_
         single = clf.fixed()
         assert isinstance(single, AbsentMKLClassifier) and single.C == clf.C_
+        apart = AbsentMKLClassifierCV(Cs=(10.0,), pattern_weights=(0.5,), kernels=KERNELS, cv=3).fit(X, y)
+        for cell in range(10):  # what a cost scores does not depend on the others that are tried
+            found = tuple(clf.cv_results_[f"param_{n}"][cell] for n in ("program", "pattern_weight", "C"))
+            if found == ("amkl", 0.5, 10.0):
+                ours, alone = clf.cv_results_["mean_test_log_loss"][cell], apart.cv_results_["mean_test_log_loss"][0]
+                assert ours == pytest.approx(alone, rel=0.02)
+        assert len(set(clf.cv_results_["mean_test_log_loss"].round(6))) >= 6
         np.testing.assert_allclose(
             single.set_params(calibration=None).fit(X, y).decision_function(X) - clf.decision_function(X),
             float(single.intercept_[0] - clf.intercept_[0]),

@@ -80,6 +80,24 @@ class TestPatterns:
         everything = Polytope(np.vstack([S, S[:7], np.eye(5)]).astype(float))
         assert value(task) == pytest.approx(value(Problem(task.stack, task.y, task.cost, everything)), rel=1e-6)
 
+    def test_shares_count_among_the_patterns_that_are_not_ignored(self):
+        S = np.array([[1, 1, 0]] * 3 + [[1, 0, 0]] * 2 + [[0, 0, 1], [0, 1, 1]], dtype=bool)
+        found = polytope_of("amkl", S, np.ones(7), np.ones(3), tail=1.0, min_share=2 / 7)  # a share that is just met
+        a = np.array([1.0, 1.0, 0.3])
+        assert found.height(a) == pytest.approx((3 * 2.0 + 2 * 1.0) / 5)  # the mean over the five rows that count
+        assert found.height(np.array([0.0, 0.0, 1.0])) == 1.0  # a channel of ignored patterns is bounded by itself
+        assert found.height(np.array([0.1, 0.0, 0.7])) == pytest.approx(0.7)
+        half = polytope_of("amkl", S, np.ones(7), np.ones(3), tail=0.5, min_share=2 / 7)
+        assert half.height(a) == pytest.approx(2.0)  # the mean over the worst two and a half of five
+
+    def test_rows_without_channels_count_in_the_mean(self):
+        S = np.array([[1, 1], [1, 1], [0, 0], [0, 0]], dtype=bool)
+        for found in (
+            polytope_of("amkl", S, np.ones(4), np.ones(2), tail=1.0),
+            polytope_of("mean_margin", S, np.ones(4), np.ones(2)),
+        ):
+            np.testing.assert_allclose(found.rows, [[0.5, 0.5]])
+
     def test_rare_patterns_are_ignored_and_no_channel_is_left_unbounded(self):
         S = np.array([[1, 1, 0]] * 9 + [[0, 0, 1]], dtype=bool)
         found = polytope_of("amkl", S, np.ones(10), np.ones(3), min_share=0.2)
@@ -148,8 +166,8 @@ class TestPrograms:
         S = absences()
         S[5] = False
         task = problem(S)
+        assert task.polytope.rows.any(axis=1).all()
         found = solve(task, tol=FINE)
-        np.testing.assert_array_equal(problem(np.delete(S, 5, axis=0)).polytope.rows.shape[1], 5)
         assert found.status.converged
         image = task.stack.combine(found.state.weights) @ found.state.dual_coef
         assert image[5] == 0.0
@@ -238,11 +256,64 @@ class TestSolver:
     def test_useless_channels_get_exactly_no_weight(self):
         K, y = kernels(n=60, m=2)
         noise = np.eye(60)[None] * 0.2 + 0.8  # the same for all pairs: it says nothing
-        S = np.ones((60, 3), dtype=bool)
         task = Problem(DenseStack(np.concatenate([K, noise])), y, np.ones(60), Polytope(np.ones((1, 3))))
         weights = solve(task, tol=1e-3).state.weights
-        assert weights[2] == 0.0 and np.all(weights[:1] > 0)
-        assert S.all()
+        assert weights[2] == 0.0 and weights[0] > 0
+
+    def test_small_weights_go_only_where_the_gap_allows_it(self):
+        for seed in range(8):
+            task = problem(absences(seed=seed), "zero_filling", seed=seed)
+            found = solve(task, tol=1e-3)
+            weights = found.state.weights * task.polytope.rows.max(axis=0)
+            assert absent_mkl.violation(task, found.state) <= 1e-3
+            left = weights[weights > 0]
+            if left.min() < 0.01 * left.max():  # then going without it would cost too much
+                rest = np.where(weights < 0.01 * weights.max(), 0.0, weights)
+                rest /= task.polytope.height(rest)
+                K = task.stack.combine(rest).dense()
+                machine = solve_svm(K, task.y, task.cost, tol=1e-9)
+                assert machine.value - found.state.bound > 1e-3 * machine.value * 0.99
+
+    @pytest.mark.parametrize("size", [1e-12, 1e-6, 1e6, 1e12])
+    def test_units_of_the_kernels_do_not_matter(self, size):
+        S = absences()
+        plain = problem(S)
+        sizes = size ** np.linspace(0, 1, 5)
+        polytope = polytope_of("amkl", S, np.ones(40), sizes)
+        scaled = Problem(DenseStack(plain.stack.values * sizes[:, None, None]), plain.y, plain.cost, polytope)
+        one, two = solve(plain, tol=1e-5), solve(scaled, tol=1e-5)
+        assert two.status.converged and two.n_iter == one.n_iter
+        np.testing.assert_allclose(two.history.objective, one.history.objective, rtol=1e-6)
+        np.testing.assert_allclose(two.state.weights * sizes, one.state.weights, atol=1e-6)
+
+    @pytest.mark.parametrize("C", [1e4, 1e6])
+    def test_few_rounds_are_enough_however_large_the_cost(self, C):
+        found = solve(problem(absences(n=60), C=C), tol=1e-3)
+        assert found.status.converged and found.n_iter <= 15
+
+    def test_kernels_with_ties_do_not_end_in_a_kink(self):
+        for seed in (15, 37, 38):
+            rng = np.random.default_rng(seed)
+            n, m = 60, 4
+            y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+            X = np.round(rng.normal(size=(n, m)) + 0.5 * y[:, None])
+            S = rng.random((n, m)) < 0.6
+            K = zeroed(np.exp(-((X[:, None] - X[None]) ** 2).transpose(2, 0, 1) / 2), S)
+            for program in ("zero_filling", "mean_margin"):
+                task = Problem(DenseStack(K), y, np.full(n, 3.0), polytope_of(program, S, np.ones(n), np.ones(m)))
+                found = solve(task, tol=1e-3)
+                assert found.status.converged, (seed, program)
+                assert found.history.violation[-1] <= 1e-3
+
+    def test_steps_by_the_curvature_take_few_rounds(self):
+        for program in ("amkl", "zero_filling", "mean_margin"):
+            assert solve(problem(absences(n=80, m=8, absent=3), program), tol=1e-5).n_iter <= 8
+
+    def test_starts_from_another_polytope_are_scaled_to_the_border(self):
+        task = problem(absences())
+        other = solve(problem(absences(), "sum"), tol=1e-3).state
+        first = next(absent_mkl.iterates(task, other, tol=1e-3))
+        assert task.polytope.height(first.state.weights) == pytest.approx(1.0)
 
     def test_a_start_saves_rounds(self):
         task = problem(absences())

@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 
 FEW = 64  # up to so many rows all are taken
 OVER = 1e-9  # by how much a sum may exceed one before its row is added
-GAP = 1e-10  # complementarity at which Newton steps end, relative to the objective
+GAP = 1e-12  # complementarity at which Newton steps end, relative to the objective
 STEPS = 80  # most Newton steps
 CENTRE = 0.1  # share of the complementarity that a step aims at
 INSIDE = 0.95  # share of the way to the border that a step may go
