@@ -204,6 +204,26 @@ class TestAbsence:
 
 
 class TestPrograms:
+    @pytest.mark.parametrize(
+        ("seed", "program", "C"), [(15, "mean_margin", 0.1), (37, "zero_filling", 100.0), (38, "zero_filling", 1.0)]
+    )
+    def test_values_that_repeat_do_not_stop_the_solver(self, seed, program, C):
+        """Where rows are alike a machine has many solutions, and the slope at one of them may lead nowhere."""
+        rng = np.random.default_rng(seed)
+        n, m = int(rng.integers(30, 120)), int(rng.integers(3, 9))
+        y = rng.integers(0, 2, n)
+        X = np.round(rng.normal(size=(n, m)) + y[:, None] * rng.uniform(0, 1, m))
+        X[rng.random((n, m)) < rng.uniform(0.2, 0.7)] = np.nan
+        clf = fit(X, y, program=program, C=C, kernels=None)  # a run that has not converged warns, which is an error
+        assert clf.status_.converged and clf.duality_gap_ <= 1e-3
+
+    def test_few_rounds_are_enough_however_large_the_cost(self):
+        rng = np.random.default_rng(1)
+        y = rng.integers(0, 2, 150)
+        X = rng.normal(size=(150, 8)) + 0.6 * y[:, None]
+        X[rng.random(X.shape) < 0.3] = np.nan
+        assert fit(X, y, C=1e4, kernels=None).n_iter_ <= 8
+
     def test_conic_and_alternating_agree(self):
         pytest.importorskip("clarabel")
         X, y, _ = data(n=60)
@@ -238,14 +258,19 @@ class TestPrograms:
     def test_sizes_and_shares_are_those_of_the_weights(self):
         X, y, present = data()
         K, at = grams(X, present), np.arange(90.0)[:, None]
-        uneven = K * (1.0 + 9.0 * (np.arange(90) % 2))[:, None] ** 0.5 * (1.0 + 9.0 * (np.arange(90) % 2)) ** 0.5
-        weight = 1.0 + np.arange(90) % 3
+        roots = 1.0 + 2.0 * (np.arange(90) % 2)
+        uneven = K * np.array([np.ones((90, 90)), np.outer(roots, roots), np.outer(roots, roots)])
+        weight = 1.0 + 3.0 * (np.arange(90) % 2)
         twice = np.repeat(np.arange(90), weight.astype(int))
         recipe = precomputed(uneven, present=present)
         one = AbsentMKLClassifier(kernels=recipe, calibration=None, program="sum").fit(at, y, sample_weight=weight)
         two = fit(at[twice], y[twice], kernels=recipe, program="sum")
         np.testing.assert_allclose(one.decision_function(at), two.decision_function(at), atol=1e-5)
         np.testing.assert_allclose(one.present_share_, present[twice].mean(axis=0))
+        sizes = [
+            np.average(np.diagonal(K)[here], weights=weight[here]) for K, here in zip(uneven, present.T, strict=True)
+        ]
+        np.testing.assert_allclose(one.kernel_weights_ * sizes, (one.kernel_weights_ * sizes)[0])
 
     def test_programs_of_the_paper_are_ordered(self):
         pytest.importorskip("clarabel")

@@ -260,19 +260,22 @@ class TestSolver:
         weights = solve(task, tol=1e-3).state.weights
         assert weights[2] == 0.0 and weights[0] > 0
 
-    def test_small_weights_go_only_where_the_gap_allows_it(self):
-        for seed in range(8):
-            task = problem(absences(seed=seed), "zero_filling", seed=seed)
-            found = solve(task, tol=1e-3)
-            weights = found.state.weights * task.polytope.rows.max(axis=0)
-            assert absent_mkl.violation(task, found.state) <= 1e-3
-            left = weights[weights > 0]
-            if left.min() < 0.01 * left.max():  # then going without it would cost too much
-                rest = np.where(weights < 0.01 * weights.max(), 0.0, weights)
-                rest /= task.polytope.height(rest)
-                K = task.stack.combine(rest).dense()
-                machine = solve_svm(K, task.y, task.cost, tol=1e-9)
-                assert machine.value - found.state.bound > 1e-3 * machine.value * 0.99
+    def test_small_weights_go_where_the_gap_allows_it(self, monkeypatch):
+        """The rule for the norms alone would leave them."""
+        K, y = kernels(n=60, m=3)
+        noise = np.eye(60)[None] * 0.2 + 0.8
+        task = Problem(DenseStack(np.concatenate([K, noise])), y, np.ones(60), Polytope(np.ones((1, 4))))
+        monkeypatch.setattr(absent_mkl, "nearest", lambda polytope, H, c, rows, over: (np.full(4, 1e-3), rows))
+        found = solve(task, tol=4e-3)
+        assert found.state.weights[3] == 0.0 and absent_mkl.violation(task, found.state) <= 4e-3
+        assert 0 < found.history.weights[-2][3] < 0.05
+
+    def test_a_bound_is_never_given_up_for_a_smaller_one(self):
+        scaled = absent_mkl._Scaled.of(problem(absences()), 1e-3)
+        rows = scaled.polytope.first()
+        point = scaled.point(absent_mkl.centre(scaled.polytope), None)
+        bound, _ = absent_mkl._Cuts(scaled).added(point, scaled.images(point), 1e6, rows)
+        assert bound == 1e6
 
     @pytest.mark.parametrize("size", [1e-12, 1e-6, 1e6, 1e12])
     def test_units_of_the_kernels_do_not_matter(self, size):
@@ -286,28 +289,11 @@ class TestSolver:
         np.testing.assert_allclose(two.history.objective, one.history.objective, rtol=1e-6)
         np.testing.assert_allclose(two.state.weights * sizes, one.state.weights, atol=1e-6)
 
-    @pytest.mark.parametrize("C", [1e4, 1e6])
-    def test_few_rounds_are_enough_however_large_the_cost(self, C):
-        found = solve(problem(absences(n=60), C=C), tol=1e-3)
-        assert found.status.converged and found.n_iter <= 15
-
-    def test_kernels_with_ties_do_not_end_in_a_kink(self):
-        for seed in (15, 37, 38):
-            rng = np.random.default_rng(seed)
-            n, m = 60, 4
-            y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
-            X = np.round(rng.normal(size=(n, m)) + 0.5 * y[:, None])
-            S = rng.random((n, m)) < 0.6
-            K = zeroed(np.exp(-((X[:, None] - X[None]) ** 2).transpose(2, 0, 1) / 2), S)
-            for program in ("zero_filling", "mean_margin"):
-                task = Problem(DenseStack(K), y, np.full(n, 3.0), polytope_of(program, S, np.ones(n), np.ones(m)))
-                found = solve(task, tol=1e-3)
-                assert found.status.converged, (seed, program)
-                assert found.history.violation[-1] <= 1e-3
-
-    def test_steps_by_the_curvature_take_few_rounds(self):
-        for program in ("amkl", "zero_filling", "mean_margin"):
-            assert solve(problem(absences(n=80, m=8, absent=3), program), tol=1e-5).n_iter <= 8
+    def test_the_last_steps_are_quick(self):
+        for program, most in (("amkl", 6), ("zero_filling", 7), ("mean_margin", 8)):
+            found = solve(problem(absences(n=80, m=8, absent=3), program), tol=1e-6)
+            assert found.n_iter <= most
+            assert found.history.violation[-1] < 0.05 * found.history.violation[-2]
 
     def test_starts_from_another_polytope_are_scaled_to_the_border(self):
         task = problem(absences())

@@ -56,9 +56,7 @@ from tamis.optim.svm import Machine, curvature, objectives, relative_gap, solve_
 PROGRAMS = ("amkl", "zero_filling", "mean_margin", "sum")
 HELD = 1 << 30  # bytes of Gram matrices that are held
 MARGIN = 1e-2  # tolerance of margins, relative to that of the gap
-FINEST = 1e-10  # tolerance of margins, at the least
-MACHINE = 0.1  # share of the gap that a machine may have of its own
-FINER = 1e-2  # factor of the tolerance of a machine whose gap is larger
+FINEST = 1e-8  # tolerance of margins, at the least
 CUTS = 40  # most machines in one search by cutting planes
 RIDGE = 1e-6  # added to the curvature, relative to its mean diagonal entry
 ENOUGH = 0.1  # share of the gap that a step by the curvature should close
@@ -231,13 +229,8 @@ class _Scaled:
         return self.at(weights, self.stack.combine(weights / self.unit).dense(), known)
 
     def at(self, weights: np.ndarray, K: np.ndarray, known: np.ndarray | None) -> _Point:
-        """The point with its machine, whose own gap is a small part of that which is aimed at."""
-        y, cost, tol = self.problem.y, self.problem.cost, max(MARGIN * self.tol, FINEST)
-        machine = solve_svm(K, y, cost, tol=tol, start=known)
-        while relative_gap(machine.primal, machine.value) > MACHINE * self.tol and tol > FINEST:
-            tol = max(FINER * tol, FINEST)
-            machine = solve_svm(K, y, cost, tol=tol, start=machine.dual_coef)
-        return _Point(weights, K, machine)
+        tol = max(MARGIN * self.tol, FINEST)
+        return _Point(weights, K, solve_svm(K, self.problem.y, self.problem.cost, tol=tol, start=known))
 
     def images(self, point: _Point) -> np.ndarray:
         """(n, m) with columns ``K_p dual_coef / unit_p``."""
