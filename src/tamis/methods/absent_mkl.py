@@ -295,15 +295,18 @@ class _Cuts:
         return max(bound, below), rows
 
     def lower(self, point: _Point, bound: float, rows: np.ndarray) -> tuple[_Point | None, float, np.ndarray]:
-        """A point of smaller J, or None, and the bound: by points where all cuts are lowest, and half way to them."""
-        scaled, tol, best = self.scaled, self.scaled.tol, point
+        """A point of smaller J by points where all cuts are lowest, and half way to them, and the bound.
+
+        The point itself where the bound turns out to be close enough; None where there is none.
+        """
+        scaled, tol = self.scaled, self.scaled.tol
         for turn in range(CUTS):
             values, slopes = np.array(self.values), np.array(self.slopes)
             target, shares, rows = lowest(scaled.polytope, values, slopes, rows, scaled.over)
             below, rows = lower_bound(scaled.polytope, float(shares @ values), 2.0 * (shares @ slopes), rows)
             bound = max(bound, below)
             if relative_gap(point.machine.primal, bound) <= tol:
-                return best, bound, rows
+                return point, bound, rows
             weights = target if turn % 2 == 0 else 0.5 * (target + point.weights)
             new = scaled.point(weights, point.machine.dual_coef)
             bound, rows = self.added(new, scaled.images(new), bound, rows)
