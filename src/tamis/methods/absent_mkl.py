@@ -35,7 +35,8 @@ Departures from the paper, with reasons:
 4. One complete sample makes A the 1-norm ball, which real data nearly always meet. Ours: rows can be replaced by
    their means over a share `tail` of the samples, those of largest ``S_i a`` (the maximum as `tail` goes to zero,
    "mean_margin" at one), and patterns of a smaller share than `min_share` can be ignored.
-5. Where neither rule closes a hundredth of the gap J has a kink: then cutting planes look for a lower point.
+5. Where neither rule lowers J, or closes a hundredth of the gap twice in a row, J has a kink: then cutting planes look
+   for a lower point.
 6. The second rule for a alone shrinks useless weights without end, like one over the number of rounds. So the
    curvature of J comes first, and in the end small weights are taken out where that costs nothing.
 """
@@ -254,7 +255,7 @@ def iterates(problem: Problem, start: State | None = None, *, tol: float = 1e-3)
     else:
         weights = start.weights * scaled.unit
         point = scaled.point(weights / polytope.height(weights), start.dual_coef)
-    cuts = _Cuts(scaled)
+    cuts, slow = _Cuts(scaled), False
     while True:
         images = scaled.images(point)
         bound, rows = cuts.added(point, images, bound, rows)
@@ -267,12 +268,14 @@ def iterates(problem: Problem, start: State | None = None, *, tol: float = 1e-3)
         if done:
             return
         moved, rows = _moved(scaled, point, images, rows, gap)
-        if moved.machine.value > machine.value * (1.0 - STUCK * min(gap, 1.0)):
+        none = moved.machine.value >= machine.value
+        small = moved.machine.value > machine.value * (1.0 - STUCK * min(gap, 1.0))
+        if none or (small and slow):
             moved, better, rows = cuts.lower(moved, bound, rows)
             if moved.machine.value >= machine.value and better <= bound:
                 return
             bound = better
-        point = moved
+        point, slow = moved, small
 
 
 class _Cuts:
@@ -337,13 +340,14 @@ def _moved(
 
 def _towards(scaled: _Scaled, point: _Point, end: _Point) -> _Point:
     """The best point found between two, near the zero of dJ/ds = -1/2 b'(K_end - K)b."""
-    KD, direction = end.K - point.K, end.weights - point.weights
 
     def slope(at: _Point) -> float:
-        return -0.5 * float(at.machine.dual_coef @ (KD @ at.machine.dual_coef))
+        coef = at.machine.dual_coef
+        return -0.5 * float(coef @ (end.K @ coef) - coef @ (point.K @ coef))
 
     def at(s: float) -> tuple[_Point, float]:
-        trial = scaled.at(point.weights + s * direction, point.K + s * KD, end.machine.dual_coef)
+        weights, K = point.weights + s * (end.weights - point.weights), point.K + s * (end.K - point.K)
+        trial = scaled.at(weights, K, end.machine.dual_coef)
         return trial, slope(trial)
 
     trials = zero_of_slope(at, slope(point), slope(end), length=1.0, trials=TRIALS, flat=FLAT)
