@@ -35,8 +35,8 @@ Departures from the paper, with reasons:
 4. One complete sample makes A the 1-norm ball, which real data nearly always meet. Ours: rows can be replaced by
    their means over a share `tail` of the samples, those of largest ``S_i a`` (the maximum as `tail` goes to zero,
    "mean_margin" at one), and patterns of a smaller share than `min_share` can be ignored.
-5. Where neither rule lowers J, or closes a hundredth of the gap twice in a row, J has a kink: then cutting planes look
-   for a lower point.
+5. Where neither rule lowers J, or closes a hundredth of the gap in three rounds on end, J has a kink: then cutting
+   planes look for a lower point.
 6. The second rule for a alone shrinks useless weights without end, like one over the number of rounds. So the
    curvature of J comes first, and in the end small weights are taken out where that costs nothing.
 """
@@ -61,7 +61,8 @@ FINEST = 1e-8  # tolerance of margins, at the least
 CUTS = 40  # most machines in one search by cutting planes
 RIDGE = 1e-6  # added to the curvature, relative to its mean diagonal entry
 ENOUGH = 0.1  # share of the gap that a step by the curvature should close
-STUCK = 0.01  # share of the gap below which a step is none
+STUCK = 0.01  # share of the gap below which a step is small
+PATIENCE = 2  # small steps before cutting planes take over: the bound lags behind
 TRIALS = 8  # machines in one line search
 FLAT = 0.1  # share of the slope at which a line search ends
 SMALL = 1e-2  # weights below this share of the largest, in units of their bounds, are tried without
@@ -255,7 +256,7 @@ def iterates(problem: Problem, start: State | None = None, *, tol: float = 1e-3)
     else:
         weights = start.weights * scaled.unit
         point = scaled.point(weights / polytope.height(weights), start.dual_coef)
-    cuts, slow = _Cuts(scaled), False
+    cuts, slow = _Cuts(scaled), 0
     while True:
         images = scaled.images(point)
         bound, rows = cuts.added(point, images, bound, rows)
@@ -270,12 +271,12 @@ def iterates(problem: Problem, start: State | None = None, *, tol: float = 1e-3)
         moved, rows = _moved(scaled, point, images, rows, gap)
         none = moved.machine.value >= machine.value
         small = moved.machine.value > machine.value * (1.0 - STUCK * min(gap, 1.0))
-        if none or (small and slow):
+        if none or (small and slow >= PATIENCE):
             moved, better, rows = cuts.lower(moved, bound, rows)
             if moved.machine.value >= machine.value and better <= bound:
                 return
             bound = better
-        point, slow = moved, small
+        point, slow = moved, slow + 1 if small else 0
 
 
 class _Cuts:
