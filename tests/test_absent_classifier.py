@@ -409,6 +409,17 @@ class TestExplanation:
         with pytest.raises(ValueError, match="row=90"):
             explanation.channels_of(90)
 
+    def test_what_a_rare_channel_contributes_is_known_too(self):
+        rng = np.random.default_rng(0)
+        y = np.arange(900) % 2
+        X = rng.normal(size=(900, 2)) + y[:, None]
+        rare = np.array([1, 2, 4, 5, 7, 8])  # a sample of every third row misses these
+        X[np.setdiff1d(np.arange(900), rare), 1] = np.nan
+        clf = fit(X, y, kernels=per_feature(), pattern_weight=1.0, C=10.0)
+        by_kernel = clf.explain(X[rare]).by_kernel[:, 0, 1]
+        np.testing.assert_allclose(clf.channel_ranges_[0, 1], np.quantile(by_kernel, [0.05, 0.5, 0.95]))
+        assert np.ptp(clf.channel_ranges_[0, 1]) > 0
+
     def test_is_shown_in_notebooks_and_in_words(self):
         X, y, _ = data()
         X = X.copy()

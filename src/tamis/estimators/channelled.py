@@ -26,6 +26,7 @@ from tamis.explain.channels import ChannelExplanation, typical_range
 from tamis.kernels.recipes import Recipe, per_feature
 
 MULTICLASS = ("one_vs_rest", "one_vs_one")
+FEW_ROWS = 20  # rows that have a channel, at the least, where there are so many, to tell what it contributes
 SUMMANDS = 1 << 25  # most numbers that are held to measure contributions
 
 
@@ -119,10 +120,13 @@ class ChannelClassifier(Channelled, CostClassifier):
         pairs = len(expansion.intercept) * len(expansion.instances)
         most = max(1, min(SOME_ROWS, SUMMANDS // max(1, pairs)))
         rows = np.arange(0, len(mass), -(-len(mass) // most))
-        Z = prepared.pool.Z[rows][:, model.columns]
-        by_instance, by_kernel = expansion.split(Z)
-        self.channel_ranges_ = typical_range(by_kernel, expansion.bank.presence(Z))
-        return variation(by_instance, mass[rows]), variation(by_kernel, mass[rows])
+        Z = prepared.pool.Z[:, model.columns]
+        present = expansion.bank.presence(Z)
+        wanted = np.union1d(rows, _rare_rows(present, rows)[:most])
+        by_instance, by_kernel = expansion.split(Z[wanted])
+        self.channel_ranges_ = typical_range(by_kernel, present[wanted])
+        even = np.isin(wanted, rows)
+        return variation(by_instance[even], mass[rows]), variation(by_kernel[even], mass[rows])
 
 
 def pair_votes(n_classes: int) -> np.ndarray:
@@ -132,6 +136,12 @@ def pair_votes(n_classes: int) -> np.ndarray:
     votes[pairs[:, 0], np.arange(len(pairs))] = 1.0
     votes[pairs[:, 1], np.arange(len(pairs))] = -1.0
     return votes
+
+
+def _rare_rows(present: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Some rows that have the channels of which a sample of rows has too few to tell what they contribute."""
+    few = np.flatnonzero(np.count_nonzero(present[rows], axis=0) < FEW_ROWS)
+    return np.unique(np.concatenate([np.empty(0, dtype=int), *(np.flatnonzero(present[:, k])[:FEW_ROWS] for k in few)]))
 
 
 def used_parts(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -58,7 +58,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.sparse import block_array, csr_array, diags_array, eye_array
+from scipy.sparse import block_array, csr_array, diags_array
 
 from tamis.optim.conic import Cone, ConicSolution, Outcome, solve_conic
 from tamis.optim.polytope import Polytope, widest
@@ -192,7 +192,7 @@ def _solve_scaled(Ks: list[np.ndarray], y: np.ndarray, cost: np.ndarray, rows: n
         dual_coef = np.where(stacked.any(axis=1), (U / spread) @ point.z, 0.0)
         weights, intercept = np.ones(len(Ks)), point.intercept
     else:
-        identity = eye_array(sum(ranks), format="csr")
+        identity = diags_array(np.ones(sum(ranks)), format="csr")
         point = _solve(_Problem(stacked, identity, ranks, y, cost, rows), direct=program == "direct")
         weights = _direct_weights(rows, point) if program == "direct" else _inside(rows, _without_small(point.sizes))
         dual_coef, intercept = _machine(Ks, weights, y, cost, point)
@@ -276,8 +276,8 @@ def _solve(problem: _Problem, *, direct: bool) -> _Point:
     of_z, of_sizes, of_last, cones = _cones(problem, direct)
     ends = -np.ones((len(rows), 1)) if direct else csr_array((len(rows), m))
     blocks = [
-        [csr_array(-y * problem.scores), -y, -eye_array(n), None, None],
-        [None, None, -eye_array(n), None, None],
+        [csr_array(-y * problem.scores), -y, -diags_array(np.ones(n)), None, None],
+        [None, None, -diags_array(np.ones(n)), None, None],
         [None, None, None, csr_array(rows), ends],
         [of_z, None, None, of_sizes, of_last],
     ]

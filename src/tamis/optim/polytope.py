@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import linprog
+from scipy.sparse import block_array, csc_array, csr_array, diags_array
 
 FEW = 64  # up to so many rows all are taken
 OVER = 1e-9  # by how much a sum may exceed one before its row is added
@@ -124,19 +125,19 @@ def _widest_capped(polytope: Polytope, gain: np.ndarray) -> tuple[np.ndarray, np
     """The solution and a mean of rows, from ``level + caps'above <= 1, rows a <= level + above, above >= 0``."""
     (R, m), caps = polytope.rows.shape, polytope.caps
     assert caps is not None
-    table = np.zeros((R + 1, m + 1 + R))
-    table[:R, :m], table[:R, m], table[:R, m + 1 :] = polytope.rows, -1.0, -np.eye(R)
-    table[R, m], table[R, m + 1 :] = 1.0, caps
+    over = [csr_array(polytope.rows), csr_array(-np.ones((R, 1))), -diags_array(np.ones(R))]
+    table = block_array([over, [None, csr_array(np.ones((1, 1))), csr_array(caps[None])]], format="csc")
     found, multipliers = _linear(np.concatenate([gain, np.zeros(R + 1)]), table, np.concatenate([np.zeros(R), [1.0]]))
     share = multipliers[:R] / multipliers[:R].sum()
     return found[:m], np.minimum(share, caps) @ polytope.rows
 
 
-def _linear(gain: np.ndarray, table: np.ndarray, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _linear(gain: np.ndarray, table: np.ndarray | csc_array, limits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """``max gain'x  subject to  table x <= limits, x >= 0``, and the multipliers of the rows."""
-    scale = np.max(np.abs(table), axis=0)
+    cells = csc_array(table)
+    scale = abs(cells).max(axis=0).toarray().ravel()
     worth = gain / scale
-    found = linprog(-worth / worth.max(), A_ub=table / scale, b_ub=limits, method="highs")
+    found = linprog(-worth / worth.max(), A_ub=cells @ diags_array(1.0 / scale), b_ub=limits, method="highs")
     if found.x is None:
         raise ArithmeticError(f"the linear program over {table.shape[1]} weights was not solved: {found.message}")
     return np.maximum(found.x, 0.0) / scale, np.maximum(-found.ineqlin.marginals, 0.0)
