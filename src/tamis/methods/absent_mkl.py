@@ -59,6 +59,7 @@ HELD = 1 << 30  # bytes of Gram matrices that are held
 MARGIN = 1e-2  # tolerance of margins, relative to that of the gap
 FINEST = 1e-8  # tolerance of margins, at the least
 CUTS = 40  # most machines in one search by cutting planes
+IDLE = 8  # machines that change neither the best point nor the bound before a search is given up
 RIDGE = 1e-6  # added to the curvature, relative to its mean diagonal entry
 ENOUGH = 0.1  # share of the gap that a step by the curvature should close
 STUCK = 0.01  # share of the gap below which a step is small
@@ -303,11 +304,14 @@ class _Cuts:
     def lower(self, point: _Point, bound: float, rows: np.ndarray) -> tuple[_Point, float, np.ndarray]:
         """The best point among those where all cuts are lowest, and half way to them, and the bound.
 
-        The search ends where the bound is close enough, where J has fallen by some of the gap, or after `CUTS`.
+        The search ends where the bound is close enough, where J has fallen by some of the gap, after `CUTS`, or
+        where nothing changes any more.
         """
         scaled, best = self.scaled, point
         enough = point.machine.value * (1.0 - ENOUGH * min(relative_gap(point.machine.primal, bound), 1.0))
+        idle = 0
         for turn in range(CUTS):
+            before = best.machine.value, bound
             values, slopes = np.array(self.values), np.array(self.slopes)
             target, shares, rows = lowest(scaled.polytope, values, slopes, rows, scaled.over)
             below, rows = lower_bound(scaled.polytope, float(shares @ values), 2.0 * (shares @ slopes), rows)
@@ -318,6 +322,9 @@ class _Cuts:
             new = scaled.point(weights, best.machine.dual_coef)
             bound, rows = self.added(new, scaled.images(new), bound, rows)
             best = min(best, new, key=lambda p: p.machine.value)
+            idle = idle + 1 if (best.machine.value, bound) == before else 0
+            if idle == IDLE:
+                break
         return best, bound, rows
 
 
