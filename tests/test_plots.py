@@ -33,6 +33,7 @@ import matplotlib.pyplot as plt
 
 from tamis import plots
 from tamis.plots.drawing import label, point_style
+from tamis.plots.surfaces import Direction
 
 
 @pytest.fixture(autouse=True)
@@ -547,6 +548,14 @@ def test_convergence_says_what_it_measures(prototypes, two):
 # ---------------------------------------------------------------------- all of them
 
 
+def made_surface():
+    """A category with odd levels beside a number that never changes, for three classes."""
+    levels = np.array(["$x$", "_y", "a level with a long name"], dtype=object)
+    first = Direction("$a_1", levels, np.array(["_y", "unknown", None], dtype=object), np.empty(0))
+    second = Direction("_b", np.array([7.0]), np.array([7.0, 7.0, np.nan]), np.empty(0))
+    return plots.SurfaceDisplay(first, second, np.zeros((3, 1, 3)), outputs=["$u", "_v", "w"])
+
+
 def test_text_and_layout_are_drawn_without_a_warning(mixed, iris, search, prototypes):
     clf, X, y = mixed
     found = stability_across_folds(clf, X, y, cv=2)
@@ -568,6 +577,7 @@ def test_text_and_layout_are_drawn_without_a_warning(mixed, iris, search, protot
         plots.ParameterEffectsDisplay.from_results(
             {"$a_1": {"values": [None, 2], "accuracy": [70, 80], "interpretability": [90, 80]}}
         ),
+        made_surface().plot(),
     ]
     assert {type(display).__name__ for display in figures} == set(plots.__all__)
     for display in figures:

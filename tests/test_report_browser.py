@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +16,7 @@ pytest.importorskip("jinja2", reason="jinja2 is not installed")
 pytest.importorskip("plotly", reason="plotly is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-from tamis.report import write
+from tamis.report import embedded, write
 
 from report_fits import hostile_fit, iris_fit, mixed_fit, mixed_table, ranked_fit, small_fit
 
@@ -104,6 +105,31 @@ def check_against_python(page, results, columns):
     np.testing.assert_allclose(base + found["byCase"].sum(axis=2), found["decision"], **CLOSE)
 
 
+@cache
+def paired_fit():
+    """Kernels of several widths, and products of kernels, on features, pairs and all of them; centred."""
+    from tamis import Categorical
+    from tamis.expansion import CentredExpansion
+    from tamis.kernels.mixture import Mixture, Tensor
+    from tamis.workflow import Job, run
+
+    shape = Mixture((3.0, 1.0, 1 / 3))
+    kernels = [
+        ("a", shape, "a"),
+        ("b", shape, "b"),
+        ("a x b", Tensor((shape, shape)), ("a", "b")),
+        ("a x colour", Tensor((shape, Categorical())), ("a", "colour")),
+        ("similar cases", Mixture((2.0, 1.0), (0.0, 0.0, 2.2)), ("a", "b", "colour")),
+    ]
+    options = {"kernels": kernels, "coupling": "full", "bandwidth": 1.0, "alpha": 0.01}
+    job = Job("y", method="EM2NOLCClassifier", max_instances=6, max_features=3, options=options)
+    results = run(mixed_table(), job, "paired.csv")
+    whole = results.model.model_.expansion
+    centred = CentredExpansion.around(whole, whole.instances, np.ones(len(whole.instances)))
+    results.model.model_ = replace(results.model.model_, expansion=centred)
+    return results
+
+
 FITS = {
     "two classes": small_fit,
     "three classes": iris_fit,
@@ -127,26 +153,42 @@ def test_shown_rows_equal_python(visit, name):
 @pytest.mark.parametrize("name", ["all kernels", "ranks, absent", "ranks, filled"])
 def test_missing_unseen_and_far_values_equal_python(visit, name):
     results = FITS[name]()
-    page = visit(results)
+    check_against_python(visit(results), results, odd_rows(results, coded=name == "all kernels"))
+
+
+def odd_rows(results, *, coded):
+    """Rows with missing cells, unseen categories and numbers far beyond the training range."""
     table = mixed_table(60)
     rng = np.random.default_rng(5)
     for column in ("a", "b"):
         table[column] = table[column] * 40.0  # most of them beyond the training range
         table[column][rng.random(60) < 0.3] = np.nan
     table["code"] = np.array([None if v != v else f"{v:.0f}" for v in table["code"]], dtype=object)
-    table["code"] = table["code"] if name == "all kernels" else mixed_table(60)["code"]
+    table["code"] = table["code"] if coded else mixed_table(60)["code"]
     table["colour"][rng.random(60) < 0.3] = "never seen"
     table["colour"][rng.random(60) < 0.2] = None
     for gone in ("a", "b", "colour", "code"):
         table[gone][-3:] = None if table[gone].dtype == object else np.nan
-    kept = {n: table[n] for n in results.model.model_.encoder.names}
-    check_against_python(page, results, kept)
+    return {n: table[n] for n in results.model.model_.encoder.names}
+
+
+def test_pairs_and_centred_contributions_equal_python(browser, tmp_path):
+    results = paired_fit()
+    assert any(part.is_surface for part in results.parts) and any(part.is_whole for part in results.parts)
+    write(results, tmp_path / "report.html")
+    page = browser.new_page()
+    page.goto((tmp_path / "report.html").as_uri(), wait_until="domcontentloaded")  # the charts may come later
+    for columns in (results.rows.values, odd_rows(results, coded=False)):
+        check_against_python(page, results, columns)
+    page.close()
 
 
 def test_nothing_was_left_out_of_the_comparison():
     expansion = mixed_fit().model.model_.expansion
     kinds = {type(channel.kernel).__name__ for channel in expansion.bank.channels}
     assert kinds == {"Gaussian", "Laplacian", "Polynomial", "Sigmoid", "Categorical"}
+    paired = {type(channel.kernel) for channel in paired_fit().model.model_.expansion.bank.channels}
+    assert kinds | {kind.__name__ for kind in paired} == {kind.__name__ for kind in embedded.KERNELS}
     (pair,) = (ch for ch in expansion.bank.channels if getattr(ch.kernel, "mismatch", ()))
     cells = np.isnan(expansion.instances[:, list(pair.columns)])
     assert np.any(cells.any(axis=1) & ~cells.all(axis=1)), "some kept case lacks one cell of a group"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tamis.estimators.absent_mkl import AbsentMKLClassifier
     from tamis.estimators.absent_mkl_cv import AbsentMKLClassifierCV
     from tamis.estimators.admm_baselines import KernelSVMADMM, LassoADMM, LinearSVMADMM
+    from tamis.estimators.blend import TamisClassifier
     from tamis.estimators.channel_baselines import ChannelBaselineClassifier
     from tamis.estimators.channels import channels
     from tamis.estimators.em2nolc import EM2NOLCClassifier
@@ -47,6 +48,7 @@ _HOMES = {
     "tamis.estimators.absent_mkl": ("AbsentMKLClassifier",),
     "tamis.estimators.absent_mkl_cv": ("AbsentMKLClassifierCV",),
     "tamis.estimators.admm_baselines": ("KernelSVMADMM", "LassoADMM", "LinearSVMADMM"),
+    "tamis.estimators.blend": ("TamisClassifier",),
     "tamis.estimators.channel_baselines": ("ChannelBaselineClassifier",),
     "tamis.estimators.channels": ("channels",),
     "tamis.estimators.fs_svm": ("FeatureScalingSVC",),
@@ -109,6 +111,7 @@ __all__ = [
     "Sigmoid",
     "SimpleMKLClassifier",
     "Statistics",
+    "TamisClassifier",
     "ZeroOneMKLClassifier",
     "alignment",
     "alignment_kernels",

@@ -148,6 +148,48 @@ class KernelExpansion(Expansion):
         return small, rows, kernels, columns
 
 
+@stored
+@dataclass(frozen=True)
+class CentredExpansion(KernelExpansion):
+    """The same decisions as sums of ``coef (k(x_j, x) - centre)``, with `centre` (k, L) such as means over some rows.
+
+    The intercept is the decision where all kernel values are at the centre.
+    """
+
+    centre: np.ndarray
+
+    @classmethod
+    def around(cls, whole: KernelExpansion, Z: Array, weight: np.ndarray) -> CentredExpansion:
+        """Measure the contributions of an expansion from their weighted means over some rows."""
+        centre = np.zeros(whole.coef.shape[1:])
+        for place, channel in enumerate(whole.bank.channels):
+            centre[:, place] = weight @ channel(Z, whole.instances) / weight.sum()
+        moved = np.sum(whole.coef * centre, axis=(1, 2))
+        return cls(whole.bank, whole.instances, whole.intercept + moved, whole.coef, centre)
+
+    def decision(self, Z: Array) -> Array:
+        return super().decision(Z) - np.sum(self.coef * self.centre, axis=(1, 2))
+
+    def contributions(self, Z: Array) -> Array:
+        return super().contributions(Z) - self.coef * self.centre
+
+    def split(self, Z: Array) -> tuple[Array, Array]:
+        by_instance, by_kernel = super().split(Z)
+        moved = self.coef * self.centre
+        return by_instance - moved.sum(axis=2), by_kernel - moved.sum(axis=1)
+
+    def restricted(self) -> tuple[KernelExpansion, np.ndarray, np.ndarray, np.ndarray]:
+        plain = KernelExpansion(self.bank, self.instances, self.intercept, self.coef)
+        small, rows, kernels, columns = plain.restricted()
+        centre = self.centre[np.ix_(rows, kernels)]
+        return (
+            CentredExpansion(small.bank, small.instances, small.intercept, small.coef, centre),
+            rows,
+            kernels,
+            columns,
+        )
+
+
 def kept_parts(bank: KernelBank, instances: np.ndarray) -> tuple[KernelBank, np.ndarray, np.ndarray]:
     """The bank and the instances without the columns that no kernel stands on, and the columns that remain."""
     bank = bank.narrowed(instances)

@@ -13,7 +13,7 @@ from rich.text import Text
 from tamis.explain.intervals import Interval
 from tamis.io.datasets import Dataset
 from tamis.results import Results
-from tamis.results.words import sentence
+from tamis.results.words import counted, sentence
 from tamis.workflow import Comparison
 
 AROUND = 26  # lines that are neither features nor cases
@@ -25,7 +25,9 @@ def overview(results: Results, height: int) -> RenderableType:
     lines: list[RenderableType] = [Text(sentence(results)), Text()]
     lines += [test(results), Text(), features(results, most), Text(), cases(results, most), Text()]
     settings = ", ".join(f"{name} {_short(value)}" for name, value in results.model.chosen().items())
-    return Group(*lines, Text(f"Chosen by cross-validation: {settings}" if results.path else f"Settings: {settings}"))
+    if settings:
+        lines.append(Text(f"Chosen by cross-validation: {settings}" if results.path else f"Settings: {settings}"))
+    return Group(*lines)
 
 
 def _table(*columns: str) -> Table:
@@ -76,32 +78,32 @@ def _measure(interval: Interval, unit: float) -> tuple[str, str]:
 
 
 def features(results: Results, most: int) -> RenderableType:
-    """The kept features, the most influential first."""
-    table = _table("", "importance", "variation", "shape", "in folds")
+    """The kept features and what acts together, the most influential first."""
+    weighted = any(part.importance is not None for part in results.parts)
+    table = _table("", *(["importance"] if weighted else []), "variation", "shape", "in folds")
     folds = results.stability
     for part in results.parts[:most]:
         kept = "" if not len(part.by_fold) else f"{int(np.sum(part.by_fold > 0))}/{len(part.by_fold)}"
-        table.add_row(
-            Text(part.name), _signed(part.importance), _percent(part.variation), part.direction, kept if folds else ""
-        )
-    grouped = any(len(part.features) > 1 for part in results.parts)
-    return _titled(_count("Feature or group" if grouped else "Feature", results.parts, most), table)
+        cells = [*([_signed(part.importance)] if weighted else []), _percent(part.variation), part.direction]
+        table.add_row(Text(part.name), *cells, kept if folds else "")
+    return _titled(f"{counted(results.parts)} kept" + _first(results.parts, most), table)
 
 
 def cases(results: Results, most: int) -> RenderableType:
     """The kept cases, the most influential first."""
-    table = _table("", "class", "importance", "variation", "pull")
+    weighted = any(case.importance is not None for case in results.cases)
+    table = _table("", "class", *(["importance"] if weighted else []), "variation", "pull")
     for case in results.cases[:most]:
         label = case.label if isinstance(case.label, str) else f"row {case.label}"
         pull = case.pull[int(np.argmax(np.abs(case.pull)))] if len(case.pull) else 0.0
-        truth = "" if case.truth is None else str(case.truth)
-        table.add_row(Text(label), Text(truth), _signed(case.importance), _percent(case.variation), f"{pull:+.3g}")
-    return _titled(_count("Case", results.cases, most), table)
+        cells = [*([_signed(case.importance)] if weighted else []), _percent(case.variation), f"{pull:+.3g}"]
+        table.add_row(Text(label), Text("" if case.truth is None else str(case.truth)), *cells)
+    kept = f"{len(results.cases)} case{'' if len(results.cases) == 1 else 's'} kept"
+    return _titled(kept + _first(results.cases, most), table)
 
 
-def _count(what: str, things: Sequence[Any], most: int) -> str:
-    plural = " or ".join(word + ("s" if len(things) != 1 else "") for word in what.split(" or "))
-    return f"{len(things)} {plural.lower()} kept" + (f", the first {most}" if len(things) > most else "")
+def _first(things: Sequence[Any], most: int) -> str:
+    return f", the first {most}" if len(things) > most else ""
 
 
 def _signed(values: np.ndarray | None) -> str:

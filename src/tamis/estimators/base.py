@@ -36,6 +36,7 @@ logger = logging.getLogger("tamis")
 
 
 VARIATION_ROWS = 2000  # most training rows that measure the variation of contributions
+SHAPE_POINTS, SURFACE_POINTS = 200, 40  # of a number in a shape, and in each direction of a surface
 
 
 def _has_probabilities(self: KernelClassifier) -> bool:
@@ -283,7 +284,9 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
         )
 
     def shape_function(self, feature: int | str, grid: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """What one feature adds to the decision, as a function of its value.
+        """What the kernels on one feature alone add to the decision, as a function of its value.
+
+        What a feature adds together with others is not in it: for a pair see `surface`, for the rest `explain`.
 
         Parameters
         ----------
@@ -295,27 +298,72 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
         -------
         grid, values : values of shape (len(grid),), or (len(grid), n_classes)
         """
+        place = self._shaped_place(feature)
+        if not self.model_.own_kernels({place}):
+            raise ValueError(
+                f"feature {feature!r} acts through kernels on several features only: it has no shape of its own; "
+                "use surface for the pairs in pairs_, and explain(X) for the rest"
+            )
+        grid = _grid(self.model_.encoder.columns[place], grid, SHAPE_POINTS)
+        values = self.model_.shape(place, grid)
+        return grid, values[:, 0] if values.shape[1] == 1 else values
+
+    def surface(
+        self, first: int | str, second: int | str, grids: Any = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What the kernels on exactly two features add to the decision, as a function of both values.
+
+        What each of the two adds alone is not in it: see `shape_function`.
+
+        Parameters
+        ----------
+        first, second : names, or positions in the input, in any order
+        grids : values of the first and of the second feature in their own units, None for the default of one or
+            both: 40 points over the training range, or the levels of a category
+
+        Returns
+        -------
+        grid_first, grid_second, values : values of shape (len(grid_first), len(grid_second)), or (..., n_classes)
+        """
+        places = self._shaped_place(first), self._shaped_place(second)
+        if not self.model_.own_kernels(set(places)) or places[0] == places[1]:
+            raise ValueError(
+                f"features {first!r} and {second!r} have no surface: no kernel stands on exactly these two; use one of "
+                f"the pairs_ {self.pairs_}, or explain(X)"
+            )
+        given = (None, None) if grids is None else tuple(grids)
+        if len(given) != 2:
+            raise ValueError(f"grids has {len(given)} entries: give one for each of the two features, or None")
+        columns = self.model_.encoder.columns
+        a, b = (_grid(columns[place], grid, SURFACE_POINTS) for place, grid in zip(places, given, strict=True))
+        values = self.model_.surface(places, (a, b))
+        return a, b, values[:, :, 0] if values.shape[2] == 1 else values
+
+    @property
+    def pairs_(self) -> list[tuple[str, str]]:
+        """The pairs of kept features that have a `surface`, the largest share of variation first."""
         check_is_fitted(self)
-        encoder, expansion = self.model_.encoder, self.model_.expansion
+        model, share = self.model_, dict[tuple[int, ...], float]()
+        sizes = np.atleast_2d(self.kernel_variation_).sum(axis=0)
+        for channel, size in zip(model.expansion.bank.channels, sizes, strict=True):
+            pair = tuple(sorted(set(channel.columns)))
+            if len(pair) == 2 and not model.expansion.row_dependent:
+                share[pair] = share.get(pair, 0.0) + float(size)
+        names = model.encoder.names
+        return [(names[a], names[b]) for a, b in sorted(share, key=lambda pair: -share[pair])]
+
+    def _shaped_place(self, feature: int | str) -> int:
+        """The place of a kept feature that kernels may give a shape."""
+        check_is_fitted(self)
         place = self._kept_place(feature)
-        column = encoder.columns[place]
-        if isinstance(column, Position):
+        if isinstance(self.model_.encoder.columns[place], Position):
             raise ValueError(f"feature {feature!r} holds positions in precomputed kernels: it has no shape")
-        if expansion.row_dependent:
+        if self.model_.expansion.row_dependent:
             raise ValueError(
                 f"feature {feature!r} has no shape of its own: which prototypes decide about a row, and so what the "
                 "feature adds, depends on all kept features; use explain(X)"
             )
-        if any(place in c.columns and len(set(c.columns)) > 1 for c in expansion.bank.channels):
-            raise ValueError(
-                f"feature {feature!r} acts through a kernel on several features: it has no shape of its own"
-            )
-        if isinstance(column, Nominal):
-            grid = np.array(list(column.levels) if grid is None else list(grid), dtype=object)
-        else:
-            grid = np.linspace(column.low, column.high, 200) if grid is None else np.asarray(grid, dtype=float)
-        values = self.model_.shape(place, grid)
-        return grid, values[:, 0] if values.shape[1] == 1 else values
+        return place
 
     def _kept_place(self, feature: int | str) -> int:
         names = list(self.model_.encoder.names)
@@ -379,9 +427,20 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
 
 
 def variation_shares(model: Model, Z: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of instances and of kernels in the variation of the decision over encoded rows."""
+    """Shares of instances and of kernels in the variation of the decision over encoded rows.
+
+    Kernels on the same features share what their sum varies.
+    """
     by_instance, by_kernel = model.expansion.split(Z)
-    return variation(by_instance, mass), variation(by_kernel, mass)
+    features = [frozenset(channel.columns) for channel in model.expansion.bank.channels]
+    return variation(by_instance, mass), variation(by_kernel, mass, features)
+
+
+def _grid(column: Any, grid: Any, points: int) -> np.ndarray:
+    """Values of an encoded column: those given, the levels of a category, or `points` over the training range."""
+    if isinstance(column, Nominal):
+        return np.array(list(column.levels) if grid is None else list(grid), dtype=object)
+    return np.linspace(column.low, column.high, points) if grid is None else np.asarray(grid, dtype=float)
 
 
 def _worst_status(statuses: list[Status]) -> Status:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -76,12 +76,27 @@ class Model(Generic[E]):
         """The same model with `shift` added to its decisions."""
         return replace(self, expansion=replace(self.expansion, intercept=self.expansion.intercept + shift))
 
+    def own_kernels(self, places: Set[int]) -> list[int]:
+        """The kernels that stand on exactly these kept columns."""
+        return [k for k, channel in enumerate(self.expansion.bank.channels) if set(channel.columns) == places]
+
     def shape(self, place: int, grid: np.ndarray) -> np.ndarray:
         """What the kernels on one kept column alone add to the decision at its values `grid`: (len(grid), outputs)."""
-        Z = np.full((len(grid), len(self.encoder.columns)), np.nan)
-        Z[:, place] = self.encoder.columns[place].encode(grid)
-        own = [k for k, channel in enumerate(self.expansion.bank.channels) if set(channel.columns) == {place}]
-        return self.expansion.contributions(Z)[:, :, :, own].sum(axis=(2, 3))
+        return self._added_by({place: grid})
+
+    def surface(self, places: tuple[int, int], grids: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """What the kernels on exactly two kept columns add at all pairs of their values: (first, second, outputs)."""
+        first, second = np.meshgrid(*(np.arange(len(grid)) for grid in grids), indexing="ij")
+        cells = {places[0]: grids[0][first.ravel()], places[1]: grids[1][second.ravel()]}
+        return self._added_by(cells).reshape(*first.shape, -1)
+
+    def _added_by(self, cells: Mapping[int, np.ndarray]) -> np.ndarray:
+        """What the kernels on exactly some kept columns add to the decision where these have the values `cells`."""
+        Z = np.full((len(next(iter(cells.values()))), len(self.encoder.columns)), np.nan)
+        for place, values in cells.items():
+            Z[:, place] = self.encoder.columns[place].encode(values)
+        _, by_kernel = self.expansion.split(Z)
+        return by_kernel[:, :, self.own_kernels(set(cells))].sum(axis=2)
 
     def negated(self) -> Model:
         """The model of the opposite decision."""

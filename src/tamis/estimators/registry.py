@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator
 from tamis.estimators.absent_mkl import AbsentMKLClassifier
 from tamis.estimators.absent_mkl_cv import AbsentMKLClassifierCV
 from tamis.estimators.admm_baselines import KernelSVMADMM, LassoADMM, LinearSVMADMM
+from tamis.estimators.blend import TamisClassifier
 from tamis.estimators.channel_baselines import ChannelBaselineClassifier
 from tamis.estimators.em2nolc import EM2NOLCClassifier
 from tamis.estimators.em2nolc_cv import EM2NOLCClassifierCV
@@ -26,6 +27,7 @@ def all_estimators() -> dict[str, type[BaseEstimator]]:
     return {
         cls.__name__: cls
         for cls in (
+            TamisClassifier,
             EM2NOLCClassifier,
             EM2NOLCClassifierCV,
             L0MKLClassifier,

@@ -147,7 +147,7 @@ def score(parts: Sequence[HeldOut], tests: Tests | None, scoring: str) -> Result
     decision = None
     if tests is not None:
         decision = np.concatenate([part.decision for part in parts if part.decision is not None])
-        more, folded = _row_scores(decision, tests)
+        more, folded = row_scores(decision, tests)
         scores, by_fold = scores | more, by_fold | folded
     known = by_fold[scoring][np.isfinite(by_fold[scoring])]
     error = float(np.std(known, ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
@@ -155,7 +155,7 @@ def score(parts: Sequence[HeldOut], tests: Tests | None, scoring: str) -> Result
     return Result(decision, objective, scores, error, kept)
 
 
-def _row_scores(decision: np.ndarray, tests: Tests) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+def row_scores(decision: np.ndarray, tests: Tests) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Scores of held-out decisions, in all and by fold; log-loss after calibration on these same decisions."""
     calibrator, shift = tests.fitted(decision)
     loss = calibrator.losses(decision, tests.codes)

@@ -1,7 +1,7 @@
 """Explanations as data: exact additive parts, importances and measures."""
 
 from tamis.explain import measures
-from tamis.explain.explanation import Explanation, part_name
+from tamis.explain.explanation import SIMILAR, Explanation, part_name, part_names
 from tamis.explain.importance import Kept, signed_percentages, variation
 
-__all__ = ["Explanation", "Kept", "measures", "part_name", "signed_percentages", "variation"]
+__all__ = ["SIMILAR", "Explanation", "Kept", "measures", "part_name", "part_names", "signed_percentages", "variation"]

@@ -11,14 +11,26 @@ import numpy as np
 
 from tamis.explain.html import explanation_html
 
-SPELLED = 6  # most features of a group that its name spells out
+SPELLED = 3  # most features of a group that its name spells out
+TIMES = " * "  # between the names of a pair
+SIMILAR = "similar cases"  # what a kernel on three or more features adds: it compares a row with kept cases as a whole
 
 
 def part_name(features: Sequence[str]) -> str:
-    """A name for the features that act through one kernel; a large group is named after its ends."""
-    if len(features) <= SPELLED:
-        return " * ".join(features)
-    return f"{features[0]} * {features[1]} * ... * {features[-1]} ({len(features)} features)"
+    """A name for the features that act through one kernel: of three or more, what they tell is which cases are similar.
+
+    A large group is named after its ends.
+    """
+    if len(features) <= 2:
+        return TIMES.join(features)
+    named = features if len(features) <= SPELLED else [*features[:2], "...", features[-1]]
+    return f"{SIMILAR} ({len(features)} features: {', '.join(named)})"
+
+
+def part_names(parts: Sequence[Sequence[str]]) -> list[str]:
+    """Names of the parts of one model; its only group of three or more features needs no list of them."""
+    large = [len(set(part)) > 2 for part in parts]
+    return [SIMILAR if group and sum(large) == 1 else part_name(part) for group, part in zip(large, parts, strict=True)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,8 +103,8 @@ class Explanation:
 
     @property
     def part_names(self) -> list[str]:
-        """The names of the parts; a group is called after its features."""
-        return [part_name(part) for part in self.parts]
+        """The names of the parts; a pair is called after its features."""
+        return part_names(self.parts)
 
     def part_values(self, data: Any) -> np.ndarray:
         """The values of the parts in the explained rows (rows, parts), for showing beside the contributions.

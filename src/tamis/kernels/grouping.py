@@ -14,6 +14,8 @@ group: it sees interactions that no column shows alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 NOISE = 0.3  # ridge on the unit-diagonal kernel
@@ -59,19 +61,37 @@ def rank_columns(
     -------
     Indices of at most `limit` columns; constant columns never appear.
     """
+    tail: list[int] = []
+    for group, worst in _eliminations(Z, mismatch, targets, weight, limit):
+        if len(group) <= limit:
+            tail.append(int(worst))
+    return np.array(tail[::-1], dtype=int)
+
+
+def keep_columns(
+    Z: np.ndarray, mismatch: np.ndarray, targets: np.ndarray, weight: np.ndarray, limit: int
+) -> np.ndarray:
+    """The columns that are left, sorted, when `limit` of them are; parameters as in `rank_columns`."""
+    for group, _ in _eliminations(Z, mismatch, targets, weight, limit):
+        if len(group) <= limit:
+            return group
+    return np.empty(0, dtype=int)
+
+
+def _eliminations(
+    Z: np.ndarray, mismatch: np.ndarray, targets: np.ndarray, weight: np.ndarray, limit: int
+) -> Iterator[tuple[np.ndarray, int]]:
+    """Smaller and smaller groups of columns, sorted, each with the column that would leave it first."""
     points, owner = embed(Z, mismatch)
     centred = targets - np.average(targets, axis=0, weights=weight)
     group = np.unique(owner)
-    tail: list[int] = []
     while len(group):
         gradient = _evidence_gradient(points, owner, group, centred, NOISE / weight)
         order = group[np.argsort(-gradient, kind="stable")]
+        yield group, order[-1]
         excess = len(group) - limit
         drop = 1 if excess <= 0 else min(excess, max(1, int(SHARE * len(group))))
-        if excess <= 0:
-            tail.append(int(order[-1]))
         group = np.sort(order[:-drop])
-    return np.array(tail[::-1], dtype=int)
 
 
 def _evidence_gradient(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.linalg import solve
 from scipy.optimize import brentq
@@ -9,6 +11,7 @@ from scipy.optimize import brentq
 from tamis.losses import Logistic
 
 LOSS = Logistic()
+NEGLIGIBLE = 1e-3  # share of the smallest ridge below which a direction is left out
 
 
 def fit_logistic(
@@ -17,6 +20,7 @@ def fit_logistic(
     weights: np.ndarray,
     penalty: np.ndarray,
     *,
+    start: np.ndarray | None = None,
     tol: float = 1e-8,
     max_iter: int = 100,
 ) -> np.ndarray:
@@ -28,13 +32,14 @@ def fit_logistic(
     labels : (n,) in {-1, +1}
     weights : (n,) at least 0
     penalty : (p,) at least 0; zero for an intercept column
+    start : (p,) where to begin; default zero
 
     Returns
     -------
     (p,) coefficients; the problem is convex, and the Newton decrement at the end is at most `tol`
     times the objective unless `max_iter` steps were made.
     """
-    x = np.zeros(design.shape[1])
+    x = np.zeros(design.shape[1]) if start is None else start
     value = _value(design, labels, weights, penalty, x)
     for _ in range(max_iter):
         f = design @ x
@@ -56,6 +61,56 @@ def fit_logistic(
             break
         x, value = trial, new
     return x
+
+
+def fit_logistic_path(
+    design: np.ndarray, labels: np.ndarray, weights: np.ndarray, ridges: Sequence[float], *, tol: float = 1e-6
+) -> tuple[np.ndarray, np.ndarray]:
+    """Minimise ``sum_i weights_i log(1 + exp(-labels_ij f_ij)) + ridge/2 |x_j|^2`` for every ridge and output j.
+
+    f_j = design x_j + b_j, the intercept b_j free. Directions of the design whose weighted sum of squares is so far
+    below the smallest ridge that they would stay at zero are left out; every ridge starts from the solution of the next
+    larger one.
+
+    Parameters
+    ----------
+    design : (n, p), its weighted column means zero
+    labels : (n, q) in {-1, +1}
+    weights : (n,) at least 0
+    ridges : (r,) positive
+
+    Returns
+    -------
+    coef : (r, q, p)
+    intercept : (r, q)
+    """
+    basis, back = _principal(design, weights, NEGLIGIBLE * min(ridges))
+    table = np.column_stack([basis, np.ones(len(basis))])
+    coef, intercept = (
+        np.empty((len(ridges), labels.shape[1], design.shape[1])),
+        np.empty((len(ridges), labels.shape[1])),
+    )
+    for j, y in enumerate(labels.T):
+        x = np.zeros(table.shape[1])
+        for r in np.argsort(ridges)[::-1]:
+            penalty = np.r_[np.full(len(x) - 1, ridges[r]), 0.0]
+            x = fit_logistic(table, y, weights, penalty, start=x, tol=tol)
+            coef[r, j], intercept[r, j] = back @ x[:-1], x[-1]
+    return coef, intercept
+
+
+def _principal(design: np.ndarray, weights: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
+    """``design @ back`` and `back` (p, r), orthonormal: directions whose weighted sum of squares exceeds `floor`."""
+    n, p = design.shape
+    scaled = design * np.sqrt(weights)[:, None]
+    if p <= n:
+        sizes, back = np.linalg.eigh(scaled.T @ scaled)
+        back = back[:, sizes > floor]
+    else:
+        sizes, left = np.linalg.eigh(scaled @ scaled.T)
+        keep = sizes > floor
+        back = scaled.T @ (left[:, keep] / np.sqrt(sizes[keep]))
+    return design @ back, back
 
 
 def _value(design: np.ndarray, labels: np.ndarray, weights: np.ndarray, penalty: np.ndarray, x: np.ndarray) -> float:

@@ -16,6 +16,7 @@ from tamis.plots.per_class import PrototypesPerClassDisplay
 from tamis.plots.scores import KSCurveDisplay
 from tamis.plots.shapes import ShapeFunctionDisplay
 from tamis.plots.stability import StabilityDisplay
+from tamis.plots.surfaces import SurfaceDisplay
 
 __all__ = [
     "BudgetPathDisplay",
@@ -31,4 +32,5 @@ __all__ = [
     "PrototypesPerClassDisplay",
     "ShapeFunctionDisplay",
     "StabilityDisplay",
+    "SurfaceDisplay",
 ]

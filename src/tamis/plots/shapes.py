@@ -69,8 +69,8 @@ class ShapeFunctionDisplay(Display):
         ----------
         estimator : fitted classifier
         X : rows whose values are marked below the curves, or None
-        features : name or position of a kept feature, or list of them; None: all that have a shape of
-            their own, the largest share of variation first
+        features : name or position of a kept feature, or list of them; None: all that have kernels of their own, the
+            largest share of variation first. What pairs add besides is drawn by `SurfaceDisplay`
         ax : as many axes as features
         """
         cls._check_matplotlib()
@@ -143,11 +143,9 @@ class ShapeFunctionDisplay(Display):
 
 
 def _own_shapes(estimator: KernelClassifier) -> list[str]:
-    """Kept features that act through kernels of their own only."""
-    found, parts = kept.kept_features(estimator), kept.parts(estimator)
-    shared = {name for part in parts if len(set(part)) > 1 for name in part}
-    names = list(dict.fromkeys(parts))
-    return [names[k][0] for k in found.order if len(names[k]) == 1 and names[k][0] not in shared]
+    """Kept features that have kernels of their own."""
+    found, names = kept.kept_features(estimator), list(dict.fromkeys(kept.parts(estimator)))
+    return [names[k][0] for k in found.order if len(names[k]) == 1]
 
 
 def _mark_rows(ax: Any, values: np.ndarray) -> None:

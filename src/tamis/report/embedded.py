@@ -10,10 +10,11 @@ import numpy as np
 
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.encoding import Nominal, Number
-from tamis.kernels.base import Categorical, Gaussian, Laplacian, Polynomial, Sigmoid
+from tamis.kernels.base import Categorical, Gaussian, Kernel, Laplacian, Polynomial, Sigmoid
+from tamis.kernels.mixture import Mixture, Tensor
 from tamis.results.data import Results
 
-KERNELS = (Gaussian, Laplacian, Polynomial, Sigmoid, Categorical)  # that model.js knows
+KERNELS = (Gaussian, Laplacian, Polynomial, Sigmoid, Categorical, Mixture, Tensor)  # that model.js knows
 CELLS = 12_000  # most values of shown rows, so that the page stays small
 ODD = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}  # would end a script element, or start a comment in it
 
@@ -97,20 +98,33 @@ def model_data(results: Results, order: np.ndarray) -> dict[str, Any] | None:
     """Kernels and coefficients, the cases in the order of `results`; None if the page cannot compute with them."""
     model = results.model
     expansion, calibrator = model.model_.expansion, getattr(model, "calibrator_", None)
-    known = all(type(channel.kernel) in KERNELS for channel in expansion.bank.channels)
+    known = all(_is_known(channel.kernel) for channel in expansion.bank.channels)
     known &= all(type(column) in (Number, Nominal) for _, column in _columns(results))
     if not known or expansion.row_dependent or (calibrator is not None and type(calibrator) is not Calibrator):
         return None
     channels = [
-        {"kernel": type(ch.kernel).__name__, **vars(ch.kernel), "columns": ch.columns, "part": part}
+        {**_kernel(ch.kernel), "columns": ch.columns, "part": part}
         for ch, part in zip(expansion.bank.channels, part_places(results), strict=True)
     ]
+    centre = getattr(expansion, "centre", None)
     return {
         "channels": channels,
         "instances": expansion.instances[order],
         "coef": expansion.coef[:, order],
+        "centre": None if centre is None else centre[order],
         "calibrator": None if calibrator is None else {"slope": calibrator.slope, "offset": calibrator.offset},
     }
+
+
+def _is_known(kernel: Kernel) -> bool:
+    """Whether model.js can compute a kernel, and those that it is made of."""
+    return type(kernel) in KERNELS and all(map(_is_known, getattr(kernel, "kernels", ())))
+
+
+def _kernel(kernel: Kernel) -> dict[str, Any]:
+    """The kind and the numbers of a kernel, and of those that it is made of."""
+    numbers = {"kernel": type(kernel).__name__, **vars(kernel)}
+    return numbers | ({"kernels": [_kernel(one) for one in kernel.kernels]} if isinstance(kernel, Tensor) else {})
 
 
 def row_data(results: Results, order: np.ndarray, *, stored: bool) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tamis.estimators.base import KernelClassifier
 from tamis.report.style import COLOURS, INK, MUTED, PAPER, PLUS, SYMBOLS, Chart, Figure, axis, fill, layout, sign_fill
 from tamis.report.text import Table, literal, per_output, percent, signed_percent
 from tamis.results.data import Part
@@ -101,8 +103,9 @@ def importance_chart(parts: Sequence[Part], outputs: Sequence[Any]) -> Chart | N
 
 
 def _named_rows(parts: Sequence[Part], title: str, legend: Sequence[str]) -> dict[str, Any]:
-    n = len(parts)
-    names = axis(tickvals=list(range(n)), ticktext=[literal(part.name, 24) for part in parts], ticks="", zeroline=False)
+    n, width = len(parts), 34 if any(len(part.features) > 1 for part in parts) else 24
+    texts = [literal(part.name, width) for part in parts]
+    names = axis(tickvals=list(range(n)), ticktext=texts, ticks="", zeroline=False)
     names |= {"range": [n - 0.4, -0.6], "showgrid": False}
     return layout(76 + 28 * n, legend, 170, xaxis=axis(title), yaxis=names, bargap=0.35)
 
@@ -126,6 +129,15 @@ def direction(part: Part) -> str:
     """What the score does as the feature grows, in words."""
     words = {"bends": "rises and falls", "flat": "stays the same", "levels": "by category", "together": "only together"}
     return words.get(part.direction, f"{part.direction} with it")
+
+
+def without_value(model: KernelClassifier, part: Part) -> str:
+    """What rows without a value of the feature get from it, in words."""
+    encoder = model.model_.encoder
+    if not math.isnan(encoder.columns[encoder.names.index(part.features[0])].fill):
+        return "which count as the typical value"
+    centred = getattr(model.model_.expansion, "centre", None) is not None
+    return "which all get the same from it" if centred else "which get nothing from it"
 
 
 def _over_folds(part: Part) -> list[str]:

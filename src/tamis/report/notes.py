@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tamis.explain import SIMILAR
 from tamis.report.text import Table, cell, interval, number, per_output, percent, signed, signed_percent
 from tamis.results.data import Evaluation, Results
 
@@ -53,6 +54,19 @@ def case_table(results: Results, outputs: Sequence[Any]) -> Table:
     texts = {name for name in names if any(isinstance(case.values.get(name), str) for case in cases)}
     words = {k for k, name in enumerate(names, len(head) - len(names)) if name in texts}
     return Table("The kept cases, the most influential first", head, rows, frozenset({1, *words}))
+
+
+def similar_table(results: Results, outputs: Sequence[Any]) -> Table | None:
+    """The pull of each kept case where rows are compared with it as a whole, the strongest first; None without such."""
+    pulling = [case for case in results.cases if case.whole_pull.any()]
+    if not pulling:
+        return None
+    rows = [
+        [str(case.label), "not known" if case.truth is None else str(case.truth), *(signed(v) for v in case.whole_pull)]
+        for case in sorted(pulling, key=lambda case: -float(abs(case.whole_pull).max()))
+    ]
+    head = ["Case", "Class", *per_output("Pull", outputs)]
+    return Table(f"The pull of {SIMILAR}, the strongest first", head, rows, frozenset({1}))
 
 
 def data_tables(results: Results) -> list[Table]:

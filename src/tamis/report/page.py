@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from base64 import b64encode
 from collections.abc import Callable, Sequence
@@ -11,7 +10,8 @@ from importlib.resources import files
 from typing import Any
 
 from tamis.codec import replacing
-from tamis.report import influence, notes, scores, search, shapes
+from tamis.explain import SIMILAR
+from tamis.report import influence, notes, scores, search, shapes, surfaces
 from tamis.report.embedded import embedded, to_json
 from tamis.report.style import DARK, Chart
 from tamis.results.data import Results
@@ -93,7 +93,11 @@ def _panels(results: Results) -> dict[str, Any]:
         "outputs": outputs,
         "learned": _learned(results, classes),
         "features": _features(results, classes, outputs),
-        "cases": {"table": notes.case_table(results, outputs)},
+        "cases": {
+            "table": notes.case_table(results, outputs),
+            "similar": notes.similar_table(results, outputs),
+            "word": SIMILAR,
+        },
         "path": _path(results),
         "stability": _stability(results),
         "data": {
@@ -135,25 +139,29 @@ def _learned(results: Results, classes: list) -> dict[str, Any]:
 def _features(results: Results, classes: list, outputs: list) -> dict[str, Any]:
     parts = results.parts
     if not parts:
-        return {"charts": [], "shapes": [], "table": None, "undrawn": 0}
+        return {"charts": [], "shapes": [], "surfaces": [], "table": None, "undrawn": 0}
     bars = [influence.importance_chart(parts, outputs), influence.share_chart(parts, outputs)]
-    encoder = results.model.model_.encoder
-    fills = {name: column.fill for name, column in zip(encoder.names, encoder.columns, strict=True)}
+    alone, pairs = [p for p in parts if not p.is_surface], [p for p in parts if p.is_surface]
     drawn = [
         {
             "part": part,
             "direction": influence.direction(part),
             "chart": shapes.shape_chart(part, k, classes, outputs),
-            "absent": math.isnan(fills[part.features[0]]),
+            "lacking": influence.without_value(results.model, part),
         }
-        for k, part in enumerate(parts[: shapes.MOST_SHAPES])
+        for k, part in enumerate(alone[: shapes.MOST_SHAPES])
+    ]
+    drawn_pairs = [
+        {"part": part, "chart": surfaces.surface_chart(part, k, classes, outputs, results.cases)}
+        for k, part in enumerate(pairs[: surfaces.MOST_SURFACES])
     ]
     return {
         "charts": [chart for chart in bars if chart is not None],
         "shapes": drawn,
+        "surfaces": drawn_pairs,
         "table": influence.part_table(parts, outputs),
         "counted": any(part.counts.size for part in parts),
-        "undrawn": max(0, len(parts) - shapes.MOST_SHAPES),
+        "undrawn": len(parts) - len(drawn) - len(drawn_pairs),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -98,10 +98,12 @@ class Part:
     variation : (outputs,) share in the variation of the decision, in per cent
     direction : over the central 95 per cent of the training values "rises", "falls", "mostly rises", "mostly
         falls" or "bends"; "levels" for categories, "together" for groups
-    grid, shape : values of the feature, and what they add to the decision (len(grid), outputs); empty for groups
+    grid, shape : values of the feature, and what its kernels add to the decision (len(grid), outputs); of a pair the
+        values of the first feature, and (len(grid), len(across), outputs); empty for larger groups
     edges, counts : bins (or levels) and training rows in them (classes, bins); empty for groups
     missing : training rows without a value
     by_fold : (folds,) share of variation when other training rows are left out, zero where it was not chosen
+    across : of a pair, the values of the second feature; empty otherwise
     """
 
     name: str
@@ -116,6 +118,17 @@ class Part:
     counts: np.ndarray
     missing: int
     by_fold: np.ndarray
+    across: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def is_surface(self) -> bool:
+        """Whether it is a pair of features whose surface is known."""
+        return len(self.across) > 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it compares rows with kept cases by three or more features at once."""
+        return len(set(self.features)) > 2
 
 
 @stored
@@ -132,6 +145,8 @@ class Case:
     importance : (outputs,) signed percentages of the case coefficients, or None where there are none
     variation : (outputs,) share in the variation of the decision, in per cent
     pull : (outputs,) what the case adds to the decision about a row equal to itself
+    whole_pull : (outputs,) the part of `pull` that comes through kernels on three or more features; empty where the
+        model has none, or no others
     """
 
     place: int
@@ -141,6 +156,7 @@ class Case:
     importance: np.ndarray | None
     variation: np.ndarray
     pull: np.ndarray
+    whole_pull: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
 @stored

@@ -11,7 +11,7 @@ import numpy as np
 from tamis.estimators.base import KernelClassifier
 from tamis.estimators.encoding import Nominal, Position
 from tamis.estimators.kept import case_pulls, case_values, kept_cases, kept_features, parts
-from tamis.explain import measures, part_name
+from tamis.explain import measures, part_names
 from tamis.explain.importance import variation
 from tamis.explain.intervals import UNKNOWN, Interval, bootstrap
 from tamis.results.data import Case, Curve, Evaluation, Part, ShownRows
@@ -20,6 +20,7 @@ Columns = Mapping[str, np.ndarray]
 
 BINS = 30
 GRID = 121
+ACROSS = 40  # values of each of two features in a surface
 POINTS = 300  # of a curve
 SHOWN = 300  # rows
 CENTRE = (0.025, 0.975)  # of the training values: where the direction of a feature is judged
@@ -44,14 +45,18 @@ def parts_of(
     ----------
     columns, y : training rows, for distributions and shares of variation; without them the shares are
         those the model has stored
-    by_fold : for each fold {features: share of variation}
+    by_fold : for each fold what `shares_by_key` gives
     """
     kept, keys = kept_features(model), list(dict.fromkeys(parts(model)))
     share = kept.variation if columns is None else shares(model, columns)
     found = []
-    for k, key in enumerate(keys):
-        own = {"importance": None if kept.importance is None else kept.importance[:, k], "variation": share[:, k]}
-        folds = np.array([fold.get(key, 0.0) for fold in by_fold])
+    for k, (key, name) in enumerate(zip(keys, part_names(keys), strict=True)):
+        own = {
+            "name": name,
+            "importance": None if kept.importance is None else kept.importance[:, k],
+            "variation": share[:, k],
+        }
+        folds = np.array([fold.get(_key(key, keys), 0.0) for fold in by_fold])
         found.append(_part(model, key, own, columns, y, folds))
     return tuple(sorted(found, key=lambda part: -float(part.variation.mean())))
 
@@ -61,6 +66,21 @@ def shares(model: KernelClassifier, columns: Columns) -> np.ndarray:
     n = len(next(iter(columns.values())))
     explanation = model.explain(take(columns, np.arange(0, n, -(-n // SAMPLE))))
     return variation(explanation.by_part, np.ones(len(explanation.rows)))
+
+
+def shares_by_key(model: KernelClassifier, columns: Columns) -> dict[frozenset[str], float]:
+    """{features: share of variation} of the parts, by which those of other fits are found again."""
+    keys = list(dict.fromkeys(parts(model)))
+    found: dict[frozenset[str], float] = {}
+    for key, share in zip(keys, shares(model, columns).mean(axis=0) if keys else (), strict=True):
+        found[_key(key, keys)] = found.get(_key(key, keys), 0.0) + float(share)
+    return found
+
+
+def _key(part: tuple[str, ...], among: Sequence[tuple[str, ...]]) -> frozenset[str]:
+    """The features of a part in any order; none for the only group of three or more, whichever they are."""
+    alone = len(set(part)) > 2 and sum(len(set(one)) > 2 for one in among) == 1
+    return frozenset() if alone else frozenset(part)
 
 
 def _part(
@@ -75,15 +95,11 @@ def _part(
     place = model.model_.encoder.names.index(key[0])
     column = model.model_.encoder.columns[place]
     if len(set(key)) > 1 or isinstance(column, Position) or model.model_.expansion.row_dependent:
-        return Part(part_name(key), key, "group", **own, direction="together", grid=empty, shape=empty, edges=empty,
-                    counts=empty, missing=0, by_fold=by_fold)  # fmt: skip
-    if isinstance(column, Nominal):
-        kind, grid = "category", np.empty(len(column.levels), dtype=object)
-        grid[:] = list(column.levels)
-        edges, levels = grid, grid
-    else:
-        kind, grid = "number", np.unique(np.linspace(column.low, column.high, GRID))
-        edges, levels = empty, None
+        grid, across, surface = _surface(model, key)
+        return Part(features=key, kind="group", **own, direction="together", grid=grid, shape=surface, edges=empty,
+                    counts=empty, missing=0, by_fold=by_fold, across=across)  # fmt: skip
+    kind, grid = ("category" if isinstance(column, Nominal) else "number"), _values(column, GRID)
+    edges, levels = (grid, grid) if kind == "category" else (empty, None)
     shape, counts, missing = model.model_.shape(place, grid), empty, 0
     if columns is not None and y is not None:
         edges, counts, missing = _distribution(columns[key[0]], y, model.classes_, levels)
@@ -92,8 +108,30 @@ def _part(
         low, high = np.nanquantile(columns[key[0]], CENTRE)
         inside = (grid >= low) & (grid <= high)
     direction = "levels" if kind == "category" else _direction(shape[inside])
-    return Part(key[0], key, kind, **own, direction=direction, grid=grid, shape=shape, edges=edges, counts=counts,
+    return Part(features=key, kind=kind, **own, direction=direction, grid=grid, shape=shape, edges=edges, counts=counts,
                 missing=missing, by_fold=by_fold)  # fmt: skip
+
+
+def _values(column: Any, points: int) -> np.ndarray:
+    """The levels of a category, or up to so many numbers over the training range."""
+    if not isinstance(column, Nominal):
+        return np.unique(np.linspace(column.low, column.high, points))
+    grid = np.empty(len(column.levels), dtype=object)
+    grid[:] = list(column.levels)
+    return grid
+
+
+def _surface(model: KernelClassifier, key: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values of the first and of the second feature of a pair, and what they add; empty for all else.
+
+    A pair that has kernels in both orders of its features is two parts, none of which has a surface of its own.
+    """
+    fitted = model.model_
+    if len(set(key)) != 2 or fitted.expansion.row_dependent or key[::-1] in parts(model):
+        return np.empty(0), np.empty(0), np.empty(0)
+    places = fitted.encoder.names.index(key[0]), fitted.encoder.names.index(key[1])
+    first, second = (_values(fitted.encoder.columns[place], ACROSS) for place in places)
+    return first, second, fitted.surface(places, (first, second))
 
 
 def _direction(shape: np.ndarray) -> str:
@@ -140,7 +178,7 @@ def cases_of(
     model: KernelClassifier, columns: Columns | None, y: np.ndarray | None, labels: np.ndarray | None
 ) -> tuple[Case, ...]:
     """The kept cases, the most influential first; without training rows what the model knows of them."""
-    kept, pull = kept_cases(model), case_pulls(model)
+    kept, pull, whole = kept_cases(model), case_pulls(model), _whole_pulls(model)
     stored = case_values(model)
     cases = []
     for k, row in enumerate(model.instances_.tolist()):
@@ -151,8 +189,21 @@ def cases_of(
             values = {name: as_cell(columns[name][row]) for name in stored}
             label, truth = labels[row] if labels is not None else row + 1, as_cell(y[row])
         importance = None if kept.importance is None else kept.importance[:, k]
-        cases.append(Case(k, as_cell(label), truth, values, importance, kept.variation[:, k], pull[k]))
+        cases.append(Case(k, as_cell(label), truth, values, importance, kept.variation[:, k], pull[k], whole[k]))
     return tuple(sorted(cases, key=lambda case: -float(case.variation.mean())))
+
+
+def _whole_pulls(model: KernelClassifier) -> np.ndarray:
+    """What each kept case adds about a row equal to itself through kernels on three or more features (cases, outputs).
+
+    No outputs where there are no such kernels, or no others.
+    """
+    expansion = model.model_.expansion
+    whole = np.array([len(set(channel.columns)) > 2 for channel in expansion.bank.channels], dtype=bool)
+    if whole.all() or not whole.any():
+        return np.empty((len(expansion.instances), 0))
+    each = [expansion.contributions(case[None])[0, :, k] for k, case in enumerate(expansion.instances)]
+    return np.array(each)[:, :, whole].sum(axis=2)
 
 
 def as_cell(value: Any) -> Any:

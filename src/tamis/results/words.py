@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tamis.explain import SIMILAR
 from tamis.explain.intervals import Interval
 from tamis.explain.measures import feature_reduction, instance_reduction
-from tamis.results.data import Results
+from tamis.results.data import Part, Results
 
 
 def listed(names: Sequence[Any], most: int = 3) -> str:
@@ -53,6 +54,15 @@ def sentence(results: Results) -> str:
     return f"{rows}, where always answering with the largest class gets {100 * evaluation.majority:.1f}%."
 
 
+def counted(parts: Sequence[Part]) -> str:
+    """How many features, pairs and larger groups these are, in words."""
+    sizes = [len(set(part.features)) for part in parts]
+    singles, pairs, larger = (sum(map(kind, sizes)) for kind in (lambda n: n == 1, lambda n: n == 2, lambda n: n > 2))
+    words = [f"{n} {name}{'' if n == 1 else 's'}" for n, name in ((singles, "feature"), (pairs, "pair")) if n]
+    words += [SIMILAR if larger == 1 else f"{SIMILAR} by {larger} groups of features"] if larger else []
+    return listed(words) if words else "0 features"
+
+
 def summary(results: Results) -> dict[str, Any]:
     """Everything but the model itself, as JSON values."""
     model, notes, evaluation = results.model, results.notes, results.evaluation
@@ -74,6 +84,7 @@ def summary(results: Results) -> dict[str, Any]:
         "features": [
             {
                 "name": part.name,
+                "features": list(part.features),
                 "importance": plain(part.importance),
                 "variation": plain(part.variation),
                 "direction": part.direction,
@@ -87,6 +98,7 @@ def summary(results: Results) -> dict[str, Any]:
                 "importance": plain(case.importance),
                 "variation": plain(case.variation),
                 "pull": plain(case.pull),
+                "pull_as_similar_case": plain(case.whole_pull) if len(case.whole_pull) else None,
                 "values": case.values,
             }
             for case in results.cases

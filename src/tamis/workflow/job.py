@@ -19,14 +19,13 @@ import tamis
 from tamis.errors import BadOption
 from tamis.estimators.across_folds import fit_folds, stability_of
 from tamis.estimators.base import KernelClassifier
-from tamis.estimators.kept import parts
 from tamis.estimators.keys import row_keys
 from tamis.estimators.registry import all_estimators
 from tamis.estimators.table import read_columns
 from tamis.explain.stability import Stability
 from tamis.io.cells import level, number
 from tamis.results.data import Notes, Results, ShownRows, Task
-from tamis.results.describe import cases_of, evaluate, parts_of, shares, show_rows, take
+from tamis.results.describe import cases_of, evaluate, parts_of, shares_by_key, show_rows, take
 from tamis.workflow.prepare import (
     Data,
     as_columns,
@@ -299,10 +298,7 @@ def _stability(
     if len(splits) < 2:
         return None, []
     models = fit_folds(model, X, y, [part for part, _ in splits], job.n_jobs)
-    by_fold = []
-    for one in models:
-        keys = list(dict.fromkeys(parts(one)))
-        by_fold.append(dict(zip(keys, shares(one, X).mean(axis=0).tolist(), strict=True)) if keys else {})
+    by_fold = [shares_by_key(one, X) for one in models]
     return stability_of(models, X), by_fold
 
 

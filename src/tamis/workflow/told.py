@@ -70,8 +70,9 @@ class Told:
 
     @property
     def shown_parts(self) -> list[str]:
-        """Features with their values, for a table."""
-        return [f"{name} = {', '.join(map(_show, cells))}" for name, cells in zip(self.parts, self.values, strict=True)]
+        """Features and pairs with their values, for a table; larger groups without."""
+        pairs = zip(self.parts, self.values, strict=True)
+        return [f"{name} = {', '.join(map(_show, cells))}" if len(cells) <= 2 else name for name, cells in pairs]
 
     @property
     def shown_cases(self) -> list[str]:

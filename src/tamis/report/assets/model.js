@@ -74,12 +74,20 @@
     Polynomial: (k, s, t) => Math.pow(product(s, t) + k.offset, k.degree),
     Sigmoid: (k, s, t) => Math.tanh(k.scale * product(s, t) - k.offset),
     Categorical: (k, s, t) => share(s, t),
+    Mixture: (k, s, t) => {
+      const distance = squaredDistance(s, t, k.mismatch);
+      const values = k.bandwidths.map((width) => Math.exp((-0.5 / (width * width)) * distance));
+      return values.reduce((a, b) => a + b, 0) / values.length;
+    },
+    Tensor: (k, s, t) => k.kernels.reduce((value, one, c) => value * evaluated(one, [s[c]], [t[c]]), 1),
   };
+
+  const evaluated = (kernel, s, t) => (absent(s) || absent(t) ? 0 : kernels[kernel.kernel](kernel, s, t));
 
   function kernelValue(channel, z, instance) {
     const s = channel.columns.map((c) => z[c]);
     const t = channel.columns.map((c) => toNumber(instance[c]));
-    return absent(s) || absent(t) ? 0 : kernels[channel.kernel](channel, s, t);
+    return evaluated(channel, s, t);
   }
 
   function probabilities(decision, calibrator) {
@@ -116,7 +124,8 @@
     const byCase = data.base.map(() => data.cases.map(() => 0));
     data.model.channels.forEach((channel, l) => {
       data.model.instances.forEach((instance, k) => {
-        const value = kernelValue(channel, z, instance);
+        const from = data.model.centre === null ? 0 : data.model.centre[k][l];
+        const value = kernelValue(channel, z, instance) - from;
         data.base.forEach((_, q) => {
           const summand = data.model.coef[q][k][l] * value;
           byPart[q][channel.part] += summand;

@@ -206,7 +206,9 @@
     return output.value === "" ? data.classes.indexOf(result.predicted) : Number(output.value);
   }
 
+  // The values of a feature or a pair; a larger group would fill the line, and its values stand in the fields.
   function partDetail(part, values) {
+    if (part.features.length > 2) return "";
     const places = part.features.map((name) => data.columns.findIndex((column) => column.name === name));
     return places.map((c) => (typeof values[c] === "number" ? number(values[c]) : text(values[c]))).join(", ");
   }

@@ -1,0 +1,77 @@
+"""Channels for a model that people can look at: lines, shapes, pairs, and the similarity of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.base import Categorical, Gaussian, Kernel
+from tamis.kernels.mixture import Mixture, Tensor
+from tamis.kernels.recipes import Sample
+
+LINE = 6.0  # width of a kernel that is nearly linear over standardised values
+WIDTHS = (3.0, 1.0, 1.0 / 3.0)  # of shapes
+CASES = (2.0**0.5, 0.5**0.5)  # of the similarity of cases, times the root of the number of features
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The channels of a model on some columns.
+
+    Attributes
+    ----------
+    bank : shapes, then the similarity of cases, then lines, then pairs
+    kinds : positions of the channels of each kind; the shape of a category serves as its line too
+    """
+
+    bank: KernelBank
+    kinds: dict[str, np.ndarray]
+
+
+def terms(sample: Sample, columns: Sequence[int], pairs: Sequence[tuple[int, int]] = ()) -> Terms:
+    """Make the channels for some columns of a table, and for some pairs of them."""
+    numbers = [place for place, c in enumerate(columns) if not sample.nominal[c]]
+    codes = [place for place, c in enumerate(columns) if sample.nominal[c]]
+    channels = [Channel(sample.names[c], _shape(sample, c), (c,)) for c in columns]
+    channels.append(_similarity(sample, columns))
+    channels += [Channel(f"{sample.names[columns[p]]} (line)", Gaussian(LINE), (columns[p],)) for p in numbers]
+    channels += [
+        Channel(f"{sample.names[a]} x {sample.names[b]}", Tensor((_shape(sample, a), _shape(sample, b))), (a, b))
+        for a, b in pairs
+    ]
+    f, last = len(columns), len(columns) + 1 + len(numbers)
+    kinds = {
+        "shape": np.arange(f),
+        "cases": np.array([f]),
+        "line": np.r_[np.arange(f + 1, last), np.array(codes, dtype=int)],
+        "pair": np.arange(last, len(channels)),
+    }
+    return Terms(KernelBank(_renamed(channels)), kinds)
+
+
+def _shape(sample: Sample, column: int) -> Kernel:
+    """What a column adds on its own, coarse and fine."""
+    return Categorical() if sample.nominal[column] else Mixture(WIDTHS)
+
+
+def _similarity(sample: Sample, columns: Sequence[int]) -> Channel:
+    """How similar two rows are in all the columns."""
+    members = list(columns)
+    widths = tuple(float(width * np.sqrt(len(members))) for width in CASES)
+    return Channel("similar cases", Mixture(widths, tuple(sample.mismatch[members].tolist())), tuple(members))
+
+
+def _renamed(channels: Sequence[Channel]) -> tuple[Channel, ...]:
+    """The same channels with distinct names: columns may be named like what is made of them."""
+    taken: set[str] = set()
+    out = []
+    for channel in channels:
+        name = channel.name
+        while name in taken:
+            name += "'"
+        taken.add(name)
+        out.append(replace(channel, name=name))
+    return tuple(out)

@@ -1,0 +1,267 @@
+"""The blend: few cases and few features, as shapes, lines, pairs and similar cases at once.
+
+All members of the blend stand on one set S of instances and one set of features. A member is a ridge logistic
+regression on some channels (kernels), each expanded over S in the coordinates of its own space and scaled to a share:
+
+    lines    one nearly linear kernel per feature                                   each 1/f
+    cases    one kernel on all features, the similarity of two cases                     1
+    all      one kernel per feature that sees coarse and fine                       each 0.4/f
+             products of two of these, for p pairs of features                      each 0.3/p
+             the similarity of two cases                                                 0.3
+
+The decision is the mean of all members and ridges, weighted by how well they do on held-out rows. As everything is
+linear in the kernel values at S, the mean is itself one table of coefficients, instances x channels.
+
+Nothing here comes from a paper. How the parts are found: features by `kernels.grouping`; instances as the columns of
+the kernel matrices that span the functions of a ridge regression on all of them (`choose_instances`); pairs by what
+they add to the shapes (`screen_pairs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve
+from scipy.special import softmax
+
+from tamis.methods.refit import whitening
+from tamis.optim.driver import Iterate, Solution, Status, run
+from tamis.optim.logistic import fit_logistic_path
+
+MEMBERS: dict[str, dict[str, float]] = {  # shares of the kinds of channels
+    "lines": {"line": 1.0},
+    "cases": {"cases": 1.0},
+    "all": {"shape": 0.4, "pair": 0.3, "cases": 0.3},
+}
+RIDGES = (0.03, 0.3, 3.0)
+COLD = 0.2  # of the softmax over members: how much a difference in held-out log-likelihood counts
+RIDGE = 1.0  # of the regressions that choose instances and pairs
+PIVOT = 1e-3  # share of the largest column norm that is added to every column's norm
+PAIR_RIDGE = 0.02  # share of the trace of a pair's Gram matrix that is added to its diagonal
+SPENT = 1e-10  # share of the functions left unexplained at which no further instance is needed
+
+
+def shares_of(kinds: Mapping[str, np.ndarray], n_channels: int) -> np.ndarray:
+    """Shares (members, channels) of the channels in each member, rows adding up to one.
+
+    Parameters
+    ----------
+    kinds : the channels of each kind, as positions; a kind without channels leaves its share to the others
+    """
+    table = np.zeros((len(MEMBERS), n_channels))
+    for row, member in zip(table, MEMBERS.values(), strict=True):
+        for kind, share in member.items():
+            row[kinds[kind]] += share / max(1, len(kinds[kind]))
+    return table / table.sum(axis=1, keepdims=True)
+
+
+def choose_instances(
+    values: np.ndarray, targets: np.ndarray, weight: np.ndarray, shares: np.ndarray, limit: int
+) -> Solution[np.ndarray]:
+    """Choose rows whose kernel columns span what each channel says, most first.
+
+    A ridge regression on all channels gives one function f_c per channel. Greedy steps add the row j with the largest
+
+        sum_c |q_cj' f_c|^2 / (|q_cj|^2 + PIVOT max_i |K_ci|^2)
+
+    with q_cj the column j of K_c made orthogonal, within its channel, to the rows chosen so far, and f_c likewise.
+
+    Parameters
+    ----------
+    values : (C, p, p) channels between the rows to choose from
+    targets : (p, q)
+    weight : (p,) positive
+    shares : (C,) of the channels in the regression
+    limit : most rows to choose
+
+    Returns
+    -------
+    The chosen rows, in the order in which they came; the objective is the share of the functions left unexplained.
+    """
+    parts = _channel_functions(values, targets, weight, shares)
+    return run(_greedy(values, parts, weight, limit), tol=SPENT, max_iter=limit)
+
+
+def _channel_functions(values: np.ndarray, targets: np.ndarray, weight: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """What each channel adds to a ridge regression on all: (C, p, q)."""
+    mass = weight / weight.sum()
+    centred = values - (mass @ values)[:, None, :]
+    centred -= (centred @ mass)[:, :, None]
+    size = np.einsum("cii,i->c", centred, mass)
+    centred *= (shares / np.where(size > 0, size, np.inf))[:, None, None]
+    whole = centred.sum(axis=0)
+    whole[np.diag_indices_from(whole)] += RIDGE / weight
+    dual = solve(whole, targets - mass @ targets, assume_a="pos")
+    return centred @ dual
+
+
+def _greedy(values: np.ndarray, parts: np.ndarray, weight: np.ndarray, limit: int) -> Iterator[Iterate[np.ndarray]]:
+    """Chosen rows, one more at a time; columns stay as they are, only their norms and the functions are deflated."""
+    root = np.sqrt(weight)[:, None]
+    columns, rest = values * root, parts * root
+    norms = np.sum(columns**2, axis=1)
+    floor, total = norms.max(axis=1, keepdims=True), float(np.sum(rest**2))
+    chosen: list[int] = []
+    basis = np.empty((len(values), len(weight), 0))
+    while True:
+        left = float(np.sum(rest**2)) / total if total > 0 else 0.0
+        done = len(chosen) == min(limit, len(weight))
+        yield Iterate(np.array(chosen, dtype=int), left, left, Status.CONVERGED if done else None)
+        reached = np.sum((rest.transpose(0, 2, 1) @ columns) ** 2, axis=1)
+        gain = np.sum(reached / (norms + PIVOT * floor), axis=0)
+        gain[chosen] = -1.0
+        j = int(np.argmax(gain))
+        chosen.append(j)
+        new = columns[:, :, [j]]
+        new = new - basis @ (basis.transpose(0, 2, 1) @ new)
+        new /= np.sqrt(np.sum(new**2, axis=1, keepdims=True) + 1e-12 * floor[:, :, None])
+        basis = np.concatenate([basis, new], axis=2)
+        norms = np.maximum(norms - (new.transpose(0, 2, 1) @ columns)[:, 0] ** 2, 0.0)
+        rest = rest - new @ (new.transpose(0, 2, 1) @ rest)
+
+
+def screen_pairs(
+    values: np.ndarray, corners: np.ndarray, targets: np.ndarray, weight: np.ndarray, limit: int
+) -> np.ndarray:
+    """Pairs of channels whose product, expanded over the instances, explains most of what all channels leave over.
+
+    Parameters
+    ----------
+    values : (f, k, n) channels between instances and rows
+    corners : (f, k, k) between instances
+    targets : (n, q)
+    weight : (n,)
+    limit : most pairs
+
+    Returns
+    -------
+    (pairs, 2) positions of channels, the best pair first
+    """
+    f = len(values)
+    left, right = np.triu_indices(f, 1)
+    if not limit or not len(left):
+        return np.empty((0, 2), dtype=int)
+    X = Coordinates.of(values, corners, weight, np.full(f, 1.0 / f)).design(values)
+    centred = targets - weight @ targets / weight.sum()
+    gram = X.T @ (X * weight[:, None]) + RIDGE * np.eye(X.shape[1])
+    rest = centred - X @ solve(gram, X.T @ (centred * weight[:, None]), assume_a="pos")
+    gains = np.concatenate([_gains(values[i] * values[i + 1 :], rest, weight) for i in range(f - 1)])
+    best = np.argsort(-gains, kind="stable")[:limit]
+    return np.column_stack([left[best], right[best]])
+
+
+def _gains(columns: np.ndarray, rest: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """What a ridge regression of the rest (n, q) on columns (c, k, n) explains, for each c."""
+    centred = columns - (columns @ weight / weight.sum())[:, :, None]
+    scaled = centred * weight
+    gram = scaled @ centred.transpose(0, 2, 1)
+    ridge = PAIR_RIDGE * np.trace(gram, axis1=1, axis2=2) + np.finfo(float).tiny
+    gram += ridge[:, None, None] * np.eye(gram.shape[1])
+    cross = scaled @ rest
+    return np.sum(cross * np.linalg.solve(gram, cross), axis=(1, 2))
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Rows in the spaces of some channels, side by side, centred and scaled.
+
+    Attributes
+    ----------
+    channels : (c,) which of all L channels
+    maps : for each of them (k, r), from kernel values to coordinates
+    means : (c, k) of kernel values
+    total : L
+    """
+
+    channels: np.ndarray
+    maps: tuple[np.ndarray, ...]
+    means: np.ndarray
+    total: int
+
+    @classmethod
+    def of(cls, values: np.ndarray, corners: np.ndarray, weight: np.ndarray, share: np.ndarray) -> Coordinates:
+        """Coordinates whose mean squared norm is the share (L,) of each channel.
+
+        Parameters
+        ----------
+        values : (L, k, n) channels between instances and rows
+        corners : (L, k, k) between instances
+        weight : (n,)
+        """
+        used, mass = np.flatnonzero(share), weight / weight.sum()
+        means, maps = values[used] @ mass, []
+        for m, mean in zip(used, means, strict=True):
+            centred = values[m] - mean[:, None]
+            maps.append(whitening((centred * mass) @ centred.T, corners[m], share[m]))
+        return cls(used, tuple(maps), means, len(share))
+
+    def design(self, values: np.ndarray) -> np.ndarray:
+        """Coordinates (n, p) of rows with kernel values (c, k, n) in the used channels."""
+        parts = zip(values, self.maps, self.means, strict=True)
+        return np.concatenate([(own - mean[:, None]).T @ white for own, white, mean in parts], axis=1)
+
+    def table(self, slopes: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (..., k, L) of kernel values and intercepts from those of coordinates, (..., p) and (...)."""
+        k = self.means.shape[1]
+        coef = np.zeros((*slopes.shape[:-1], k, self.total))
+        cuts = np.cumsum([white.shape[1] for white in self.maps])[:-1]
+        for m, white, part in zip(self.channels, self.maps, np.split(slopes, cuts, axis=-1), strict=True):
+            coef[..., m] = part @ white.T
+        return coef, free - np.einsum("...kc,ck->...", coef[..., self.channels], self.means)
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member with every ridge: coefficients (r, q, p) of its coordinates, and intercepts (r, q)."""
+
+    space: Coordinates
+    slopes: np.ndarray
+    free: np.ndarray
+
+    @property
+    def tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (r, q, k, L) of kernel values, zero for channels that the member has not; intercepts (r, q)."""
+        return self.space.table(self.slopes, self.free)
+
+
+def fit_members(
+    values: np.ndarray, corners: np.ndarray, shares: np.ndarray, targets: np.ndarray, weight: np.ndarray
+) -> list[Member]:
+    """Fit every member with every ridge.
+
+    Parameters
+    ----------
+    values : (L, k, n) channels between instances and rows
+    corners : (L, k, k) between instances
+    shares : (M, L) of the channels in the members
+    targets : (n, q) in {-1, +1}
+    weight : (n,)
+    """
+    members = []
+    for share in shares:
+        space = Coordinates.of(values, corners, weight, share)
+        members.append(Member(space, *fit_logistic_path(space.design(values[space.channels]), targets, weight, RIDGES)))
+    return members
+
+
+def decisions(values: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+    """Decisions (cells, n, q) of tables of coefficients at kernel values (L, k, n)."""
+    cells, q, k, L = coef.shape
+    flat = coef.transpose(0, 1, 3, 2).reshape(cells * q, L * k) @ values.reshape(L * k, -1)
+    return flat.reshape(cells, q, -1).transpose(0, 2, 1) + intercept[:, None, :]
+
+
+def blend_weights(held: np.ndarray, targets: np.ndarray, weight: np.ndarray, n: int) -> np.ndarray:
+    """Weights (members, ridges), adding up to one, from what every cell says of rows that it has not seen.
+
+    Parameters
+    ----------
+    held : (cells, n, q) decisions
+    targets : (n, q) in {-1, +1}
+    weight : (n,) of the held-out rows, some of which may come twice
+    n : number of training rows
+    """
+    losses = np.average(np.logaddexp(0.0, -targets * held).sum(axis=2), axis=1, weights=weight)
+    return softmax(-COLD * n * losses).reshape(len(MEMBERS), len(RIDGES))

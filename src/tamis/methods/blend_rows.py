@@ -1,0 +1,122 @@
+"""One member of the blend on more rows than its matrices could hold: quasi-Newton steps, a block of rows at a time.
+
+Everything about the member is known from a sample: instances, channels, coordinates and, nearly, the solution. What is
+left is to minimise, over all rows,
+
+    sum_i weight_i log(1 + exp(-y_i f_i)) + ridge/2 |x|^2,        f = design x + b
+
+which takes a few passes with one Hessian, that of some of the rows: it is nearly that of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from tamis.losses import Logistic
+from tamis.optim.driver import Iterate, Solution, run
+from tamis.parallel import thread_map
+
+BLOCK = 2048  # rows at a time
+HESSIAN_ROWS = 100_000  # most rows of the Hessian
+STEPS = 5
+TOL = 1e-4  # squared Newton length, relative to the objective
+LOSS = Logistic()
+
+
+class Block(NamedTuple):
+    """Coordinates (n, p) of some rows, their labels (n, q) in {-1, +1} and weights (n,)."""
+
+    design: np.ndarray
+    labels: np.ndarray
+    weight: np.ndarray
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows that are read in blocks, and the ridge.
+
+    Attributes
+    ----------
+    read : gives the block of a slice of range(n)
+    n : number of rows
+    total : their weight
+    ridge : positive
+    """
+
+    read: Callable[[slice], Block]
+    n: int
+    total: float
+    ridge: float
+
+
+def minimise(problem: Problem, start: np.ndarray) -> Solution[np.ndarray]:
+    """Minimise from coefficients (q, p + 1) whose last column is the intercept."""
+    return run(_steps(problem, start), tol=TOL, max_iter=STEPS)
+
+
+def _steps(problem: Problem, x: np.ndarray) -> Iterator[Iterate[np.ndarray]]:
+    """Quasi-Newton points, each no higher than the one before."""
+    factors = [cho_factor(H) for H in _hessians(problem, x)]
+    value, gradient = _value_and_gradient(problem, x)
+    while True:
+        step = np.array([cho_solve(factor, g) for factor, g in zip(factors, gradient, strict=True)])
+        decrement = float(np.sum(step * gradient))
+        yield Iterate(x, value, decrement / max(abs(value), np.finfo(float).tiny))
+        length = 1.0
+        while length > 1e-3:
+            trial = x - length * step
+            new, slope = _value_and_gradient(problem, trial)
+            if new <= value - 1e-4 * length * decrement:
+                break
+            length *= 0.5
+        else:
+            return
+        x, value, gradient = trial, new, slope
+
+
+def _slices(n: int, step: int) -> list[slice]:
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+def _with_ones(design: np.ndarray) -> np.ndarray:
+    return np.column_stack([design, np.ones(len(design))])
+
+
+def _value_and_gradient(problem: Problem, x: np.ndarray) -> tuple[float, np.ndarray]:
+    """The objective and its gradient (q, p + 1)."""
+
+    def of(rows: slice) -> tuple[float, np.ndarray]:
+        X, y, weight = problem.read(rows)
+        f = X @ x[:, :-1].T + x[:, -1]
+        slope = weight[:, None] * LOSS.gradient(f, y)
+        return float(weight @ LOSS.value(f, y).sum(axis=1)), np.column_stack([slope.T @ X, slope.sum(axis=0)])
+
+    parts = thread_map(of, _slices(problem.n, BLOCK))
+    penalty = problem.ridge * np.column_stack([x[:, :-1], np.zeros(len(x))])
+    value = sum(part[0] for part in parts) + 0.5 * float(np.sum(penalty * x))
+    return value, np.sum([part[1] for part in parts], axis=0) + penalty
+
+
+def _hessians(problem: Problem, x: np.ndarray) -> np.ndarray:
+    """The Hessians (q, p + 1, p + 1), from evenly spread blocks of rows."""
+    blocks = _slices(problem.n, BLOCK)
+    some = blocks[:: max(1, round(problem.n / HESSIAN_ROWS))]
+
+    def of(rows: slice) -> tuple[float, np.ndarray]:
+        X, y, weight = problem.read(rows)
+        table = _with_ones(X)
+        curved = weight[:, None] * LOSS.curvature(table @ x.T, y)
+        return float(weight.sum()), np.stack([(table.T * c) @ table for c in curved.T])
+
+    seen, total = 0.0, np.zeros((len(x), x.shape[1], x.shape[1]))
+    lanes = thread_map(lambda k: [of(rows) for rows in some[k::8]], range(8))
+    for weight, part in (pair for lane in lanes for pair in lane):
+        seen, total = seen + weight, total + part
+    total *= problem.total / seen
+    diagonal = np.r_[np.full(x.shape[1] - 1, problem.ridge), 1e-9 * problem.total]
+    return total + np.diag(diagonal)
