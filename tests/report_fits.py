@@ -33,7 +33,7 @@ def small_fit() -> Results:
     table = {f"x{j}": rng.normal(size=n) for j in range(5)}
     score = np.sin(2 * table["x0"]) + table["x1"] + 0.2 * rng.normal(size=n)
     table["y"] = np.where(score > 0, "high", "low")
-    results = run(table, Job("y", max_instances=4, max_features=3, options=QUICK), "small.csv")
+    results = run(table, Job("y", "EM2NOLCClassifierCV", max_instances=4, max_features=3, options=QUICK), "small.csv")
     return replace(results, notes=replace(results.notes, warnings=(WARNING,)))
 
 
@@ -45,7 +45,7 @@ def iris_fit() -> Results:
     iris = load_iris()
     table = {name: iris.data[:, j] for j, name in enumerate(iris.feature_names)}
     table["species"] = iris.target_names[iris.target].astype(object)
-    return run(table, Job("species", max_instances=3, max_features=2, options=QUICK), "iris.csv")
+    return run(table, Job("species", "EM2NOLCClassifierCV", max_instances=3, max_features=2, options=QUICK), "iris.csv")
 
 
 def mixed_table(n: int = 160) -> dict[str, np.ndarray]:

@@ -25,7 +25,7 @@ from tamis.cli import main
 from tamis.cli.commands import app
 from tamis.io import read
 
-QUICK = ["--set", "bandwidths=[1.0]", "--set", "alphas=[0.01]", "--set", "cv=3", "--max-instances", "3",
+QUICK = ["--set", "interactions=1", "--set", "cv=3", "--max-instances", "3",
          "--max-features", "3"]  # fmt: skip
 N = 120
 
@@ -89,7 +89,7 @@ class TestFit:
     def test_the_screen(self, folder):
         text = (folder / "screen.txt").read_text()
         assert "To tell 'ill' from 'well'" in text and "95% interval" in text
-        for word in ("said ill", "accuracy", "AUC", "KS", "importance", "cases kept", "Report:"):
+        for word in ("said ill", "accuracy", "AUC", "KS", "variation", "cases kept", "Report:"):
             assert word in text, word
         assert len(text.splitlines()) < 45
 
@@ -364,7 +364,7 @@ class TestBadInput:
         self.refused(tmp_path, self.rows(), "NAME=VALUE", "--set", "x", code=2)
         self.refused(tmp_path, self.rows(), "CLASS=NUMBER", "--class-weight", "x", code=2)
         self.refused(tmp_path, self.rows(), "max_instances=0", "--max-instances", "0", code=2)
-        self.refused(tmp_path, self.rows(), "rule='x'", "--set", "rule=x", code=2)
+        self.refused(tmp_path, self.rows(), "scaling='x'", "--set", "scaling=x", code=2)
         self.refused(tmp_path, self.rows(), "positive='x' is not a class", "--positive", "x", code=2)
         self.refused(tmp_path, self.rows(), "n_jobs=0", "--jobs", "0", code=2)
         self.refused(tmp_path, self.rows(), "test_size=0.99 leaves", "--test-size", "0.99")
@@ -401,16 +401,16 @@ class TestBadInput:
 
 INTERRUPTED = """
 import os, signal, threading
-from tamis import EM2NOLCClassifierCV
+from tamis import TamisClassifier
 from tamis.cli import main
 
-fit = EM2NOLCClassifierCV.fit
+fit = TamisClassifier.fit
 
 def begun(*args, **kwargs):
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     return fit(*args, **kwargs)
 
-EM2NOLCClassifierCV.fit = begun
+TamisClassifier.fit = begun
 main()
 """
 

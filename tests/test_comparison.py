@@ -18,12 +18,19 @@ pytest.importorskip("plotly", reason="the page needs plotly")
 
 from tamis.report import render_comparison
 
-FAST = {"bandwidths": (1.0,), "alphas": (0.01,), "cv": 2}
+FAST = {"interactions": 1, "cv": 2}
 GRIDS = {  # of methods that the options of the job are not for
+    "bandwidths": (1.0,),
+    "alphas": (0.01,),
     "lambda2s": (0.1, 0.4),
     "thetas": (10.0,),
+    "prototype_size": 2,
     "prototype_sizes": (2, 3),
+    "tol": 0.05,
     "kappas": (0.1,),
+    "programs": ("amkl",),
+    "pattern_weights": ("share",),
+    "Cs": (1.0,),
     "calibration": 2,
 }
 
@@ -81,7 +88,7 @@ def test_a_failure_is_a_row(table, quick, monkeypatch):
 
 
 def test_unknown_methods_are_refused(table, quick):
-    with pytest.raises(ValueError, match="without='SVM' is not among the methods: EM2NOLCClassifier"):
+    with pytest.raises(ValueError, match="without='SVM' is not among the methods: TamisClassifier"):
         comparison.compare(table, quick, without=["SVM"])
 
 

@@ -35,12 +35,12 @@ def quick(name, **more):
     cls = all_estimators()[name]
     grids = {"bandwidths": (1.0,), "alphas": (0.01,), "lambda2s": (0.1, 0.4), "thetas": (10.0,)}
     grids |= {"prototype_sizes": (2, 3), "kappas": (0.1,), "code_sizes": (None,)}
-    grids |= {"pattern_weight": "share", "pattern_weights": ("share",), "Cs": (1.0,)}
-    params = {**SMALL, **grids, "cv": 2, "calibration": 2, **more}
+    grids |= {"pattern_weight": "share", "pattern_weights": ("share",), "programs": ("amkl",), "Cs": (1.0,)}
+    params = {**SMALL, **grids, "cv": 2, "calibration": 2, "max_iter": 5, "rounds": 1, **more}
     return cls(**{k: v for k, v in params.items() if k in cls().get_params()})
 
 
-def mixed(n=90, seed=0):
+def mixed(n=60, seed=0):
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(
         {"u": rng.normal(size=n), "v": rng.normal(size=n), "c": pd.Categorical(rng.choice(list("abc"), n))}
@@ -76,18 +76,18 @@ class TestEveryEstimator:
         same(clf, again, X)
         for attribute in [a for a in vars(clf) if a.endswith("_") and not a.startswith("_")]:
             assert hasattr(again, attribute), attribute
-        np.testing.assert_array_equal(again.kernel_importance_, clf.kernel_importance_)
+        np.testing.assert_array_equal(again.kernel_variation_, clf.kernel_variation_)
         assert str(clone(again)) == str(clone(clf).set_params(random_state=0))
 
     def test_several_classes(self, name, tmp_path):
-        X, y = load_iris(return_X_y=True)
+        X, y = (part[::3] for part in load_iris(return_X_y=True))
         clf = quick(name).fit(X, y)
         io.save(clf, tmp_path / "m.tamis")
         same(clf, io.load(tmp_path / "m.tamis"), X)
 
     def test_a_dict_of_the_kept_columns_is_enough(self, name):
         X, y = mixed()
-        clf = quick(name, max_features=2).fit(X, y)
+        clf = quick(name, max_features=2).fit(X, y) if hasattr(fitted(name), "max_features") else fitted(name)
         kept = {str(c): X[c].to_numpy() for c in X.columns[clf.features_]}
         np.testing.assert_array_equal(clf.decision_function(kept), clf.decision_function(X))
         with pytest.raises(ValueError, match="X has no column"):
@@ -119,7 +119,8 @@ class TestEveryEstimator:
         np.testing.assert_array_equal(other.predict(X), clf.predict(X))
         np.testing.assert_allclose(other.predict_proba(X)[:, ::-1], clf.predict_proba(X))
         np.testing.assert_array_equal(other.explain(X).contributions, -clf.explain(X).contributions)
-        np.testing.assert_array_equal(other.instance_importance_, -clf.instance_importance_)
+        if hasattr(clf, "dual_coef_"):
+            np.testing.assert_array_equal(other.instance_importance_, -clf.instance_importance_)
         with pytest.raises(ValueError, match="positive='maybe' is not one of two classes"):
             clf.oriented("maybe")
 
@@ -132,7 +133,7 @@ def test_probabilities_turn_with_class_weights_too():
 
 
 def test_a_model_is_small(cancer, tmp_path):
-    X, y = (part[::3] for part in cancer)
+    X, y = (part[::5] for part in cancer)
     clf = EM2NOLCClassifierCV(bandwidths=(1.0,), alphas=(0.01,), cv=2, rule="largest").fit(X, y)
     assert len(clf.instances_) == len(clf.features_) == 20
     io.save(clf, tmp_path / "m.tamis")

@@ -20,7 +20,7 @@ from tamis.workflow import Job, UnknownColumn, describe, evaluate_on, run
 from tamis.workflow.prepare import positive_class, prepare
 from tamis.workflow.split import split_rows
 
-QUICK = {"bandwidths": (1.0,), "alphas": (0.01,), "cv": 3}
+QUICK = {"interactions": 1, "cv": 3}
 N = 160
 
 
@@ -193,7 +193,7 @@ def test_rows_are_called_by_the_index_of_a_frame():
     found = run(frame, Job("y", max_instances=3, max_features=2, options=QUICK))
     case = found.cases[0]
     assert frame.loc[case.label, "y"] == case.truth
-    assert "Results(EM2NOLCClassifierCV for 'y'" in repr(found) and "<table" in found._repr_html_()
+    assert "Results(TamisClassifier for 'y'" in repr(found) and "<table" in found._repr_html_()
     assert repr(found.explanation).startswith("Explanation(40 rows")
 
 
@@ -318,7 +318,7 @@ def test_who_listens_hears_of_every_stage():
         run(table, Job("y", max_instances=2, max_features=1, options=QUICK))
     run(table, Job("y", max_instances=2, max_features=1, options=QUICK))  # nobody listens any more
     stages = list(dict.fromkeys(what for what, _, _ in heard))
-    assert stages == ["tuning: settings", "tuning: budgets", "stability of the selection"]
+    assert stages == ["tuning", "stability of the selection"]
     for stage in stages:
         counts = [(done, total) for what, done, total in heard if what == stage]
         assert counts == [(k, counts[0][1]) for k in range(counts[0][1] + 1)]
@@ -485,7 +485,7 @@ class TestBadInput:
         [
             ({"test_size": 1.5}, "test_size=1.5"),
             ({"seed": -1}, "seed=-1"),
-            ({"method": "Nothing"}, "method='Nothing' is unknown: use one of EM2NOLC"),
+            ({"method": "Nothing"}, "method='Nothing' is unknown: use one of Tamis"),
             ({"options": {"nonsense": 1}}, "has no parameter 'nonsense'"),
         ],
     )

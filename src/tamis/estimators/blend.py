@@ -23,12 +23,12 @@ from tamis.estimators.rows import Rows, coding, merge_rows, search_folds
 from tamis.estimators.selection import LOSSES, Split, Tests, each_fold, row_scores
 from tamis.expansion import CentredExpansion, Coefficients, KernelExpansion
 from tamis.kernels.bank import KernelBank
-from tamis.kernels.grouping import keep_columns
+from tamis.kernels.grouping import keep_columns, telling_columns
+from tamis.kernels.recipes import Sample
 from tamis.kernels.stack import DenseStack
 from tamis.kernels.terms import terms
 from tamis.methods import blend as method
 from tamis.methods.blend_rows import Block, Problem, minimise
-from tamis.methods.refit import leading_factors
 from tamis.optim.driver import Solution
 
 POOL = 400  # rows from which features and instances are chosen
@@ -85,8 +85,6 @@ class TamisClassifier(KernelClassifier):
     features_, kernels_, kernel_names_ : kept features (positions) and channels
     pairs_ : kept pairs of features, by name, those that matter most first
     blend_ : weights of the members (rows: lines, cases, all) and their ridges (columns)
-    dual_coef_, kernel_weights_ : the factors whose products come closest to the coefficients
-    instance_importance_, kernel_importance_ : signed percentages of these
     intercept_ : the mean decision over training rows
     instance_variation_, kernel_variation_ : shares in the variation of the decision
     n_splits_ : folds that were used
@@ -205,7 +203,7 @@ class TamisClassifier(KernelClassifier):
         )
         sample, pool = encoded.sample, encoded.candidates
         Z, y, weight = sample.Z, sample.targets, sample.sample_weight / sample.sample_weight.mean()
-        columns = keep_columns(Z[pool], sample.mismatch, y[pool], weight[pool], self.max_features).tolist()
+        columns = self._columns(sample, pool, weight)
         alone = terms(sample, columns)
         kinds = np.r_[alone.kinds["shape"], alone.kinds["cases"]]
         among = _values(alone.bank.take(kinds), Z[pool], Z[pool])
@@ -219,12 +217,19 @@ class TamisClassifier(KernelClassifier):
         members = method.fit_members(values, corners, shares, y, weight)
         return Fitted(encoded.ground(chosen.bank), solution, members)
 
+    def _columns(self, sample: Sample, pool: np.ndarray, weight: np.ndarray) -> list[int]:
+        """The columns to keep: all that tell something, or of more than the budget those that the pool wants."""
+        told = telling_columns(sample.Z)
+        if len(told) <= self.max_features:
+            return told.tolist()
+        Z, mismatch = sample.Z[np.ix_(pool, told)], sample.mismatch[told]
+        return told[keep_columns(Z, mismatch, sample.targets[pool], weight[pool], self.max_features)].tolist()
+
     def _final(self, fitted: Fitted, rows: Rows, merged: Rows) -> Model:
         """The blend of all members, or the best of them fitted to all rows where they are more than were looked at."""
         model = fitted.blended(self.blend_) if len(rows) <= MOST else fitted.best(self.blend_, rows)
         centred = CentredExpansion.around(model.expansion, model.encode(merged.table), merged.mass)
-        dual, weights = leading_factors(model.expansion.coef, shared=True)
-        return replace(model, expansion=centred, dual_coef=dual, kernel_weights=weights)
+        return replace(model, expansion=centred)
 
     # ------------------------------------------------------------------ budgets
 
@@ -342,6 +347,8 @@ class Fitted:
 
 def _values(bank: KernelBank, Z: np.ndarray, instances: np.ndarray) -> np.ndarray:
     """Kernel values (L, k, n) between instances and rows."""
+    if not len(bank):
+        return np.empty((0, len(instances), len(Z)))
     return DenseStack.evaluate(bank.channels, Z, instances).values
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 import numpy as np
 
 NOISE = 0.3  # ridge on the unit-diagonal kernel
+NONE = np.empty(0, dtype=int)
 SHARE = 0.12  # share of the columns dropped in one step while more than `limit` are left
 
 
@@ -68,14 +69,18 @@ def rank_columns(
     return np.array(tail[::-1], dtype=int)
 
 
+def telling_columns(Z: np.ndarray) -> np.ndarray:
+    """The columns of Z (n, d) that are neither constant nor equal to an earlier one; missing cells are equal."""
+    filled = np.where(np.isnan(Z), np.inf, Z).T
+    _, first = np.unique(filled, axis=0, return_index=True)
+    return np.array([c for c in sorted(first) if np.any(filled[c] != filled[c, 0])], dtype=int)
+
+
 def keep_columns(
     Z: np.ndarray, mismatch: np.ndarray, targets: np.ndarray, weight: np.ndarray, limit: int
 ) -> np.ndarray:
-    """The columns that are left, sorted, when `limit` of them are; parameters as in `rank_columns`."""
-    for group, _ in _eliminations(Z, mismatch, targets, weight, limit):
-        if len(group) <= limit:
-            return group
-    return np.empty(0, dtype=int)
+    """The columns that are left, sorted, when at most `limit` of them are; parameters as in `rank_columns`."""
+    return next((group for group, _ in _eliminations(Z, mismatch, targets, weight, limit) if len(group) <= limit), NONE)
 
 
 def _eliminations(

@@ -36,16 +36,16 @@ def terms(sample: Sample, columns: Sequence[int], pairs: Sequence[tuple[int, int
     numbers = [place for place, c in enumerate(columns) if not sample.nominal[c]]
     codes = [place for place, c in enumerate(columns) if sample.nominal[c]]
     channels = [Channel(sample.names[c], _shape(sample, c), (c,)) for c in columns]
-    channels.append(_similarity(sample, columns))
+    channels += [_similarity(sample, columns)] if columns else []
     channels += [Channel(f"{sample.names[columns[p]]} (line)", Gaussian(LINE), (columns[p],)) for p in numbers]
     channels += [
         Channel(f"{sample.names[a]} x {sample.names[b]}", Tensor((_shape(sample, a), _shape(sample, b))), (a, b))
         for a, b in pairs
     ]
-    f, last = len(columns), len(columns) + 1 + len(numbers)
+    f, last = len(columns), len(channels) - len(pairs)
     kinds = {
         "shape": np.arange(f),
-        "cases": np.array([f]),
+        "cases": np.arange(f, min(f + 1, last)),
         "line": np.r_[np.arange(f + 1, last), np.array(codes, dtype=int)],
         "pair": np.arange(last, len(channels)),
     }

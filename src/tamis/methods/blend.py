@@ -37,6 +37,7 @@ MEMBERS: dict[str, dict[str, float]] = {  # shares of the kinds of channels
 }
 RIDGES = (0.03, 0.3, 3.0)
 COLD = 0.2  # of the softmax over members: how much a difference in held-out log-likelihood counts
+FAINT = 0.01  # a weight below this is none
 RIDGE = 1.0  # of the regressions that choose instances and pairs
 PIVOT = 1e-3  # share of the largest column norm that is added to every column's norm
 PAIR_RIDGE = 0.02  # share of the trace of a pair's Gram matrix that is added to its diagonal
@@ -54,7 +55,7 @@ def shares_of(kinds: Mapping[str, np.ndarray], n_channels: int) -> np.ndarray:
     for row, member in zip(table, MEMBERS.values(), strict=True):
         for kind, share in member.items():
             row[kinds[kind]] += share / max(1, len(kinds[kind]))
-    return table / table.sum(axis=1, keepdims=True)
+    return table / np.maximum(table.sum(axis=1, keepdims=True), np.finfo(float).tiny)
 
 
 def choose_instances(
@@ -200,15 +201,16 @@ class Coordinates:
     def design(self, values: np.ndarray) -> np.ndarray:
         """Coordinates (n, p) of rows with kernel values (c, k, n) in the used channels."""
         parts = zip(values, self.maps, self.means, strict=True)
-        return np.concatenate([(own - mean[:, None]).T @ white for own, white, mean in parts], axis=1)
+        nothing = np.empty((values.shape[2], 0))
+        return np.concatenate([nothing, *((own - mean[:, None]).T @ white for own, white, mean in parts)], axis=1)
 
     def table(self, slopes: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (..., k, L) of kernel values and intercepts from those of coordinates, (..., p) and (...)."""
         k = self.means.shape[1]
         coef = np.zeros((*slopes.shape[:-1], k, self.total))
-        cuts = np.cumsum([white.shape[1] for white in self.maps])[:-1]
-        for m, white, part in zip(self.channels, self.maps, np.split(slopes, cuts, axis=-1), strict=True):
-            coef[..., m] = part @ white.T
+        cuts = np.cumsum([0, *(white.shape[1] for white in self.maps)])
+        for m, white, start, stop in zip(self.channels, self.maps, cuts, cuts[1:], strict=False):
+            coef[..., m] = slopes[..., start:stop] @ white.T
         return coef, free - np.einsum("...kc,ck->...", coef[..., self.channels], self.means)
 
 
@@ -249,7 +251,7 @@ def fit_members(
 def decisions(values: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
     """Decisions (cells, n, q) of tables of coefficients at kernel values (L, k, n)."""
     cells, q, k, L = coef.shape
-    flat = coef.transpose(0, 1, 3, 2).reshape(cells * q, L * k) @ values.reshape(L * k, -1)
+    flat = coef.transpose(0, 1, 3, 2).reshape(cells * q, L * k) @ values.reshape(L * k, values.shape[2])
     return flat.reshape(cells, q, -1).transpose(0, 2, 1) + intercept[:, None, :]
 
 
@@ -264,4 +266,6 @@ def blend_weights(held: np.ndarray, targets: np.ndarray, weight: np.ndarray, n: 
     n : number of training rows
     """
     losses = np.average(np.logaddexp(0.0, -targets * held).sum(axis=2), axis=1, weights=weight)
-    return softmax(-COLD * n * losses).reshape(len(MEMBERS), len(RIDGES))
+    weights = softmax(-COLD * n * losses).reshape(len(MEMBERS), len(RIDGES))
+    weights[weights < FAINT] = 0.0
+    return weights / weights.sum()

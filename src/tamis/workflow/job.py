@@ -39,7 +39,7 @@ from tamis.workflow.prepare import (
 from tamis.workflow.score import oddities, wanted
 from tamis.workflow.split import folds_of, split_rows
 
-METHOD = "EM2NOLCClassifierCV"
+METHOD = "TamisClassifier"
 BUDGET = 10
 REPEATED = 0.01  # share of test rows equal to training rows that is worth a warning
 FOLDS = 5  # of the training rows, to see whether the choice of features is stable
