@@ -11,7 +11,9 @@ import pytest
 
 TOGETHER = {  # files and functions whose tests share a browser, processes, or fits that take long
     "test_alignment.py": "processes",
+    "test_channel_baselines.py": "channels",
     "test_cli.py": "command line",
+    "test_imkpl_classifier.py": "prototypes",
     "test_l0_estimators.py": "l0",
     "test_plots.py": "plots",
     "test_report.py": "report",

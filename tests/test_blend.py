@@ -11,6 +11,8 @@ from tamis.estimators.rows import merge_rows
 from tamis.kernels.base import Categorical, Gaussian, presence_of
 from tamis.kernels.grouping import keep_columns, rank_columns, telling_columns
 from tamis.kernels.mixture import Mixture, Tensor
+from tamis.kernels.recipes import Sample
+from tamis.kernels.terms import terms
 from tamis.methods import blend as method
 from tamis.methods.blend_rows import Block, Problem, minimise
 from tamis.optim.logistic import fit_logistic, fit_logistic_path
@@ -67,6 +69,19 @@ class TestKernels:
     def test_widths_are_checked(self, widths):
         with pytest.raises(ValueError, match="bandwidth"):
             Mixture(widths)
+
+    def test_values_of_pairs_are_those_of_their_kernels(self, rng):
+        Z = np.column_stack([rng.normal(size=(9, 3)), rng.integers(3, size=9)])
+        Z[2, 1] = np.nan
+        names, nominal = list("abcd"), np.array([False, False, False, True])
+        sample = Sample(Z, names, nominal, np.ones((9, 1)), np.ones(9), 4, 0)
+        made = terms(sample, [0, 1, 3], [(0, 1), (1, 3)])
+        wanted = [channel(Z[:4], Z) for channel in made.bank.channels]
+        np.testing.assert_allclose(made.values(Z, Z[:4]), wanted, rtol=1e-13, atol=1e-300)
+        some = np.array([7, 1, 6, 0])
+        np.testing.assert_allclose(made.values(Z, Z[:4], some), [wanted[c] for c in some], rtol=1e-13, atol=1e-300)
+        assert made.bank.names == ["a", "b", "d", "similar cases", "a (line)", "b (line)", "a x b", "b x d"]
+        assert made.kinds["line"].tolist() == [4, 5, 2] and terms(sample, []).values(Z, Z[:4]).shape == (0, 4, 9)
 
 
 class TestColumns:

@@ -38,34 +38,36 @@ def test_snippets_of_the_readme_run(tmp_path, monkeypatch):
     assert len(blocks) == 8
     scope: dict = {}
     first = blocks[0].replace("max_instances=20, max_features=20", "max_instances=3, max_features=3, cv=2")
+    first = first.replace("as_frame=True)\n", "as_frame=True)\nX, y = X[::3], y[::3]\n")
     first = re.sub(r"clf.shape_function\(.*?\)", "clf.shape_function(int(clf.features_[0]))", first)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exec(first, scope)
-        quick = 'max_features=5, max_instances=3, options={"bandwidths": (1.0,), "cv": 2}'
+        quick = 'max_features=5, max_instances=3, options={"cv": 2}'
         exec(blocks[1].replace("max_features=5", quick), scope)
         exec(blocks[2], scope)
         assert scope["clf"].features_.size
         X, y = scope["X"], scope["y"]
-        exec(blocks[3].replace(".fit(X, y)", ".fit(X[::3], y[::3])"), scope)
+        exec(blocks[3].replace(".fit(X, y)", ".fit(X[::2], y[::2])"), scope)
         assert scope["clf"].duality_gap_ <= 1e-3 and scope["hard"].certificate_.words
         quick = "L0MKLClassifierCV(cv=2, lambda2s=(0.1, 0.4), thetas=(10.0,), "
         fourth = blocks[4].replace("L0MKLClassifierCV(", quick)
-        exec(fourth.replace(".fit(X, y)", ".fit(X[::3], y[::3])"), scope)
+        exec(fourth.replace(".fit(X, y)", ".fit(X[::2], y[::2])"), scope)
         assert len(scope["clf"].features_) <= 5 and scope["search"].lambda2_ in scope["search"].lambda2s
         waves = np.random.default_rng(0).normal(size=(12, 2, 25))
         scope |= {
-            "X": X[::5],
-            "y": y[::5],
+            "X": X[::4],
+            "y": y[::4],
             "waves": waves + 2 * (np.arange(12) % 2)[:, None, None],
             "state": np.arange(12) % 2,
         }
-        exec(blocks[5].replace("kappas=(0.1, 0.3)", "kappas=(0.1,), cv=2"), scope)
+        fifth = blocks[5].replace("prototype_size=5", "prototype_size=5, max_iter=5")
+        exec(fifth.replace("kappas=(0.1, 0.3)", "kappas=(0.1,), cv=2, max_iter=5"), scope)
         assert scope["first"].purity > 0.9 and scope["series"].predict(waves).shape == (12,)
         exec(blocks[6].replace("Cs=(1, 10)", "Cs=(1,), cv=2"), scope)
         assert scope["explanation"].present.shape == (5, 3) and len(scope["explanation"].channels_of(0)) == 3
         scope |= {"X": X, "y": y}
-        scope |= {"X_sample": X[:300], "y_sample": y[:300], "blocks": [(X[:300], y[:300]), (X[300:], y[300:])]}
+        scope |= {"X_sample": X[:100], "y_sample": y[:100], "blocks": [(X[:100], y[:100]), (X[100:], y[100:])]}
         exec(blocks[7], scope)
-    assert scope["stats"].n_rows == len(X)
+    assert scope["stats"].n_rows == len(X) == 190
     assert scope["clf"].features_.size == 10

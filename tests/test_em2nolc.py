@@ -210,7 +210,8 @@ def test_splicing_ends_at_or_below_the_other_solvers_nearly_always_and_never_abo
         X, y = zoo.planted(seed=seed)
         for bandwidth in (0.3, 1.0, 3.0):
             task, _ = make(X, y, bandwidth=bandwidth)
-            ends = {s: method.solve(task, solver=s).objective for s in method.SOLVERS}
+            rounds = {"splicing": 30, "admm": 30, "paper": 3}  # the last does not come down with more
+            ends = {s: method.solve(task, solver=s, max_iter=rounds[s]).objective for s in method.SOLVERS}
             assert ends["splicing"] < task.zero_objective
             wins.append(ends["splicing"] <= min(ends.values()) * (1 + 1e-9))
     assert sum(wins) >= 5, wins

@@ -87,7 +87,7 @@ UNCALIBRATED = {  # checks of scikit-learn that never ask for probabilities
     "check_transformer_data_not_an_array",
     "check_transformer_general",
 }
-SINGLE = ("EM2NOLCClassifier", "AbsentMKLClassifier", "IMKPLClassifier", "LassoADMM")  # one of each way to read rows
+SINGLE = ("TamisClassifier", "EM2NOLCClassifier", "AbsentMKLClassifier", "IMKPLClassifier", "LassoADMM")  # by family
 CALIBRATED = ("AverageMKLClassifier", "LassoADMM")  # calibrated in these checks too, by the lines that all share
 SEARCHED = {
     "AbsentMKLClassifierCV": "max_iter",

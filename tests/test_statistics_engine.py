@@ -32,10 +32,30 @@ from tamis.optim.subset import fit_support
 
 import zoo
 
+ANY_ENGINE = {  # checks of what comes before or after a fit: they have passed for the dense engine
+    "check_classifier_data_not_an_array",
+    "check_dict_unchanged",
+    "check_dont_overwrite_parameters",
+    "check_dtype_object",
+    "check_estimators_fit_returns_self",
+    "check_estimators_overwrite_params",
+    "check_fit2d_predict1d",
+    "check_fit_check_is_fitted",
+    "check_fit_score_takes_y",
+    "check_n_features_in",
+    "check_n_features_in_after_fitting",
+    "check_pipeline_consistency",
+    "check_positive_only_tag_during_fit",
+    "check_sample_weights_not_an_array",
+    "check_sample_weights_pandas_series",
+    "check_sample_weights_shape",
+    "check_supervised_y_2d",
+}
+
 
 @parametrize_with_checks(
     [
-        EM2NOLCClassifier(3, 2, engine="statistics", calibration=2),
+        EM2NOLCClassifier(2, 2, engine="statistics", calibration=2),
         EM2NOLCClassifierCV(2, 1, engine="statistics", bandwidths=(1.0,), alphas=(0.01,), cv=3, rule="largest"),
     ]
 )
@@ -45,6 +65,8 @@ import zoo
 def test_scikit_learn_compatible(estimator, check):
     if check.func is check_classifiers_train and not check.keywords:
         pytest.skip("the same check on the same rows, in memory that cannot be written to, is here too")
+    if check.func.__name__ in ANY_ENGINE:
+        pytest.skip("what it looks at is the same lines for all engines")
     check(estimator)
 
 
@@ -212,8 +234,8 @@ class TestFit:
         assert set(clf.instance_labels_) <= set(X.index)
 
     def test_order_of_rows_and_precision_hardly_matter(self):
-        X, y = zoo.planted(700)
-        rows = np.random.default_rng(0).permutation(700)
+        X, y = zoo.planted(300)
+        rows = np.random.default_rng(0).permutation(300)
         one, two = (EM2NOLCClassifier(6, 3, engine="statistics").fit(A, b) for A, b in ((X, y), (X[rows], y[rows])))
         np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-8)
         np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-6)
@@ -267,7 +289,7 @@ class TestFit:
     def test_cells_beyond_the_limits_are_counted(self):
         X, y = zoo.planted(5000)
         X[:3, 1] = 1e9
-        clf = EM2NOLCClassifier(4, 2, engine="statistics").fit(X, y)
+        clf = EM2NOLCClassifier(2, 2, engine="statistics", calibration=None).fit(X, y)
         assert clf.outside_["x1"] >= 3
         clf.set_params(engine="streaming", candidates=50).fit(X[7:300], y[7:300])
         assert not hasattr(clf, "outside_")
@@ -276,7 +298,7 @@ class TestFit:
         X, y = zoo.planted(600)
         X = np.c_[X, X]
         kept = set()
-        for seed in range(4):
+        for seed in range(3):
             rows = np.random.default_rng(seed).permutation(600)
             clf = EM2NOLCClassifier(4, 2, engine="statistics", calibration=None).fit(X[rows], y[rows])
             kept.add(tuple(clf.features_.tolist()))
@@ -304,9 +326,10 @@ class TestFit:
 
     def test_ridge_shrinks_with_the_number_of_rows(self):
         X, y = zoo.planted(4000)
-        assert EM2NOLCClassifier(4, 2, engine="statistics").fit(X, y).alpha_ == pytest.approx(0.005)
-        assert EM2NOLCClassifier(4, 2, engine="statistics").fit(X[:500], y[:500]).alpha_ == 0.01
-        assert EM2NOLCClassifier(4, 2, alpha=0.3, engine="statistics").fit(X, y).alpha_ == 0.3
+        clf = EM2NOLCClassifier(2, 1, engine="statistics", calibration=None)
+        assert clf.fit(X, y).alpha_ == pytest.approx(0.005)
+        assert clf.fit(X[:500], y[:500]).alpha_ == 0.01
+        assert clf.set_params(alpha=0.3).fit(X, y).alpha_ == 0.3
 
     def test_nothing_but_kept_rows_is_stored(self):
         X, y = zoo.planted(3000)
@@ -436,8 +459,8 @@ class TestPolish:
 
     def test_dense_engine_takes_all_rows_too(self):
         X, y = zoo.planted(1300, d=5)
-        clf = EM2NOLCClassifier(3, 2, engine="dense", candidates="all", calibration=None).fit(X, y)
-        assert len(clf.instances_) == 3
+        clf = EM2NOLCClassifier(2, 1, engine="dense", candidates="all", calibration=None).fit(X, y)
+        assert len(clf.instances_) == 2
 
 
 @pytest.fixture(scope="module")

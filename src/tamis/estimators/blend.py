@@ -22,11 +22,9 @@ from tamis.estimators.model import Encoded, Groundwork, Model
 from tamis.estimators.rows import Rows, coding, merge_rows, search_folds
 from tamis.estimators.selection import LOSSES, Split, Tests, each_fold, row_scores
 from tamis.expansion import CentredExpansion, Coefficients, KernelExpansion
-from tamis.kernels.bank import KernelBank
 from tamis.kernels.grouping import keep_columns, telling_columns
 from tamis.kernels.recipes import Sample
-from tamis.kernels.stack import DenseStack
-from tamis.kernels.terms import terms
+from tamis.kernels.terms import Terms, terms
 from tamis.methods import blend as method
 from tamis.methods.blend_rows import Block, Problem, minimise
 from tamis.optim.driver import Solution
@@ -206,16 +204,17 @@ class TamisClassifier(KernelClassifier):
         columns = self._columns(sample, pool, weight)
         alone = terms(sample, columns)
         kinds = np.r_[alone.kinds["shape"], alone.kinds["cases"]]
-        among = _values(alone.bank.take(kinds), Z[pool], Z[pool])
+        among = alone.values(Z[pool], Z[pool], kinds)
         share = method.shares_of(alone.kinds, len(alone.bank))[-1, kinds]
         solution = method.choose_instances(among, y[pool], weight[pool], share, self.max_instances)
-        S, shapes = Z[pool[solution.state]], alone.bank.take(alone.kinds["shape"])
-        found = method.screen_pairs(_values(shapes, Z, S), _values(shapes, S, S), y, weight, self.interactions)
+        S, shapes = Z[pool[solution.state]], alone.kinds["shape"]
+        found = method.screen_pairs(
+            alone.values(Z, S, shapes), alone.values(S, S, shapes), y, weight, self.interactions
+        )
         chosen = terms(sample, columns, [(columns[a], columns[b]) for a, b in found])
         shares = method.shares_of(chosen.kinds, len(chosen.bank))
-        values, corners = _values(chosen.bank, Z, S), _values(chosen.bank, S, S)
-        members = method.fit_members(values, corners, shares, y, weight)
-        return Fitted(encoded.ground(chosen.bank), solution, members)
+        members = method.fit_members(chosen.values(Z, S), chosen.values(S, S), shares, y, weight)
+        return Fitted(encoded.ground(chosen.bank), chosen, solution, members)
 
     def _columns(self, sample: Sample, pool: np.ndarray, weight: np.ndarray) -> list[int]:
         """The columns to keep: all that tell something, or of more than the budget those that the pool wants."""
@@ -297,11 +296,13 @@ class Fitted:
     Attributes
     ----------
     ground : the way back to a model
+    terms : the channels
     solution : the instances, as positions in the pool, and how they were found
     members : with every ridge
     """
 
     ground: Groundwork
+    terms: Terms
     solution: Solution[np.ndarray]
     members: list[method.Member]
 
@@ -318,7 +319,7 @@ class Fitted:
 
     def decisions(self, rows: Rows) -> np.ndarray:
         """Decisions (cells, n, q) of all cells about some rows."""
-        values = _values(self.ground.bank, self.ground.encoder.encode(rows.table), self.instances)
+        values = self.terms.values(self.ground.encoder.encode(rows.table), self.instances)
         return method.decisions(values, *self.tables)
 
     def blended(self, weights: np.ndarray) -> Model[KernelExpansion]:
@@ -330,10 +331,10 @@ class Fitted:
         """The member and ridge of the largest weight, fitted to all rows."""
         m, r = np.unravel_index(np.argmax(weights), weights.shape)
         member, targets = self.members[m], coding(len(rows.classes))
-        bank, instances = self.ground.bank.take(member.space.channels), self.instances
+        channels, instances = member.space.channels, self.instances
 
         def read(some: slice) -> Block:
-            values = _values(bank, self.ground.encoder.encode(rows.table.take(some)), instances)
+            values = self.terms.values(self.ground.encoder.encode(rows.table.take(some)), instances, channels)
             return Block(member.space.design(values), targets[rows.codes[some]], rows.weight[some])
 
         problem = Problem(read, len(rows), float(rows.weight.sum()), method.RIDGES[r])
@@ -343,13 +344,6 @@ class Fitted:
     def _model(self, coef: np.ndarray, intercept: np.ndarray, solution: Solution) -> Model[KernelExpansion]:
         kernels = np.arange(len(self.ground.bank))
         return self.ground.model([Coefficients(self.solution.state, kernels, coef, intercept)], [solution])
-
-
-def _values(bank: KernelBank, Z: np.ndarray, instances: np.ndarray) -> np.ndarray:
-    """Kernel values (L, k, n) between instances and rows."""
-    if not len(bank):
-        return np.empty((0, len(instances), len(Z)))
-    return DenseStack.evaluate(bank.channels, Z, instances).values
 
 
 def _held_out(estimator: TamisClassifier, train: Rows, test: Rows) -> np.ndarray:

@@ -11,6 +11,7 @@ from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Categorical, Gaussian, Kernel
 from tamis.kernels.mixture import Mixture, Tensor
 from tamis.kernels.recipes import Sample
+from tamis.kernels.stack import DenseStack
 
 LINE = 6.0  # width of a kernel that is nearly linear over standardised values
 WIDTHS = (3.0, 1.0, 1.0 / 3.0)  # of shapes
@@ -25,10 +26,26 @@ class Terms:
     ----------
     bank : shapes, then the similarity of cases, then lines, then pairs
     kinds : positions of the channels of each kind; the shape of a category serves as its line too
+    factors : {position of a pair: positions of the two shapes whose product it is}
     """
 
     bank: KernelBank
     kinds: dict[str, np.ndarray]
+    factors: dict[int, tuple[int, int]]
+
+    def values(self, Z: np.ndarray, instances: np.ndarray, channels: np.ndarray | None = None) -> np.ndarray:
+        """Values (L, k, n) between instances and rows, of all or some channels; those of pairs by products of shapes."""
+        wanted = np.arange(len(self.bank)) if channels is None else channels
+        place = {int(channel): p for p, channel in enumerate(wanted)}
+        pairs = {p: self.factors.get(c, (-1, -1)) for c, p in place.items()}
+        made = {p: (place[a], place[b]) for p, (a, b) in pairs.items() if a in place and b in place}
+        plain = [p for p in range(len(wanted)) if p not in made]
+        out = np.empty((len(wanted), len(instances), len(Z)))
+        if plain:
+            out[plain] = DenseStack.evaluate(self.bank.take(wanted[plain]).channels, Z, instances).values
+        for p, (a, b) in made.items():
+            np.multiply(out[a], out[b], out=out[p])
+        return out
 
 
 def terms(sample: Sample, columns: Sequence[int], pairs: Sequence[tuple[int, int]] = ()) -> Terms:
@@ -49,7 +66,9 @@ def terms(sample: Sample, columns: Sequence[int], pairs: Sequence[tuple[int, int
         "line": np.r_[np.arange(f + 1, last), np.array(codes, dtype=int)],
         "pair": np.arange(last, len(channels)),
     }
-    return Terms(KernelBank(_renamed(channels)), kinds)
+    place = {c: p for p, c in enumerate(columns)}
+    factors = {int(p): (place[a], place[b]) for p, (a, b) in zip(kinds["pair"], pairs, strict=True)}
+    return Terms(KernelBank(_renamed(channels)), kinds, factors)
 
 
 def _shape(sample: Sample, column: int) -> Kernel:
