@@ -42,8 +42,12 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/imkpl.py
 	$(BIN)/python benchmarks/absent_mkl.py
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/flagship_speed.py
 
 bench-accuracy: $(VENV)/.bench
+	$(BIN)/python benchmarks/flagship.py
+	$(BIN)/python benchmarks/flagship.py --stability --methods tamis@20
+	$(BIN)/python benchmarks/flagship.py --table
 	$(BIN)/python benchmarks/objective.py
 	$(BIN)/python benchmarks/accuracy.py
 	$(BIN)/python benchmarks/mkl_accuracy.py

@@ -3,6 +3,7 @@
     TAMIS_DATA=... python benchmarks/flagship.py [--methods ebm,svc] [--sets pima,praf/groups] [--seeds 1000-1009]
     TAMIS_DATA=... python benchmarks/flagship.py --stability   one split (the first seed), five values of random_state
     python benchmarks/flagship.py --table                      docs/results/flagship.md from the rows, nothing is run
+    python benchmarks/flagship.py --table --seeds 1000-1002 --page flagship_ebm    the same for some of the splits
 
 Every (method, set, seed, random_state) is one line of benchmarks/out/flagship.jsonl, written when it finishes. Lines
 that exist are not run again; a cell that fails is a line with its error, and is tried again by the next run.
@@ -43,7 +44,7 @@ from flagship_page import ALL, SETS, STATES, Array, ece, key, page
 from datasets import Data, load
 
 OUT = Path(__file__).parent / "out" / "flagship.jsonl"
-PAGE = Path(__file__).parents[1] / "docs" / "results" / "flagship.md"
+PAGES = Path(__file__).parents[1] / "docs" / "results"
 PROTOCOL = """\
 Stratified 70/30 splits; "praf/groups" keeps the recordings of a subject on one side. All tuning is inside the training
 part: svc, hgb, l1 and abess share five folds, EBM has its defaults (only the kinds of the columns and the seed are
@@ -291,6 +292,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--stability", action="store_true")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--page", default="flagship", help="name of the page that --table writes")
     args = parser.parse_args()
     unknown = {m for m in args.methods.split(",") if m not in ALL} | {s for s in args.sets.split(",") if s not in SETS}
     if unknown:
@@ -298,9 +300,8 @@ def main() -> None:
     first, _, last = args.seeds.partition("-")
     seeds = list(range(int(first), int(last or first) + 1))
     if args.table:
-        PAGE.parent.mkdir(parents=True, exist_ok=True)
-        PAGE.write_text(page(rows_of(OUT), seeds, PROTOCOL))
-        print(PAGE)
+        PAGES.mkdir(parents=True, exist_ok=True)
+        (PAGES / f"{args.page}.md").write_text(page(rows_of(OUT), seeds, PROTOCOL))
         return
     OUT.parent.mkdir(parents=True, exist_ok=True)
     have = {key(row) for row in rows_of(OUT) if "error" not in row}

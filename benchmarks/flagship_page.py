@@ -214,7 +214,7 @@ def header(cells: Cells) -> list[str]:
         "",
         "```",
         *dict.fromkeys(m["command"] for m in made),
-        "python benchmarks/flagship.py --table",
+        f"python benchmarks/flagship.py --table --seeds {cells.seeds[0]}-{cells.seeds[-1]}",
         "```",
         "",
         *(["Cells that failed:", "", *failed, ""] if failed else []),

@@ -46,7 +46,7 @@ def channels() -> dict[str, tuple]:
         "code and number": (Tensor((Categorical(), SHAPE)), (4, 0)),
         "codes": (Tensor((Categorical(), Categorical())), (4, 5)),
         "cases": (Mixture((4.0, 2.0), (0.0, 0.0, 0.0, 0.0, 0.7, 0.0)), (0, 1, 2, 3, 4, 5)),
-        "rough and fine": (Mixture((4.0, 0.4)), (1, 2)),
+        "rough and fine": (Mixture((4.0, 1.0, 0.25)), (1, 2)),
         "cloud": (Gaussian(1.5), (0, 2)),
     }
 

@@ -7,7 +7,7 @@ category that training never saw is code -1, which agrees with nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
@@ -16,11 +16,13 @@ import numpy as np
 
 from tamis.codec import stored
 from tamis.estimators.table import Table, flags, kinds, number_labels
+from tamis.parallel import thread_map
 
 KNOTS = 201  # most knots of a rank map, so that a model's size does not grow with the data
 UNSEEN = -1.0
 EXACT = 2.0**53
 BLOCK = 1 << 20  # most cells of columns that are worked on together
+ENCODED = 1 << 17  # most cells that are encoded together
 
 
 @stored
@@ -139,28 +141,36 @@ class Encoder:
     def select(self, columns: np.ndarray) -> Encoder:
         return Encoder(tuple(self.columns[c] for c in columns), tuple(self.names[c] for c in columns))
 
-    def encode(self, table: Table) -> np.ndarray:
-        """Encoded rows (n, d)."""
-        out = np.empty(table.numbers.shape, order="F")
+    def encode(
+        self, table: Table, columns: Sequence[int] | np.ndarray | None = None, *, threads: bool = False
+    ) -> np.ndarray:
+        """Encoded rows (n, d) of a table that has these columns, or has them at the positions `columns` (d,).
+
+        With `threads` blocks of rows are worked on side by side; not for callers that are one of several threads.
+        """
+        places = range(len(self.columns)) if columns is None else [int(c) for c in columns]
+        out = np.empty((len(self.columns), len(table)))
         affine = [
             j
-            for j, column in enumerate(self.columns)
-            if isinstance(column, Number) and column.knots is None and j not in table.labels
+            for j, (column, place) in enumerate(zip(self.columns, places, strict=True))
+            if isinstance(column, Number) and column.knots is None and place not in table.labels
         ]
-        for block in _blocks(affine, len(table)):
-            out[:, block] = _encode_numbers(table.numbers[:, block], [self.columns[j] for j in block])
+        if affine:
+            write, starts = _writing(table.numbers, affine, places, self.columns, out)
+            each = thread_map if threads and len(starts) > 1 else map
+            list(each(write, starts))
         for j in sorted(set(range(len(self.columns))) - set(affine)):
-            column = self.columns[j]
+            column, place = self.columns[j], places[j]
             if isinstance(column, Nominal):
-                raw = table.labels[j] if j in table.labels else number_labels(table.numbers[:, j])
+                raw = table.labels[place] if place in table.labels else number_labels(table.numbers[:, place])
                 raw = _codes_as_text(raw, column.levels)
                 _check_kind(raw, column.levels, self.names[j])
-                out[:, j] = column.encode(raw)
-            elif j in table.labels:
-                out[:, j] = column.encode(flags(table.labels[j], self.names[j], "and was numeric in training"))
+                out[j] = column.encode(raw)
+            elif place in table.labels:
+                out[j] = column.encode(flags(table.labels[place], self.names[j], "and was numeric in training"))
             else:
-                out[:, j] = column.encode(table.numbers[:, j])
-        return out
+                out[j] = column.encode(table.numbers[:, place])
+        return out.T
 
 
 def _codes_as_text(values: np.ndarray, levels: tuple) -> np.ndarray:
@@ -222,10 +232,26 @@ def _standardised(z: np.ndarray, centre: Any, scale: Any, fill: Any) -> np.ndarr
     return np.where(np.isnan(z), fill, z)
 
 
-def _encode_numbers(values: np.ndarray, columns: Sequence[Any]) -> np.ndarray:
-    """What ``Number.encode`` without knots gives for each column of values (n, d)."""
-    low, high, centre, scale, fill = np.array([(c.low, c.high, c.centre, c.scale, c.fill) for c in columns]).T
-    return _standardised(np.clip(values.astype(np.float64), low, high), centre, scale, fill)
+def _writing(
+    numbers: np.ndarray, affine: Sequence[int], places: Sequence[int], columns: Sequence[Any], out: np.ndarray
+) -> tuple[Callable[[int], None], range]:
+    """A function that writes to rows `affine` of out what ``Number.encode`` without knots gives, and where it starts.
+
+    A call does as many rows of numbers (n, d) as stay in a cache.
+    """
+    parts = [(c.low, c.high, c.centre, c.scale, c.fill) for c in (columns[j] for j in affine)]
+    low, high, centre, scale, fill = np.array(parts).T[..., None]
+    source, step = [places[j] for j in affine], max(1, ENCODED // len(affine))
+
+    def write(start: int) -> None:
+        some = slice(start, start + step)
+        z = np.ascontiguousarray(numbers[some].T[source], dtype=np.float64)
+        np.clip(z, low, high, out=z)
+        z -= centre
+        z /= scale
+        out[affine, some] = z if np.isnan(fill).all() else np.where(np.isnan(z), fill, z)
+
+    return write, range(0, len(numbers), step)
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,8 @@ class Model(Generic[E]):
 
     def encode(self, table: Table) -> np.ndarray:
         """Encoded kept columns of a table, which may have no others."""
-        return self.encoder.encode(table if tuple(table.names) == self.encoder.names else table.select(self.columns))
+        columns = None if tuple(table.names) == self.encoder.names else self.columns
+        return self.encoder.encode(table, columns, threads=True)
 
     def decision(self, table: Table) -> np.ndarray:
         """Decision values (rows, outputs)."""

@@ -44,7 +44,7 @@ class Mixture:
             _check_width(bandwidth)
 
     def __call__(self, S: Array, T: Array) -> Array:
-        return _zero_absent(self._mean(_squared_distance(S, T, self.mismatch)), S, T)
+        return _zero_absent(self.profile(_squared_distance(S, T, self.mismatch)), S, T)
 
     def each(self, S: np.ndarray, T: np.ndarray) -> np.ndarray:
         """Values (c, m, n) of the columns, each on its own."""
@@ -52,10 +52,10 @@ class Mixture:
             return np.stack([self(S[:, [c]], T[:, [c]]) for c in range(S.shape[1])])
         values = _each_difference(S, T)
         values *= values
-        return _zero_each(self._mean(values), S, T)
+        return _zero_each(self.profile(values), S, T)
 
-    def _mean(self, D: Array) -> Array:
-        """The mean over the widths at squared distances, from the widest down."""
+    def profile(self, D: Array) -> Array:
+        """The mean over the widths at squared distances, from the widest down, in the precision of these."""
         xp = namespace(D)
         widths = sorted(self.bandwidths, reverse=True)
         last = xp.exp(D * (-0.5 / widths[0] ** 2))
