@@ -14,8 +14,8 @@ from tamis.kernels.mixture import Mixture, Tensor
 from tamis.kernels.recipes import Sample
 from tamis.kernels.terms import terms
 from tamis.methods import blend as method
-from tamis.methods.blend_rows import Block, Problem, minimise
 from tamis.optim.logistic import fit_logistic, fit_logistic_path
+from tamis.optim.logistic_blocks import Block, Problem, _hessians, minimise
 
 WIDTHS = (3.0, 1.0, 1.0 / 3.0)
 
@@ -80,7 +80,7 @@ class TestKernels:
         np.testing.assert_allclose(made.values(Z, Z[:4]), wanted, rtol=1e-13, atol=1e-300)
         some = np.array([7, 1, 6, 0])
         np.testing.assert_allclose(made.values(Z, Z[:4], some), [wanted[c] for c in some], rtol=1e-13, atol=1e-300)
-        assert made.bank.names == ["a", "b", "d", "similar cases", "a (line)", "b (line)", "a x b", "b x d"]
+        assert made.bank.names == ["a", "b", "d", "similar cases", "a (line)", "b (line)", "a * b", "b * d"]
         assert made.kinds["line"].tolist() == [4, 5, 2] and terms(sample, []).values(Z, Z[:4]).shape == (0, 4, 9)
 
 
@@ -91,6 +91,28 @@ class TestColumns:
         Z[2, 5] = np.nan
         assert telling_columns(Z).tolist() == [0, 2, 5]
         assert telling_columns(np.column_stack([Z[:, 5], Z[:, 5]])).tolist() == [0]
+        gaps = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, np.nan]])
+        assert telling_columns(gaps).tolist() == [0, 1]
+
+    def test_as_many_are_kept_as_may_be(self):
+        X, y = table(60, 30)
+        found = keep_columns(X, np.zeros(30), np.where(y > 0, 1.0, -1.0)[:, None], np.ones(60), 29)
+        assert len(found) == 29
+
+    def test_the_similarity_of_cases_is_that_of_mean_squared_distances(self, rng):
+        Z = np.column_stack([rng.normal(size=(7, 3)), rng.integers(2, size=7)])
+        sample = Sample(Z, list("abcd"), np.array([False] * 3 + [True]), np.ones((7, 1)), np.ones(7), 4, 0)
+        D = ((Z[:, None, :3] - Z[None, :, :3]) ** 2).sum(axis=2)
+        D += sample.mismatch[3] * (Z[:, None, 3] != Z[None, :, 3])
+        wanted = 0.5 * np.exp(-D / 16) + 0.5 * np.exp(-D / 4)
+        np.testing.assert_allclose(terms(sample, [0, 1, 2, 3]).bank.channels[4](Z, Z), wanted, rtol=1e-12)
+
+    def test_lines_bend_little(self):
+        sample = Sample(np.zeros((2, 1)), ["a"], np.array([False]), np.ones((2, 1)), np.ones(2), 1, 0)
+        line = terms(sample, [0]).bank.channels[2]
+        x = np.linspace(-2, 2, 41)[:, None]
+        f = (line(np.array([[1.0]]), x) - line(np.array([[-1.0]]), x))[0]
+        assert np.abs(f - np.polyval(np.polyfit(x[:, 0], f, 1), x[:, 0])).max() < 0.03 * np.ptp(f)
 
     def test_those_kept_are_those_ranked_first(self, rng):
         X, y = table(60, 9)
@@ -124,6 +146,24 @@ class TestInstances:
         assert chosen.state.tolist() == wanted
         np.testing.assert_allclose(chosen.history.objective[:7], left, rtol=1e-6)
 
+    def test_come_once_each_and_end_where_nothing_is_left(self):
+        Z = np.repeat(np.arange(3.0), 4)[:, None]
+        K = Gaussian(0.3)(Z, Z)[None]  # three distinct columns
+        y = np.where(np.arange(12)[:, None] % 4 == 0, 1.0, -1.0)
+        found = method.choose_instances(K, y, np.ones(12), np.ones(1), 12)
+        assert len(set(found.state)) == len(found.state) and found.status.converged
+        part = method.choose_instances(
+            np.eye(50)[None], np.sign(np.arange(50)[:, None] - 24.5), np.ones(50), np.ones(1), 50
+        )
+        assert len(part.state) == 50  # the last per cent of the functions counts too
+
+    def test_channels_that_are_zero_in_the_pool_do_no_harm(self):
+        _, _, y, weight, Z = channels()
+        K = Mixture(WIDTHS)(Z[:, :1], Z[:, :1])
+        alone = method.choose_instances(K[None], y, weight, np.ones(1), 5)
+        beside = method.choose_instances(np.array([K, np.zeros_like(K)]), y, weight, np.array([1.0, 0.0]), 5)
+        assert beside.state.tolist() == alone.state.tolist()
+
     def test_stop_when_nothing_is_left_to_explain(self):
         K = np.eye(4)[None]
         solution = method.choose_instances(K, np.array([[1.0], [1.0], [-1.0], [-1.0]]), np.ones(4), np.ones(1), 9)
@@ -137,6 +177,22 @@ class TestPairs:
         assert found.tolist()[0] == [0, 1] and found.shape == (2, 2)
         assert method.screen_pairs(values, corners, y, weight, 0).shape == (0, 2)
         assert method.screen_pairs(values[:1], corners[:1], y, weight, 5).shape == (0, 2)
+
+    def test_are_judged_by_what_weighted_shapes_leave_over(self):
+        values, corners, y, _, _ = channels(n=50, k=6)
+        weight = np.exp(np.random.default_rng(1).normal(size=50) * 2)
+        mass = weight / weight.sum()
+        blocks = []
+        for V, C in zip(values, corners, strict=True):
+            sizes, vectors = np.linalg.eigh(C)
+            keep = sizes > 1e-4 * sizes[-1]
+            X = (V - (V @ mass)[:, None]).T @ (vectors[:, keep] / np.sqrt(sizes[keep]))
+            blocks.append(X * np.sqrt(1 / 3 / (mass @ (X**2).sum(axis=1))))
+        X, yc = np.hstack(blocks), y - mass @ y
+        rest = yc - X @ np.linalg.solve(X.T @ (weight[:, None] * X) + np.eye(X.shape[1]), X.T @ (weight[:, None] * yc))
+        gains = [method._gains((values[i] * values[j])[None], rest, weight)[0] for i, j in ((0, 1), (0, 2), (1, 2))]
+        wanted = np.array([(0, 1), (0, 2), (1, 2)])[np.argsort(gains)[::-1]]
+        assert method.screen_pairs(values, corners, y, weight, 3).tolist() == wanted.tolist()
 
     def test_gains_are_what_a_ridge_regression_explains(self, rng):
         columns, rest, weight = rng.normal(size=(2, 4, 30)), rng.normal(size=(30, 2)), rng.uniform(0.5, 2, 30)
@@ -207,8 +263,8 @@ class TestMembers:
 class TestRows:
     @pytest.mark.parametrize("size", [2048, 50])
     def test_the_minimum_over_all_rows_is_that_of_one_regression(self, rng, monkeypatch, size):
-        monkeypatch.setattr("tamis.methods.blend_rows.BLOCK", size)
-        monkeypatch.setattr("tamis.methods.blend_rows.TOL", 1e-9)
+        monkeypatch.setattr("tamis.optim.logistic_blocks.BLOCK", size)
+        monkeypatch.setattr("tamis.optim.logistic_blocks.TOL", 1e-9)
         X, w = rng.normal(size=(400, 5)), rng.uniform(0.5, 2.0, 400)
         Y = np.sign(X[:, :2] + rng.normal(size=(400, 2)))
         problem = Problem(lambda s: Block(X[s], Y[s], w[s]), 400, float(w.sum()), 3.0)
@@ -218,9 +274,30 @@ class TestRows:
             np.testing.assert_allclose(x, wanted, atol=1e-4)
         assert solution.status.converged and np.all(np.diff(solution.history.objective) < 0)
 
+    def test_hessians_are_weighted_and_scaled_to_all_rows(self, rng, monkeypatch):
+        monkeypatch.setattr("tamis.optim.logistic_blocks.BLOCK", 50)
+        X, w = rng.normal(size=(330, 3)), rng.uniform(0.1, 5.0, 330)
+        y, x = np.sign(X[:, :1] + rng.normal(size=(330, 1))), np.array([[0.5, -0.2, 0.1, 0.3]])
+        problem = Problem(lambda s: Block(X[s], y[s], w[s]), 330, float(w.sum()), 2.0)
+        D = np.column_stack([X, np.ones(330)])
+        p = 1 / (1 + np.exp(-D @ x[0]))
+        curved = w * p * (1 - p)
+        wanted = (D.T * curved) @ D + np.diag([2.0, 2.0, 2.0, 0.0])
+        np.testing.assert_allclose(_hessians(problem, x)[0], wanted, rtol=1e-6)
+        monkeypatch.setattr("tamis.optim.logistic_blocks.HESSIAN_ROWS", 110)  # every third block
+        some = np.isin(np.arange(330) // 50, (0, 3, 6))
+        part = (D[some].T * curved[some]) @ D[some] * w.sum() / w[some].sum() + np.diag([2.0, 2.0, 2.0, 0.0])
+        np.testing.assert_allclose(_hessians(problem, x)[0], part, rtol=1e-6)
+
+    def test_a_step_too_far_is_shortened(self):
+        X, y = np.linspace(-3, 3, 40)[:, None], np.sign(np.arange(40)[:, None] - 19.5)
+        problem = Problem(lambda s: Block(X[s], y[s], np.ones(len(y[s]))), 40, 40.0, 1e-3)
+        solution = minimise(problem, np.array([[3.0, 12.0]]))
+        assert np.all(np.diff(solution.history.objective) < 0) and solution.objective < 1.0
+
     def test_the_hessian_of_some_blocks_stands_for_all(self, rng, monkeypatch):
-        monkeypatch.setattr("tamis.methods.blend_rows.BLOCK", 50)
-        monkeypatch.setattr("tamis.methods.blend_rows.HESSIAN_ROWS", 200)
+        monkeypatch.setattr("tamis.optim.logistic_blocks.BLOCK", 50)
+        monkeypatch.setattr("tamis.optim.logistic_blocks.HESSIAN_ROWS", 200)
         X = rng.normal(size=(800, 3))
         y = np.sign(X[:, :1] + rng.normal(size=(800, 1)))
         solution = minimise(Problem(lambda s: Block(X[s], y[s], np.ones(len(y[s]))), 800, 800.0, 1.0), np.zeros((1, 4)))
@@ -284,6 +361,64 @@ class TestTamisClassifier:
         clf = TamisClassifier(4, 20, interactions=1, cv=2).fit(wide, y)
         assert clf.features_.tolist() == [1, 2, 3]
 
+    def test_equal_rows_of_both_classes_are_counted(self):
+        rng = np.random.default_rng(0)
+        x = rng.integers(2, size=(600, 1))
+        y = (rng.random(600) < np.where(x[:, 0], 0.8, 0.3)).astype(int)
+        fit = TamisClassifier(4, 2, cv=3).fit(x, y)
+        shares = [y[x[:, 0] == value].mean() for value in (0, 1)]
+        np.testing.assert_allclose(fit.predict_proba([[0], [1]])[:, 1], shares, atol=0.03)
+        nothing = TamisClassifier(4, 2, blend=fit.blend_)
+        with pytest.warns(UserWarning, match="kept no instance"):
+            nothing.fit(np.ones((30, 2)), np.arange(30) < 10)
+        np.testing.assert_allclose(nothing.predict_proba(np.ones((1, 2))), [[2 / 3, 1 / 3]], atol=1e-4)
+
+    def test_whole_weights_count_rows_and_of_others_ratios_matter(self, clf):
+        X, y = table(60)
+        fresh = TamisClassifier(4, 3, interactions=1, cv=2)
+        counts = np.arange(60) % 3
+        twice = fresh.fit(np.repeat(X, counts, axis=0), np.repeat(y, counts)).decision_function(X)
+        np.testing.assert_allclose(fresh.fit(X, y, counts).decision_function(X), twice, atol=1e-8)
+        odd = fresh.fit(X, y, counts + 0.25).decision_function(X)
+        np.testing.assert_allclose(fresh.fit(X, y, 1e-3 * (counts + 0.25)).decision_function(X), odd, atol=1e-6)
+        assert np.abs(fresh.fit(X, y, 9 * counts).decision_function(X) - twice).max() > 0.01
+
+    def test_one_number_far_out_hides_nothing(self):
+        X, y = table(200)
+        X[0, 0] = 1e12
+        fit = TamisClassifier(8, 5, interactions=3, cv=2).fit(X, y)
+        assert (
+            abs(fit.score(X, y) - TamisClassifier(8, 5, interactions=3, cv=2).fit(*table(200)).score(*table(200)))
+            < 0.05
+        )
+
+    def test_folds_of_ones_own_speak_of_the_rows_of_x(self, monkeypatch):
+        monkeypatch.setattr(estimator, "MOST", 200)
+        monkeypatch.setattr(estimator, "RARE", 5)
+        X, y = table(300)
+        X[:150] *= 3.0
+        cut = [(np.arange(150), np.arange(150, 300)), (np.arange(150, 300), np.arange(150))]
+        seen = []
+        monkeypatch.setattr(
+            estimator, "_held_out", lambda own, train, test: seen.append((train, test)) or np.zeros((9, len(test), 1))
+        )
+        TamisClassifier(4, 3, interactions=0, cv=cut).fit(X, y)
+        for (train, test), (before, after) in zip(seen, cut, strict=True):
+            assert set(train.position) <= set(before) and set(test.position) <= set(after)
+            assert 50 < len(train) < 150 and 50 < len(test) < 150
+        for bad, words in (([1, 2], "cv holds 1"), ([(np.arange(3), np.array([300]))], "cv names the rows 0 to 300")):
+            with pytest.raises(ValueError, match=words):
+                TamisClassifier(4, 3, cv=bad).fit(X, y)
+
+    def test_rows_of_weight_zero_are_not_in_the_sample(self, monkeypatch):
+        monkeypatch.setattr(estimator, "MOST", 100)
+        X, y = table(400)
+        w = np.r_[np.full(150, 0.7), np.zeros(250)]
+        made = TamisClassifier(4, 3, interactions=1, cv=2)
+        np.testing.assert_allclose(
+            made.fit(X, y, w).decision_function(X), made.fit(X[:150], y[:150]).decision_function(X), atol=1e-8
+        )
+
     def test_labels_by_chance_are_not_learned(self):
         rng = np.random.default_rng(5)
         X, y = rng.normal(size=(300, 8)), rng.integers(2, size=300)
@@ -318,6 +453,57 @@ class TestTamisClassifier:
         np.testing.assert_allclose(again.decision_function(fresh), fit.decision_function(fresh), atol=1e-6)
         assert set(order[again.instances_]) == set(fit.instances_)
 
+    def test_the_last_fit_is_one_regression_on_all_weighted_rows(self, monkeypatch):
+        monkeypatch.setattr(estimator, "MOST", 150)
+        monkeypatch.setattr("tamis.optim.logistic_blocks.TOL", 1e-9)
+        X, y = table(600)
+        weight = np.random.default_rng(0).uniform(0.2, 3.0, 600)
+        blend = np.zeros((3, 3))
+        blend[2, 1] = 1.0
+        make = TamisClassifier(6, 4, interactions=2, blend=blend, class_weight={0: 0.002, 1: 0.001})
+        fit = make.fit(X, y, weight)
+        rows = estimator._counted(fit._rows(X, y, weight, None, reset=False))
+        assert (
+            rows.weight.sum() == pytest.approx(rows.mass.sum()) and rows.weight[y == 0].sum() > rows.mass[y == 0].sum()
+        )
+        fitted = fit._fitted(fit._looked_at(rows)[1])
+        space, Z = fitted.members[2].space, fitted.ground.encoder.encode(rows.table)
+        design = space.design(fitted.terms.values(Z, fitted.instances, space.channels))
+        D = np.column_stack([design, np.ones(600)])
+        penalty = np.r_[np.full(design.shape[1], method.RIDGES[1]), 0.0]
+        wanted = D @ fit_logistic(D, rows.targets[:, 0], rows.weight, penalty)
+        np.testing.assert_allclose(fit.decision_function(X), wanted, atol=0.02)
+        assert fit.blend_.max() == 1.0 and fit.predict_proba(X)[:, 1].mean() == pytest.approx(
+            np.average(y, weights=weight), abs=0.05
+        )
+
+    def test_the_sample_has_the_shares_of_the_classes(self, monkeypatch):
+        monkeypatch.setattr(estimator, "MOST", 300)
+        X, y = table(3000)
+        y = np.where(np.arange(3000) % 10 == 0, 1, 0)
+        fit = TamisClassifier(2, 2, interactions=0, cv=2)
+        rows = fit.fit(X[:50], y[:50])._rows(X, y, None, None)
+        monkeypatch.setattr(estimator, "RARE", 5)
+        assert np.bincount(rows.codes[estimator._sample(rows, 0)]).tolist() == [270, 30]
+
+    def test_contributions_are_centred_by_sample_weights_alone(self):
+        X, y = table(100)
+        weight = np.random.default_rng(0).uniform(0.2, 3.0, 100)
+        fit = TamisClassifier(4, 3, interactions=1, cv=2, class_weight={0: 5.0, 1: 1.0}).fit(X, y, weight)
+        means = np.average(fit.explain(X).contributions, axis=0, weights=weight)
+        np.testing.assert_allclose(means, 0.0, atol=1e-12)
+
+    def test_folds_are_drawn_twice_where_rows_are_few(self, monkeypatch):
+        X, y = table(40)
+        assert TamisClassifier(2, 2, interactions=0, cv=2).fit(X, y).n_splits_ == 4
+        rows = merge_rows(estimator._counted(TamisClassifier()._rows(X, y, None, None)))
+        fit = TamisClassifier(cv=2)
+        fit._seed = 0
+        first, _, second, _ = (set(test.position) for _, test in fit._splits(rows, rows, rows))
+        assert first != second
+        monkeypatch.setattr(estimator, "FEW", 39)
+        assert TamisClassifier(2, 2, interactions=0, cv=2).fit(X, y).n_splits_ == 2
+
     def test_a_rare_class_is_in_the_sample(self, monkeypatch):
         monkeypatch.setattr(estimator, "MOST", 100)
         monkeypatch.setattr(estimator, "RARE", 10)
@@ -332,10 +518,13 @@ class TestTamisClassifier:
         before = clf.model_
         path = clf.path(X, y, max_instances=(1, 8), max_features=(1, 5))
         assert clf.model_ is before and path is clf.path_
+        assert not hasattr(clf.fixed().fit(X, y), "path_")
         assert path["accuracy"].shape == path["log_loss"].shape == (2, 2)
         assert path["accuracy"][1, 1] == path["accuracy"].max() and path["log_loss"][1, 1] == path["log_loss"].min()
         with pytest.raises(ValueError, match="max_features"):
             clf.path(X, y, max_features=(0,))
+        again = clf.fixed().path(X, y, max_instances=(8,), max_features=(5,))
+        assert again["log_loss"][0, 0] == path["log_loss"][1, 1]
 
     @pytest.mark.parametrize(
         ("change", "words"),

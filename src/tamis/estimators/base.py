@@ -225,8 +225,7 @@ class KernelClassifier(Keeping, ClassifierMixin, BaseEstimator):
         channels = self.model_.expansion.bank.channels
         if any(len(set(c.columns)) > 1 for c in channels):
             raise AttributeError(
-                "a kernel on several features has no importance per feature: use kernel_importance_ or "
-                "kernel_variation_ with kernel_names_"
+                f"a kernel on several features has no {name.split('_')[1]} per feature: use {name} with kernel_names_"
             )
         values = getattr(self, name)
         total = np.zeros((*values.shape[:-1], len(self.features_)))

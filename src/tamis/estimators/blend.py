@@ -16,18 +16,19 @@ from tamis.codec import stored
 from tamis.estimators.base import KernelClassifier, draw_seed
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_cv, check_integer, check_values
-from tamis.estimators.direct import calibrated, warn_unheld
+from tamis.estimators.direct import warn_unheld
+from tamis.estimators.encoding import usual_ranges
 from tamis.estimators.keys import lowest, row_keys, sampling_keys
 from tamis.estimators.model import Encoded, Groundwork, Model
-from tamis.estimators.rows import Rows, coding, merge_rows, search_folds
+from tamis.estimators.rows import Rows, coding, folds, merge_rows
 from tamis.estimators.selection import LOSSES, Split, Tests, each_fold, row_scores
 from tamis.expansion import CentredExpansion, Coefficients, KernelExpansion
 from tamis.kernels.grouping import keep_columns, telling_columns
 from tamis.kernels.recipes import Sample
 from tamis.kernels.terms import Terms, terms
 from tamis.methods import blend as method
-from tamis.methods.blend_rows import Block, Problem, minimise
-from tamis.optim.driver import Solution
+from tamis.optim.driver import Callback, Solution
+from tamis.optim.logistic_blocks import Block, Problem, minimise
 
 POOL = 400  # rows from which features and instances are chosen
 MOST = 5_000  # rows on which everything but the last coefficients is chosen
@@ -59,11 +60,14 @@ class TamisClassifier(KernelClassifier):
         Most pairs of features that may act together beside the similarity of cases.
     blend : "cv" or array of shape (members, ridges), default="cv"
         Weights of the members and their ridges: chosen on held-out rows, or given, as in `blend_` of another fit. Given
-        weights take no folds, and probabilities are those of the logistic regressions themselves.
+        weights take no folds.
     cv : int, splitter or sequence of (train, test) positions, default=5
-        Folds on which the members are weighed and probabilities calibrated. An integer asks for shuffled
-        stratified folds, drawn twice up to a thousand rows; with `groups` in `fit`, rows of one group stay together.
+        Folds on which the members are weighed; None is 5. An integer asks for shuffled stratified folds, drawn twice up
+        to a thousand rows; with `groups` in `fit`, rows of one group stay together. Splitters and positions speak of
+        the rows of X as given.
     scaling : {"standard", "rank", None}, default="standard"
+        Numbers far beyond the others (ten times the distance of the 5 and 95 per cent quantiles) count as the nearest
+        that are not. "rank" suits columns with long tails.
     missing : {"absent", "median", None}, default="absent"
         "absent": a missing cell has no similarity with any case, and so a value of its own in every shape (in the
         similarity of cases it counts as the mean, one unit aside); "median": filled with the training median (the most
@@ -82,8 +86,9 @@ class TamisClassifier(KernelClassifier):
     instances_, instance_labels_ : kept training rows, as positions and as index labels
     features_, kernels_, kernel_names_ : kept features (positions) and channels
     pairs_ : kept pairs of features, by name, those that matter most first
-    blend_ : weights of the members (rows: lines, cases, all) and their ridges (columns)
-    intercept_ : the mean decision over training rows
+    blend_ : weights of the members (rows: lines, cases, all) and their ridges (columns); one alone beyond five thousand
+        rows
+    intercept_ : the mean decision over training rows (those looked at, see Notes)
     instance_variation_, kernel_variation_ : shares in the variation of the decision
     n_splits_ : folds that were used
     path_ : after `path`, scores over budgets
@@ -95,10 +100,18 @@ class TamisClassifier(KernelClassifier):
     Notes
     -----
     Contributions are measured from their means over training rows: what a feature, a pair or a case adds is zero on
-    average, and the intercept is the mean decision.
+    average, and the intercept is the mean decision. With two kept features the similarity of cases is a surface over
+    them, with one it is part of its shape.
 
-    Beyond five thousand rows everything is chosen on a sample of that size, and the coefficients of the best member
-    with its best ridge are then fitted to all rows.
+    With two classes the decision is a log-odds and probabilities are its sigmoid (class weights, which move the
+    decision, are taken out); with more they are a softmax of the one-against-rest decisions, its slope fitted to
+    held-out rows, and class weights move them too.
+
+    Sample weights that are whole numbers count rows: up to five thousand rows a weight of two and a row given twice are
+    the same. Of other weights only the ratios matter.
+
+    Beyond five thousand rows everything is chosen on a sample of that size, with at least a hundred rows of each class
+    that has them, and the coefficients of the best member with its best ridge are then fitted to all rows.
 
     Examples
     --------
@@ -154,41 +167,50 @@ class TamisClassifier(KernelClassifier):
     # ------------------------------------------------------------------ fitting
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
+        self.__dict__.pop("path_", None)
+        given, rows = rows, _counted(rows)
         some, merged = self._looked_at(rows)
-        if not isinstance(self.blend, str):
-            weights, calibrator = _given(self.blend), _prior(some)
-            self.n_splits_ = 0
+        held = None
+        if isinstance(self.blend, str):
+            self.blend_, held, tests = self._weighed(given, some, merged, alone=len(rows) > MOST)
         else:
-            weights, held, tests = self._weighed(some, merged)
-        self.blend_ = weights
-        model = self._final(self._fitted(merged), rows, merged)
-        if not isinstance(self.blend, str):
-            return model, calibrator
-        return calibrated(model, held, tests)
+            self.blend_, self.n_splits_ = _given(self.blend), 0
+        model = self._final(self._fitted(merged, self._progress()), rows, merged)
+        if held is None or len(rows.classes) == 2:
+            return model, _logistic(merged)
+        return model, tests.calibrator(held)
 
     def _looked_at(self, rows: Rows) -> tuple[Rows, Rows]:
         """The rows that everything is chosen on, as given and merged."""
         some = rows if len(rows) <= MOST else rows.take(_sample(rows, self._seed))
         return some, merge_rows(some)
 
-    def _weighed(self, rows: Rows, merged: Rows) -> tuple[np.ndarray, np.ndarray, Tests]:
-        """Weights of the members and ridges, and what the blend says of held-out rows."""
-        splits = self._splits(rows, merged)
+    def _weighed(self, given: Rows, some: Rows, merged: Rows, *, alone: bool) -> tuple[np.ndarray, np.ndarray, Tests]:
+        """Weights of the members and ridges, or the best of them `alone`, and what that says of held-out rows."""
+        splits = self._splits(given, some, merged)
         self.n_splits_ = len(splits)
         if splits:
             parts = each_fold(partial(_held_out, self), splits, self.n_jobs, "tuning")
         else:
             warn_unheld()
             parts, splits = [self._fitted(merged).decisions(merged)], [(merged, merged)]
-        tests, held = Tests.of(splits, placed=True), np.concatenate(parts, axis=1)
-        weights = method.blend_weights(held, tests.targets, tests.weight, len(merged))
+        tests, held = Tests.of(splits), np.concatenate(parts, axis=1)
+        weights = method.blend_weights(held, tests.targets, tests.weight, float(merged.mass.sum()))
+        weights = np.where(weights == weights.max(), 1.0, 0.0) if alone else weights
         return weights, np.tensordot(weights.ravel(), held, 1), tests
 
-    def _splits(self, rows: Rows, merged: Rows) -> list[Split]:
-        again = REPEATS if isinstance(self.cv, Integral) and len(merged) <= FEW else 1
-        return [split for r in range(again) for split in search_folds(rows, merged, self.cv, self._seed + r)]
+    def _splits(self, given: Rows, some: Rows, merged: Rows) -> list[Split]:
+        """Folds of the rows that are looked at; each training part is merged."""
+        cv = 5 if self.cv is None else self.cv
+        if not isinstance(cv, Integral):
+            place = np.full(len(given), -1)
+            place[some.position] = np.arange(len(some))
+            pairs = [(place[a], place[b]) for a, b in _positions(cv, given)]
+            return folds(some, [(a[a >= 0], b[b >= 0]) for a, b in pairs], self._seed)
+        again = REPEATS if len(merged) <= FEW else 1
+        return [split for r in range(again) for split in folds(merged, cv, self._seed + r)]
 
-    def _fitted(self, rows: Rows) -> Fitted:
+    def _fitted(self, rows: Rows, callback: Callback | None = None) -> Fitted:
         """Choose features, instances and pairs, and fit all members to merged rows."""
         encoded = Encoded.of(
             rows,
@@ -198,15 +220,16 @@ class TamisClassifier(KernelClassifier):
             candidates=POOL,
             seed=self._seed,
             engine="dense",
+            ranges=usual_ranges(rows.table),
         )
         sample, pool = encoded.sample, encoded.candidates
-        Z, y, weight = sample.Z, sample.targets, sample.sample_weight / sample.sample_weight.mean()
+        Z, y, weight = sample.Z, sample.targets, sample.sample_weight
         columns = self._columns(sample, pool, weight)
         alone = terms(sample, columns)
         kinds = np.r_[alone.kinds["shape"], alone.kinds["cases"]]
         among = alone.values(Z[pool], Z[pool], kinds)
-        share = method.shares_of(alone.kinds, len(alone.bank))[-1, kinds]
-        solution = method.choose_instances(among, y[pool], weight[pool], share, self.max_instances)
+        share = method.shares_of(alone.kinds, len(alone.bank))[list(method.MEMBERS).index("all"), kinds]
+        solution = method.choose_instances(among, y[pool], weight[pool], share, self.max_instances, callback)
         S, shapes = Z[pool[solution.state]], alone.kinds["shape"]
         found = method.screen_pairs(
             alone.values(Z, S, shapes), alone.values(S, S, shapes), y, weight, self.interactions
@@ -226,7 +249,8 @@ class TamisClassifier(KernelClassifier):
 
     def _final(self, fitted: Fitted, rows: Rows, merged: Rows) -> Model:
         """The blend of all members, or the best of them fitted to all rows where they are more than were looked at."""
-        model = fitted.blended(self.blend_) if len(rows) <= MOST else fitted.best(self.blend_, rows)
+        few = len(rows) <= MOST
+        model = fitted.blended(self.blend_) if few else fitted.best(self.blend_, rows, self._progress())
         centred = CentredExpansion.around(model.expansion, model.encode(merged.table), merged.mass)
         return replace(model, expansion=centred)
 
@@ -258,13 +282,14 @@ class TamisClassifier(KernelClassifier):
         other = clone(self).set_params(blend="cv")
         other._check_parameters()
         other._seed = draw_seed(self.random_state)
-        rows = other._rows(X, y, sample_weight, groups)
+        given = other._rows(X, y, sample_weight, groups)
+        rows = _counted(given)
         some, merged = other._looked_at(rows)
         cells = []
         for k in max_instances:
             for m in max_features:
                 other.set_params(max_instances=k, max_features=m)._check_parameters()
-                _, held, tests = other._weighed(some, merged)
+                _, held, tests = other._weighed(given, some, merged, alone=len(rows) > MOST)
                 cells.append(row_scores(held, tests)[0])
         shape = len(max_instances), len(max_features)
         path = {"max_instances": np.array(max_instances), "max_features": np.array(max_features)}
@@ -327,7 +352,7 @@ class Fitted:
         coef, intercept = (np.tensordot(weights.ravel(), part, 1) for part in self.tables)
         return self._model(coef, intercept, self.solution)
 
-    def best(self, weights: np.ndarray, rows: Rows) -> Model[KernelExpansion]:
+    def best(self, weights: np.ndarray, rows: Rows, callback: Callback | None) -> Model[KernelExpansion]:
         """The member and ridge of the largest weight, fitted to all rows."""
         m, r = np.unravel_index(np.argmax(weights), weights.shape)
         member, targets = self.members[m], coding(len(rows.classes))
@@ -338,7 +363,7 @@ class Fitted:
             return Block(member.space.design(values), targets[rows.codes[some]], rows.weight[some])
 
         problem = Problem(read, len(rows), float(rows.weight.sum()), method.RIDGES[r])
-        solution = minimise(problem, np.column_stack([member.slopes[r], member.free[r]]))
+        solution = minimise(problem, np.column_stack([member.slopes[r], member.free[r]]), callback)
         return self._model(*member.space.table(solution.state[:, :-1], solution.state[:, -1]), solution)
 
     def _model(self, coef: np.ndarray, intercept: np.ndarray, solution: Solution) -> Model[KernelExpansion]:
@@ -362,7 +387,37 @@ def _given(blend: Any) -> np.ndarray:
     return weights / weights.sum()
 
 
-def _prior(rows: Rows) -> Calibrator:
+def _counted(rows: Rows) -> Rows:
+    """Rows of positive weight; where all sample weights are whole numbers they count rows, else only ratios matter.
+
+    Of class weights only the ratios matter: they leave the weight of all rows as it is.
+    """
+    if not rows.weight.all():
+        rows = rows.take(np.flatnonzero(rows.weight > 0))
+    counts = rows.mass * rows.unit
+    if np.allclose(counts, np.round(counts), rtol=0.0, atol=1e-9):
+        rows = replace(rows, mass=np.round(counts), unit=1.0)
+    return replace(rows, weight=rows.weight * (rows.mass.sum() / rows.weight.sum()))
+
+
+def _positions(cv: Any, rows: Rows) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The training and test positions of a splitter or of a sequence of pairs."""
+    if hasattr(cv, "split"):
+        return list(cv.split(rows.table.numbers, rows.classes[rows.codes], rows.groups))
+    pairs = []
+    for entry in cv:
+        try:
+            train, test = (np.asarray(part, dtype=int) for part in entry)
+        except (TypeError, ValueError):
+            raise ValueError(f"cv holds {entry!r}, which is no pair (train, test) of positions of rows") from None
+        both = np.concatenate([train, test])
+        if len(both) and not 0 <= both.min() <= both.max() < len(rows):
+            raise ValueError(f"cv names the rows {both.min()} to {both.max()}, but X has the rows 0 to {len(rows) - 1}")
+        pairs.append((train, test))
+    return pairs
+
+
+def _logistic(rows: Rows) -> Calibrator:
     """Probabilities of logistic regressions; with two classes what class weights added to the log-odds is taken off."""
     if len(rows.classes) > 2:
         return Calibrator(1.0)

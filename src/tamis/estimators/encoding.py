@@ -20,6 +20,7 @@ from tamis.parallel import thread_map
 
 KNOTS = 201  # most knots of a rank map, so that a model's size does not grow with the data
 UNSEEN = -1.0
+BEYOND = 10.0
 EXACT = 2.0**53
 BLOCK = 1 << 20  # most cells of columns that are worked on together
 ENCODED = 1 << 17  # most cells that are encoded together
@@ -171,6 +172,24 @@ class Encoder:
             else:
                 out[j] = column.encode(table.numbers[:, place])
         return out.T
+
+
+def usual_ranges(table: Table) -> dict[int, tuple[float, float]]:
+    """Ranges of the columns with numbers so far out that they would hide all others: {column: (low, high)}.
+
+    Far is `BEYOND` times the distance of the 5 and 95 per cent quantiles beyond these.
+    """
+    columns = [j for j in range(table.numbers.shape[1]) if j not in table.labels]
+    found = {}
+    for block in _blocks(columns, len(table)):
+        cells = np.sort(table.numbers[:, block].astype(np.float64), axis=0)  # NaN last
+        count = len(cells) - np.count_nonzero(np.isnan(cells), axis=0)
+        for j, values, n in zip(block, cells.T, count, strict=True):
+            lower, upper = values[int(0.05 * n)], values[max(int(np.ceil(0.95 * n)) - 1, 0)]
+            reach = BEYOND * (upper - lower)
+            if reach > 0 and (values[0] < lower - reach or values[n - 1] > upper + reach):
+                found[j] = max(values[0], lower - reach), min(values[n - 1], upper + reach)
+    return found
 
 
 def _codes_as_text(values: np.ndarray, levels: tuple) -> np.ndarray:

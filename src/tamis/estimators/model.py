@@ -205,8 +205,9 @@ class Encoded:
         candidates: int | str | None,
         seed: int,
         engine: str,
+        ranges: Mapping[int, tuple[float, float]] | None = None,
     ) -> Encoded:
-        encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing)
+        encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing, ranges=ranges)
         Z = encoder.encode(rows.table)
         check_range(Z, encoder.names)
         sample = Sample(Z, encoder.names, encoder.nominal, rows.targets, rows.weight, max_features, seed)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from tamis.explain.html import explanation_html
+from tamis.kernels.terms import SIMILAR
 
 SPELLED = 3  # most features of a group that its name spells out
 TIMES = " * "  # between the names of a pair
-SIMILAR = "similar cases"  # what a kernel on three or more features adds: it compares a row with kept cases as a whole
 
 
 def part_name(features: Sequence[str]) -> str:
@@ -78,12 +78,12 @@ class Explanation:
     def by_feature(self) -> np.ndarray:
         """(rows, outputs, features); kernels of one feature are added up.
 
-        A kernel on several features has no split by feature: use `by_kernel` then.
+        A kernel on several features has no split by feature: use `by_part` then.
         """
         groups = [name for name, group in zip(self.kernels, self.features, strict=True) if len(group) > 1]
         if groups:
             raise ValueError(
-                f"kernel {groups[0]!r} stands on several features and cannot be split between them: use by_kernel"
+                f"kernel {groups[0]!r} stands on several features and cannot be split between them: use by_part"
             )
         names = self.feature_names
         member = np.array([[group[0] == name for name in names] for group in self.features], dtype=float)

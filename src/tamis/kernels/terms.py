@@ -13,6 +13,7 @@ from tamis.kernels.mixture import Mixture, Tensor
 from tamis.kernels.recipes import Sample
 from tamis.kernels.stack import DenseStack
 
+SIMILAR = "similar cases"  # the name of what all kept features say together
 LINE = 6.0  # width of a kernel that is nearly linear over standardised values
 WIDTHS = (3.0, 1.0, 1.0 / 3.0)  # of shapes
 CASES = (2.0**0.5, 0.5**0.5)  # of the similarity of cases, times the root of the number of features
@@ -34,7 +35,7 @@ class Terms:
     factors: dict[int, tuple[int, int]]
 
     def values(self, Z: np.ndarray, instances: np.ndarray, channels: np.ndarray | None = None) -> np.ndarray:
-        """Values (L, k, n) between instances and rows, of all or some channels; those of pairs by products of shapes."""
+        """Values (L, k, n) between instances and rows, of all or some channels; pairs as products of shapes."""
         wanted = np.arange(len(self.bank)) if channels is None else channels
         place = {int(channel): p for p, channel in enumerate(wanted)}
         pairs = {p: self.factors.get(c, (-1, -1)) for c, p in place.items()}
@@ -56,7 +57,7 @@ def terms(sample: Sample, columns: Sequence[int], pairs: Sequence[tuple[int, int
     channels += [_similarity(sample, columns)] if columns else []
     channels += [Channel(f"{sample.names[columns[p]]} (line)", Gaussian(LINE), (columns[p],)) for p in numbers]
     channels += [
-        Channel(f"{sample.names[a]} x {sample.names[b]}", Tensor((_shape(sample, a), _shape(sample, b))), (a, b))
+        Channel(f"{sample.names[a]} * {sample.names[b]}", Tensor((_shape(sample, a), _shape(sample, b))), (a, b))
         for a, b in pairs
     ]
     f, last = len(columns), len(channels) - len(pairs)
@@ -80,7 +81,7 @@ def _similarity(sample: Sample, columns: Sequence[int]) -> Channel:
     """How similar two rows are in all the columns."""
     members = list(columns)
     widths = tuple(float(width * np.sqrt(len(members))) for width in CASES)
-    return Channel("similar cases", Mixture(widths, tuple(sample.mismatch[members].tolist())), tuple(members))
+    return Channel(SIMILAR, Mixture(widths, tuple(sample.mismatch[members].tolist())), tuple(members))
 
 
 def _renamed(channels: Sequence[Channel]) -> tuple[Channel, ...]:

@@ -21,13 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import solve
 from scipy.special import softmax
 
 from tamis.methods.refit import whitening
-from tamis.optim.driver import Iterate, Solution, Status, run
+from tamis.optim.driver import Callback, Iterate, Solution, Status, run
 from tamis.optim.logistic import fit_logistic_path
 
 MEMBERS: dict[str, dict[str, float]] = {  # shares of the kinds of channels
@@ -59,7 +60,12 @@ def shares_of(kinds: Mapping[str, np.ndarray], n_channels: int) -> np.ndarray:
 
 
 def choose_instances(
-    values: np.ndarray, targets: np.ndarray, weight: np.ndarray, shares: np.ndarray, limit: int
+    values: np.ndarray,
+    targets: np.ndarray,
+    weight: np.ndarray,
+    shares: np.ndarray,
+    limit: int,
+    callback: Callback | None = None,
 ) -> Solution[np.ndarray]:
     """Choose rows whose kernel columns span what each channel says, most first.
 
@@ -82,7 +88,7 @@ def choose_instances(
     The chosen rows, in the order in which they came; the objective is the share of the functions left unexplained.
     """
     parts = _channel_functions(values, targets, weight, shares)
-    return run(_greedy(values, parts, weight, limit), tol=SPENT, max_iter=limit)
+    return run(_greedy(values, parts, weight, limit), tol=SPENT, max_iter=limit, callback=callback)
 
 
 def _channel_functions(values: np.ndarray, targets: np.ndarray, weight: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -92,10 +98,10 @@ def _channel_functions(values: np.ndarray, targets: np.ndarray, weight: np.ndarr
     centred -= (centred @ mass)[:, :, None]
     size = np.einsum("cii,i->c", centred, mass)
     centred *= (shares / np.where(size > 0, size, np.inf))[:, None, None]
-    whole = centred.sum(axis=0)
-    whole[np.diag_indices_from(whole)] += RIDGE / weight
-    dual = solve(whole, targets - mass @ targets, assume_a="pos")
-    return centred @ dual
+    root = np.sqrt(weight)[:, None]
+    whole = root * centred.sum(axis=0) * root.T
+    whole[np.diag_indices_from(whole)] += RIDGE
+    return centred @ (root * solve(whole, root * (targets - mass @ targets), assume_a="pos"))
 
 
 def _greedy(values: np.ndarray, parts: np.ndarray, weight: np.ndarray, limit: int) -> Iterator[Iterate[np.ndarray]]:
@@ -103,7 +109,7 @@ def _greedy(values: np.ndarray, parts: np.ndarray, weight: np.ndarray, limit: in
     root = np.sqrt(weight)[:, None]
     columns, rest = values * root, parts * root
     norms = np.sum(columns**2, axis=1)
-    floor, total = norms.max(axis=1, keepdims=True), float(np.sum(rest**2))
+    floor, total = norms.max(axis=1, keepdims=True) + np.finfo(float).tiny, float(np.sum(rest**2))
     chosen: list[int] = []
     basis = np.empty((len(values), len(weight), 0))
     while True:
@@ -209,7 +215,7 @@ class Coordinates:
         k = self.means.shape[1]
         coef = np.zeros((*slopes.shape[:-1], k, self.total))
         cuts = np.cumsum([0, *(white.shape[1] for white in self.maps)])
-        for m, white, start, stop in zip(self.channels, self.maps, cuts, cuts[1:], strict=False):
+        for m, white, (start, stop) in zip(self.channels, self.maps, pairwise(cuts), strict=True):
             coef[..., m] = slopes[..., start:stop] @ white.T
         return coef, free - np.einsum("...kc,ck->...", coef[..., self.channels], self.means)
 
@@ -255,7 +261,7 @@ def decisions(values: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> np
     return flat.reshape(cells, q, -1).transpose(0, 2, 1) + intercept[:, None, :]
 
 
-def blend_weights(held: np.ndarray, targets: np.ndarray, weight: np.ndarray, n: int) -> np.ndarray:
+def blend_weights(held: np.ndarray, targets: np.ndarray, weight: np.ndarray, n: float) -> np.ndarray:
     """Weights (members, ridges), adding up to one, from what every cell says of rows that it has not seen.
 
     Parameters

@@ -42,12 +42,18 @@ class BudgetPathDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, score: str | None = None, ax: Any = None) -> BudgetPathDisplay:
-        """Draw the path of a fitted search; `score` None is the one that decided."""
+        """Draw the path of an estimator; `score` None is the one that decided, or accuracy."""
         cls._check_matplotlib()
         if not hasattr(estimator, "path_"):
-            raise ValueError(f"{type(estimator).__name__} has no path_: fit a search such as EM2NOLCClassifierCV")
-        score = estimator.scoring_ if score is None else score
-        chosen = estimator.max_instances_, estimator.max_features_
+            raise ValueError(
+                f"{type(estimator).__name__} has no path_: call path(X, y) of a TamisClassifier, or fit a search such "
+                "as EM2NOLCClassifierCV"
+            )
+        score = getattr(estimator, "scoring_", "accuracy") if score is None else score
+        names = ("max_instances", "max_features")
+        found = [getattr(estimator, f"{name}_", getattr(estimator, name)) for name in names]
+        on_grid = all(value in estimator.path_[name] for name, value in zip(names, found, strict=True))
+        chosen = (found[0], found[1]) if on_grid else None
         return cls(estimator.path_, score=score, chosen=chosen).plot(ax)
 
     def plot(self, ax: Any = None) -> BudgetPathDisplay:

@@ -1,11 +1,9 @@
-"""One member of the blend on more rows than its matrices could hold: quasi-Newton steps, a block of rows at a time.
+"""Ridge logistic regression on more rows than memory holds the design of: quasi-Newton steps, a block at a time.
 
-Everything about the member is known from a sample: instances, channels, coordinates and, nearly, the solution. What is
-left is to minimise, over all rows,
+    minimise over x, b    sum_i weight_i log(1 + exp(-y_i f_i)) + ridge/2 |x|^2,        f = design x + b
 
-    sum_i weight_i log(1 + exp(-y_i f_i)) + ridge/2 |x|^2,        f = design x + b
-
-which takes a few passes with one Hessian or two, those of some of the rows: they are nearly those of all.
+From a good start, such as the solution for a sample, this takes a few passes with one Hessian or two, those of some of
+the rows: they are nearly those of all.
 """
 
 from __future__ import annotations
@@ -18,12 +16,13 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from tamis.losses import Logistic
-from tamis.optim.driver import Iterate, Solution, run
+from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.parallel import thread_map
 
 BLOCK = 2048  # rows at a time
 HESSIAN_ROWS = 100_000  # most rows of the Hessian
 STEPS = 20
+LANES = 8  # sums of blocks are taken in this many sequences
 SLOW = 0.1  # a step that leaves more than this share of the last decrement asks for another Hessian
 TOL = 1e-4  # squared Newton length, relative to the objective
 LOSS = Logistic()
@@ -55,9 +54,9 @@ class Problem:
     ridge: float
 
 
-def minimise(problem: Problem, start: np.ndarray) -> Solution[np.ndarray]:
+def minimise(problem: Problem, start: np.ndarray, callback: Callback | None = None) -> Solution[np.ndarray]:
     """Minimise from coefficients (q, p + 1) whose last column is the intercept."""
-    return run(_steps(problem, start), tol=TOL, max_iter=STEPS)
+    return run(_steps(problem, start), tol=TOL, max_iter=STEPS, callback=callback)
 
 
 def _steps(problem: Problem, x: np.ndarray) -> Iterator[Iterate[np.ndarray]]:
@@ -76,7 +75,7 @@ def _steps(problem: Problem, x: np.ndarray) -> Iterator[Iterate[np.ndarray]]:
         else:
             last = decrement
         length = 1.0
-        while length > 1e-3:
+        while length > 1e-6:
             trial = x - length * step
             new, slope = _value_and_gradient(problem, trial)
             if new <= value - 1e-4 * length * decrement:
@@ -118,9 +117,9 @@ def _hessians(problem: Problem, x: np.ndarray) -> np.ndarray:
         return float(weight.sum()), np.stack([(table.T * c) @ table for c in curved.T])
 
     seen, total = 0.0, np.zeros((len(x), x.shape[1], x.shape[1]))
-    lanes = thread_map(lambda k: [of(rows) for rows in some[k::8]], range(8))
+    lanes = thread_map(lambda k: [of(rows) for rows in some[k::LANES]], range(LANES))
     for weight, part in (pair for lane in lanes for pair in lane):
         seen, total = seen + weight, total + part
-    total *= problem.total / seen
+    total *= problem.total / (seen or 1.0)
     diagonal = np.r_[np.full(x.shape[1] - 1, problem.ridge), 1e-9 * problem.total]
     return total + np.diag(diagonal)
