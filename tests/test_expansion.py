@@ -51,18 +51,6 @@ def test_restriction_keeps_the_function_and_drops_the_rest(expansion, rng):
     np.testing.assert_allclose(small.decision(Z[:, columns]), expansion.decision(Z), atol=1e-12)
 
 
-def test_a_centre_moves_contributions_and_not_decisions(rng):
-    bank = KernelBank((Channel("a", Gaussian(1.0), (0,)), Channel("b", Gaussian(0.5), (1,))))
-    plain = KernelExpansion(bank, rng.normal(size=(3, 2)), np.array([0.7]), rng.normal(size=(1, 3, 2)))
-    Z, weight = rng.normal(size=(20, 2)), rng.uniform(0.1, 3.0, 20)
-    centred = CentredExpansion.around(plain, Z, weight)
-    np.testing.assert_allclose(centred.decision(Z), plain.decision(Z), atol=1e-12)
-    np.testing.assert_allclose(np.average(centred.contributions(Z), axis=0, weights=weight), 0.0, atol=1e-12)
-    np.testing.assert_allclose(centred.intercept, np.average(plain.decision(Z), axis=0, weights=weight), atol=1e-12)
-    small, rows, kernels, _ = CentredExpansion.around(plain, Z, weight).restricted()
-    np.testing.assert_array_equal(small.centre, centred.centre[np.ix_(rows, kernels)])
-
-
 def test_restriction_keeps_columns_in_place_where_all_are_needed(rng):
     bank = KernelBank(tuple(Channel(n, Gaussian(1.0), (c,)) for c, n in enumerate("cab")))
     whole = KernelExpansion(bank, rng.normal(size=(4, 3)), np.zeros(1), rng.normal(size=(1, 4, 3)))
