@@ -322,7 +322,7 @@ def test_boundary_is_a_slice_of_the_decision(two, mixed):
     found = display.slice
     row = {name: [value] for name, value in X.median().items()}
     row[found.features[0]], row[found.features[1]] = [found.x[30]], [found.y[70]]
-    np.testing.assert_allclose(found.decision[70, 30, 0], clf.decision_function(pd.DataFrame(row))[0])
+    np.testing.assert_allclose(found.decision[70, 30, 0], clf.decision_function(pd.DataFrame(row))[0], atol=1e-6)
     assert set(found.held) == set(X.columns[clf.features_]) - set(found.features)
     cases = np.concatenate([p.get_offsets().data for p in display.case_points_.values()])
     expected = X[list(found.features)].to_numpy()[clf.instances_]

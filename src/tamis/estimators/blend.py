@@ -20,7 +20,7 @@ from tamis.estimators.direct import warn_unheld
 from tamis.estimators.encoding import usual_ranges
 from tamis.estimators.keys import lowest, row_keys, sampling_keys
 from tamis.estimators.model import Encoded, Groundwork, Model
-from tamis.estimators.rows import Rows, coding, folds, merge_rows
+from tamis.estimators.rows import Rows, coding, counted_folds, folds, merge_rows
 from tamis.estimators.selection import LOSSES, Split, Tests, each_fold, row_scores
 from tamis.expansion import CentredExpansion, Coefficients, KernelExpansion
 from tamis.kernels.grouping import keep_columns, telling_columns
@@ -35,6 +35,7 @@ MOST = 5_000  # rows on which everything but the last coefficients is chosen
 RARE = 100  # rows of each class that are among them if there are so many
 REPEATS, FEW = 2, 1000  # times that the folds are drawn where there are at most so many rows
 BUDGETS = (2, 5, 10, 20)
+EXACT = 2.0**31  # no weight from here on is a count
 
 
 @stored
@@ -208,7 +209,7 @@ class TamisClassifier(KernelClassifier):
             pairs = [(place[a], place[b]) for a, b in _positions(cv, given)]
             return folds(some, [(a[a >= 0], b[b >= 0]) for a, b in pairs], self._seed)
         again = REPEATS if len(merged) <= FEW else 1
-        return [split for r in range(again) for split in folds(merged, cv, self._seed + r)]
+        return [split for r in range(again) for split in counted_folds(merged, int(cv), self._seed + r)]
 
     def _fitted(self, rows: Rows, callback: Callback | None = None) -> Fitted:
         """Choose features, instances and pairs, and fit all members to merged rows."""
@@ -395,7 +396,7 @@ def _counted(rows: Rows) -> Rows:
     if not rows.weight.all():
         rows = rows.take(np.flatnonzero(rows.weight > 0))
     counts = rows.mass * rows.unit
-    if np.allclose(counts, np.round(counts), rtol=0.0, atol=1e-9):
+    if counts.max() < EXACT and np.allclose(counts, np.round(counts), rtol=0.0, atol=1e-9):
         rows = replace(rows, mass=np.round(counts), unit=1.0)
     return replace(rows, weight=rows.weight * (rows.mass.sum() / rows.weight.sum()))
 

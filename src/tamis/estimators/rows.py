@@ -238,14 +238,10 @@ def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
         sequence of (train, test) positions speaks of the rows of the input: `rows` are not merged then.
     """
     if isinstance(cv, Integral):
-        copies = _copies(rows, int(cv))
-        splitter = _splitter(copies, int(cv), seed)
+        splitter = _splitter(rows, int(cv), seed)
         if splitter is None:
             return []
-        pairs = splitter.split(copies.codes, copies.codes, copies.groups)
-        return [
-            (merge_rows(copies.take(a)) if len(copies) > len(rows) else rows.take(a), copies.take(b)) for a, b in pairs
-        ]
+        return [(rows.take(a), rows.take(b)) for a, b in splitter.split(rows.codes, rows.codes, rows.groups)]
     splits = cv.split(rows.table.numbers, rows.classes[rows.codes], rows.groups) if hasattr(cv, "split") else cv
     parts = [(merge_rows(rows.take(np.asarray(a))), merge_rows(rows.take(np.asarray(b)))) for a, b in splits]
     good = [(a, b) for a, b in parts if len(np.unique(a.codes)) == len(rows.classes) and len(b)]
@@ -259,19 +255,18 @@ def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
     return good
 
 
-def _copies(rows: Rows, n_folds: int) -> Rows:
-    """Merged rows as often as they came, but no oftener than there are folds, so that equal rows may go apart.
+def counted_folds(rows: Rows, n_folds: int, seed: int) -> list[tuple[Rows, Rows]]:
+    """Folds of merged rows whose mass, where it is whole, says how often each came: equal rows may go apart.
 
     Were all rows of one class with the same values held out together, those of another class with these values would be
-    all that is left to learn from. Where weights are no whole numbers nobody knows how often a row came: once.
+    all that is left to learn from. A row comes no oftener than there are folds.
     """
-    counts = rows.mass * rows.unit
-    if not np.allclose(counts, np.round(counts), rtol=0.0, atol=1e-9) or counts.max(initial=0.0) < 1.5:
-        return rows
-    times = np.clip(np.round(counts), 1, n_folds).astype(int)
+    whole = np.allclose(rows.mass, np.round(rows.mass), rtol=0.0, atol=1e-9)
+    times = np.clip(np.round(rows.mass), 1, n_folds).astype(int) if whole else np.ones(len(rows), dtype=int)
     copies = rows.take(np.repeat(np.arange(len(rows)), times))
     shared = np.repeat(times, times)
-    return replace(copies, weight=copies.weight / shared, mass=copies.mass / shared)
+    copies = replace(copies, weight=copies.weight / shared, mass=copies.mass / shared)
+    return [(merge_rows(train), test) for train, test in folds(copies, n_folds, seed)]
 
 
 def search_folds(rows: Rows, merged: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
