@@ -9,7 +9,7 @@ the rows: they are nearly those of all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -46,16 +46,30 @@ class Problem:
     n : number of rows
     total : their weight
     ridge : positive
+    stride : of the blocks that count: 1 for all of them
     """
 
     read: Callable[[slice], Block]
     n: int
     total: float
     ridge: float
+    stride: int = 1
+
+    @property
+    def blocks(self) -> list[slice]:
+        """The rows that count, evenly spread."""
+        return [slice(start, min(start + BLOCK, self.n)) for start in range(0, self.n, BLOCK)][:: self.stride]
+
+    def thinned(self, stride: int) -> Problem:
+        """About the same problem on fewer blocks."""
+        return replace(self, total=self.total / stride, ridge=self.ridge / stride, stride=self.stride * stride)
 
 
 def minimise(problem: Problem, start: np.ndarray, callback: Callback | None = None) -> Solution[np.ndarray]:
-    """Minimise from coefficients (q, p + 1) whose last column is the intercept."""
+    """Minimise from coefficients (q, p + 1) whose last column is the intercept; of very many rows some come first."""
+    stride = round(problem.n / HESSIAN_ROWS)
+    if stride > 1:
+        start = run(_steps(problem.thinned(stride), start), tol=TOL, max_iter=STEPS).state
     return run(_steps(problem, start), tol=TOL, max_iter=STEPS, callback=callback)
 
 
@@ -86,10 +100,6 @@ def _steps(problem: Problem, x: np.ndarray) -> Iterator[Iterate[np.ndarray]]:
         x, value, gradient = trial, new, slope
 
 
-def _slices(n: int, step: int) -> list[slice]:
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
-
-
 def _value_and_gradient(problem: Problem, x: np.ndarray) -> tuple[float, np.ndarray]:
     """The objective and its gradient (q, p + 1)."""
 
@@ -99,7 +109,7 @@ def _value_and_gradient(problem: Problem, x: np.ndarray) -> tuple[float, np.ndar
         slope = weight[:, None] * LOSS.gradient(f, y)
         return float(weight @ LOSS.value(f, y).sum(axis=1)), np.column_stack([slope.T @ X, slope.sum(axis=0)])
 
-    parts = thread_map(of, _slices(problem.n, BLOCK))
+    parts = thread_map(of, problem.blocks)
     penalty = problem.ridge * np.column_stack([x[:, :-1], np.zeros(len(x))])
     value = sum(part[0] for part in parts) + 0.5 * float(np.sum(penalty * x))
     return value, np.sum([part[1] for part in parts], axis=0) + penalty
@@ -107,8 +117,7 @@ def _value_and_gradient(problem: Problem, x: np.ndarray) -> tuple[float, np.ndar
 
 def _hessians(problem: Problem, x: np.ndarray) -> np.ndarray:
     """The Hessians (q, p + 1, p + 1), from evenly spread blocks of rows."""
-    blocks = _slices(problem.n, BLOCK)
-    some = blocks[:: max(1, round(problem.n / HESSIAN_ROWS))]
+    some = problem.blocks[:: max(1, round(problem.n / HESSIAN_ROWS) // problem.stride)]
 
     def of(rows: slice) -> tuple[float, np.ndarray]:
         X, y, weight = problem.read(rows)
