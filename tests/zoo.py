@@ -33,3 +33,11 @@ def tiny(n=10, d=3, seed=0):
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
     y[:2] = 1.0, -1.0
     return X, y
+
+
+def line_bump_product(n=160, d=6, seed=0):
+    """Two classes: a line, a bump and a product of two columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, max(d, 4)))
+    score = X[:, 0] + np.cos(2 * X[:, 1]) + 1.5 * X[:, 2] * X[:, 3] + 0.3 * rng.normal(size=n)
+    return X[:, :d], (score > 0.3).astype(int)

@@ -197,7 +197,8 @@ class TamisClassifier(KernelClassifier):
             parts, splits = [self._fitted(merged).decisions(merged)], [(merged, merged)]
         tests, held = Tests.of(splits), np.concatenate(parts, axis=1)
         weights = method.blend_weights(held, tests.targets, tests.weight, float(merged.mass.sum()))
-        weights = np.where(weights == weights.max(), 1.0, 0.0) if alone else weights
+        if alone:
+            weights = np.eye(weights.size)[np.argmax(weights)].reshape(weights.shape)
         return weights, np.tensordot(weights.ravel(), held, 1), tests
 
     def _splits(self, given: Rows, some: Rows, merged: Rows) -> list[Split]:
