@@ -284,7 +284,7 @@ class TamisClassifier(KernelClassifier):
         """
         check_values("max_instances", max_instances)
         check_values("max_features", max_features)
-        other = clone(self).set_params(blend="cv")
+        other = clone(self)
         other._check_parameters()
         other._seed = draw_seed(self.random_state)
         given = other._rows(X, y, sample_weight, groups)

@@ -151,9 +151,8 @@ def screen_pairs(
     if not limit or not len(left):
         return np.empty((0, 2), dtype=int)
     X = Coordinates.of(values, corners, weight, np.full(f, 1.0 / f)).design(values)
-    centred = targets - weight @ targets / weight.sum()
     gram = X.T @ (X * weight[:, None]) + RIDGE * np.eye(X.shape[1])
-    rest = centred - X @ solve(gram, X.T @ (centred * weight[:, None]), assume_a="pos")
+    rest = targets - X @ solve(gram, X.T @ (targets * weight[:, None]), assume_a="pos")  # but for a constant
     gains = np.concatenate([_gains(values[i] * values[i + 1 :], rest, weight) for i in range(f - 1)])
     best = np.argsort(-gains, kind="stable")[:limit]
     return np.column_stack([left[best], right[best]])
