@@ -365,9 +365,9 @@ class Fitted:
 
         def read(some: slice) -> Block:
             values = self.terms.values(self.ground.encoder.encode(rows.table.take(some)), instances, channels)
-            return Block(member.space.design(values), targets[rows.codes[some]], rows.weight[some])
+            return Block(values.reshape(-1, values.shape[2]), targets[rows.codes[some]], rows.weight[some])
 
-        problem = Problem(read, len(rows), float(rows.weight.sum()), method.RIDGES[r])
+        problem = Problem(read, member.space, len(rows), float(rows.weight.sum()), method.RIDGES[r])
         solution = minimise(problem, np.column_stack([member.slopes[r], member.free[r]]), callback)
         return self._model(*member.space.table(solution.state[:, :-1], solution.state[:, -1]), solution)
 

@@ -204,19 +204,32 @@ class Coordinates:
         return cls(used, tuple(maps), means, len(share))
 
     def design(self, values: np.ndarray) -> np.ndarray:
-        """Coordinates (n, p) of rows with kernel values (c, k, n) in the used channels."""
+        """Coordinates (n, p) of rows with kernel values (c, k, n), or (c k, n), in the used channels."""
+        values = values.reshape(*self.means.shape, values.shape[-1])
         parts = zip(values, self.maps, self.means, strict=True)
         nothing = np.empty((values.shape[2], 0))
         return np.concatenate([nothing, *((own - mean[:, None]).T @ white for own, white, mean in parts)], axis=1)
 
-    def table(self, slopes: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients (..., k, L) of kernel values and intercepts from those of coordinates, (..., p) and (...)."""
-        k = self.means.shape[1]
-        coef = np.zeros((*slopes.shape[:-1], k, self.total))
+    def coefficients(self, slopes: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (..., c k) of kernel values and intercepts from those of coordinates, (..., p) and (...)."""
         cuts = np.cumsum([0, *(white.shape[1] for white in self.maps)])
-        for m, white, (start, stop) in zip(self.channels, self.maps, pairwise(cuts), strict=True):
-            coef[..., m] = slopes[..., start:stop] @ white.T
-        return coef, free - np.einsum("...kc,ck->...", coef[..., self.channels], self.means)
+        parts = zip(self.maps, pairwise(cuts), strict=True)
+        nothing = np.empty((*slopes.shape[:-1], 0))
+        coef = np.concatenate([nothing, *(slopes[..., a:b] @ white.T for white, (a, b) in parts)], axis=-1)
+        return coef, free - coef @ self.means.ravel()
+
+    def gradient(self, cross: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """Sums (q, p) of s times coordinates from sums of s times kernel values (q, c k) and of s (q,)."""
+        centred = (cross - np.outer(total, self.means)).reshape(len(total), *self.means.shape)
+        parts = zip(self.maps, centred.transpose(1, 0, 2), strict=True)
+        return np.concatenate([np.empty((len(total), 0)), *(own @ white for white, own in parts)], axis=1)
+
+    def table(self, slopes: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (..., k, L) in all channels and intercepts from those of coordinates, (..., p) and (...)."""
+        flat, intercept = self.coefficients(slopes, free)
+        coef = np.zeros((*slopes.shape[:-1], self.means.shape[1], self.total))
+        coef[..., self.channels] = np.swapaxes(flat.reshape(*slopes.shape[:-1], *self.means.shape), -1, -2)
+        return coef, intercept
 
 
 @dataclass(frozen=True)

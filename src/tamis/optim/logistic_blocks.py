@@ -3,14 +3,15 @@
     minimise over x, b    sum_i weight_i log(1 + exp(-y_i f_i)) + ridge/2 |x|^2,        f = design x + b
 
 From a good start, such as the solution for a sample, this takes a few passes with one Hessian or two, those of some of
-the rows: they are nearly those of all.
+the rows: they are nearly those of all. The design is an affine map of simpler values (`Space`). Only Hessians make it:
+f and gradients come from the values themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -28,10 +29,26 @@ TOL = 1e-4  # squared Newton length, relative to the objective
 LOSS = Logistic()
 
 
-class Block(NamedTuple):
-    """Coordinates (n, p) of some rows, their labels (n, q) in {-1, +1} and weights (n,)."""
+class Space(Protocol):
+    """An affine map from values (m, n) of n rows to their design (n, p)."""
 
-    design: np.ndarray
+    def design(self, values: np.ndarray) -> np.ndarray:
+        """The design (n, p) of rows."""
+        ...
+
+    def coefficients(self, slopes: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What coefficients (q, p) of the design and intercepts (q,) are for values: (q, m) and (q,)."""
+        ...
+
+    def gradient(self, cross: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """Sums (q, p) of slopes times design from those of slopes times values (q, m) and of slopes (q,)."""
+        ...
+
+
+class Block(NamedTuple):
+    """Values (m, n) of some rows, their labels (n, q) in {-1, +1} and weights (n,)."""
+
+    values: np.ndarray
     labels: np.ndarray
     weight: np.ndarray
 
@@ -43,6 +60,7 @@ class Problem:
     Attributes
     ----------
     read : gives the block of a slice of range(n)
+    space : from values to the design
     n : number of rows
     total : their weight
     ridge : positive
@@ -50,6 +68,7 @@ class Problem:
     """
 
     read: Callable[[slice], Block]
+    space: Space
     n: int
     total: float
     ridge: float
@@ -102,17 +121,19 @@ def _steps(problem: Problem, x: np.ndarray) -> Iterator[Iterate[np.ndarray]]:
 
 def _value_and_gradient(problem: Problem, x: np.ndarray) -> tuple[float, np.ndarray]:
     """The objective and its gradient (q, p + 1)."""
+    coef, free = problem.space.coefficients(x[:, :-1], x[:, -1])
 
-    def of(rows: slice) -> tuple[float, np.ndarray]:
-        X, y, weight = problem.read(rows)
-        f = X @ x[:, :-1].T + x[:, -1]
+    def of(rows: slice) -> tuple[float, np.ndarray, np.ndarray]:
+        values, y, weight = problem.read(rows)
+        f = (coef @ values).T + free
         slope = weight[:, None] * LOSS.gradient(f, y)
-        return float(weight @ LOSS.value(f, y).sum(axis=1)), np.column_stack([slope.T @ X, slope.sum(axis=0)])
+        return float(weight @ LOSS.value(f, y).sum(axis=1)), slope.T @ values.T, slope.sum(axis=0)
 
-    parts = thread_map(of, problem.blocks)
+    losses, crosses, slopes = zip(*thread_map(of, problem.blocks), strict=True)
+    total = np.sum(slopes, axis=0)
     penalty = problem.ridge * np.column_stack([x[:, :-1], np.zeros(len(x))])
-    value = sum(part[0] for part in parts) + 0.5 * float(np.sum(penalty * x))
-    return value, np.sum([part[1] for part in parts], axis=0) + penalty
+    gradient = np.column_stack([problem.space.gradient(np.sum(crosses, axis=0), total), total])
+    return sum(losses) + 0.5 * float(np.sum(penalty * x)), gradient + penalty
 
 
 def _hessians(problem: Problem, x: np.ndarray) -> np.ndarray:
@@ -120,8 +141,8 @@ def _hessians(problem: Problem, x: np.ndarray) -> np.ndarray:
     some = problem.blocks[:: max(1, round(problem.n / HESSIAN_ROWS) // problem.stride)]
 
     def of(rows: slice) -> tuple[float, np.ndarray]:
-        X, y, weight = problem.read(rows)
-        table = np.column_stack([X, np.ones(len(X))])
+        values, y, weight = problem.read(rows)
+        table = np.column_stack([problem.space.design(values), np.ones(len(y))])
         curved = weight[:, None] * LOSS.curvature(table @ x.T, y)
         return float(weight.sum()), np.stack([(table.T * c) @ table for c in curved.T])
 
