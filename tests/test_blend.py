@@ -10,9 +10,10 @@ from tamis.kernels.grouping import keep_columns, rank_columns, telling_columns
 from tamis.kernels.mixture import Mixture, Tensor
 from tamis.kernels.recipes import Sample
 from tamis.kernels.terms import terms
+from tamis.losses import Logistic
 from tamis.methods import blend as method
 from tamis.optim.logistic import fit_logistic, fit_logistic_path
-from tamis.optim.logistic_blocks import Block, Problem, _hessians, minimise
+from tamis.optim.ridge_blocks import Block, Problem, _hessians, minimise
 
 from zoo import line_bump_product
 
@@ -207,7 +208,9 @@ class TestMembers:
     def test_every_member_is_a_ridge_logistic_regression(self):
         values, corners, y, weight, _ = channels()
         shares = np.array([[1.0, 0.0, 0.0], [0.2, 0.3, 0.5]])
-        for share, member in zip(shares, method.fit_members(values, corners, shares, y, weight), strict=True):
+        for share, member in zip(
+            shares, method.fit_members(method.Labels(), values, corners, shares, y, weight), strict=True
+        ):
             X = member.space.design(values[share > 0])
             for r, ridge in enumerate(method.RIDGES):
                 D = np.column_stack([X, np.ones(len(X))])
@@ -240,8 +243,10 @@ class TestMembers:
         wanted = np.exp(-0.2 * 20 * loss)
         wanted /= wanted.sum()
         assert wanted.min() > 0.01
-        np.testing.assert_allclose(method.blend_weights(held, y, weight, 20).ravel(), wanted)
-        faint = method.blend_weights(held, y, weight, 2000)
+        surprise = method.Labels().surprise(held, y, weight)
+        np.testing.assert_allclose(surprise, loss)
+        np.testing.assert_allclose(method.blend_weights(surprise, 20).ravel(), wanted)
+        faint = method.blend_weights(surprise, 2000)
         assert faint.sum() == pytest.approx(1.0) and np.count_nonzero(faint) < 9
 
 
@@ -252,14 +257,14 @@ def rows_of(rng, n, ranks, weight=None, outputs=1, ridge=1.0):
     V, w = rng.normal(size=(6, n)), np.ones(n) if weight is None else weight
     X = space.design(V)
     Y = np.sign(X[:, :outputs] + rng.normal(size=(n, outputs)))
-    return Problem(lambda s: Block(V[:, s], Y[s], w[s]), space, n, float(w.sum()), ridge), X, Y
+    return Problem(Logistic(), lambda s: Block(V[:, s], Y[s], w[s]), space, n, float(w.sum()), ridge), X, Y
 
 
 class TestRows:
     @pytest.mark.parametrize("size", [2048, 50])
     def test_the_minimum_over_all_rows_is_that_of_one_regression(self, rng, monkeypatch, size):
-        monkeypatch.setattr("tamis.optim.logistic_blocks.BLOCK", size)
-        monkeypatch.setattr("tamis.optim.logistic_blocks.TOL", 1e-9)
+        monkeypatch.setattr("tamis.optim.ridge_blocks.BLOCK", size)
+        monkeypatch.setattr("tamis.optim.ridge_blocks.TOL", 1e-9)
         w = rng.uniform(0.5, 2.0, 400)
         problem, X, Y = rows_of(rng, 400, (2, 3), w, outputs=2, ridge=3.0)
         solution = minimise(problem, np.zeros((2, 6)))
@@ -269,7 +274,7 @@ class TestRows:
         assert solution.status.converged and np.all(np.diff(solution.history.objective) < 0)
 
     def test_hessians_are_weighted_and_scaled_to_all_rows(self, rng, monkeypatch):
-        monkeypatch.setattr("tamis.optim.logistic_blocks.BLOCK", 50)
+        monkeypatch.setattr("tamis.optim.ridge_blocks.BLOCK", 50)
         w, x = rng.uniform(0.1, 5.0, 330), np.array([[0.5, -0.2, 0.1, 0.3]])
         problem, X, _ = rows_of(rng, 330, (1, 2), w, ridge=2.0)
         D = np.column_stack([X, np.ones(330)])
@@ -277,7 +282,7 @@ class TestRows:
         curved = w * p * (1 - p)
         wanted = (D.T * curved) @ D + np.diag([2.0, 2.0, 2.0, 0.0])
         np.testing.assert_allclose(_hessians(problem, x)[0], wanted, rtol=1e-6)
-        monkeypatch.setattr("tamis.optim.logistic_blocks.HESSIAN_ROWS", 110)  # every third block
+        monkeypatch.setattr("tamis.optim.ridge_blocks.HESSIAN_ROWS", 110)  # every third block
         some = np.isin(np.arange(330) // 50, (0, 3, 6))
         part = (D[some].T * curved[some]) @ D[some] * w.sum() / w[some].sum() + np.diag([2.0, 2.0, 2.0, 0.0])
         np.testing.assert_allclose(_hessians(problem, x)[0], part, rtol=1e-6)
@@ -285,14 +290,14 @@ class TestRows:
     def test_a_step_too_far_is_shortened(self):
         X, y = np.linspace(-3, 3, 40)[:, None], np.sign(np.arange(40)[:, None] - 19.5)
         space = method.Coordinates(np.arange(1), (np.ones((1, 1)),), np.zeros((1, 1)), 1)
-        problem = Problem(lambda s: Block(X[s].T, y[s], np.ones(len(y[s]))), space, 40, 40.0, 1e-3)
+        problem = Problem(Logistic(), lambda s: Block(X[s].T, y[s], np.ones(len(y[s]))), space, 40, 40.0, 1e-3)
         solution = minimise(problem, np.array([[3.0, 12.0]]))
         assert np.all(np.diff(solution.history.objective) < 0) and solution.objective < 1.0
 
     def test_the_hessian_of_some_blocks_stands_for_all(self, rng, monkeypatch):
-        monkeypatch.setattr("tamis.optim.logistic_blocks.BLOCK", 50)
-        monkeypatch.setattr("tamis.optim.logistic_blocks.HESSIAN_ROWS", 200)
-        monkeypatch.setattr("tamis.optim.logistic_blocks.TOL", 1e-9)
+        monkeypatch.setattr("tamis.optim.ridge_blocks.BLOCK", 50)
+        monkeypatch.setattr("tamis.optim.ridge_blocks.HESSIAN_ROWS", 200)
+        monkeypatch.setattr("tamis.optim.ridge_blocks.TOL", 1e-9)
         problem, X, y = rows_of(rng, 800, (1, 2))
         solution = minimise(problem, np.zeros((1, 4)))
         wanted = fit_logistic(np.column_stack([X, np.ones(800)]), y[:, 0], np.ones(800), np.array([1.0, 1.0, 1.0, 0.0]))

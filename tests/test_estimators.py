@@ -24,6 +24,7 @@ import zoo
 
 SMALL = {
     "TamisClassifier": {"max_instances": 5, "max_features": 3, "interactions": 2, "cv": 2},
+    "TamisRegressor": {"max_instances": 5, "max_features": 3, "interactions": 2, "cv": 2},
     "AbsentMKLClassifier": {"pattern_weight": "share"},
     "AbsentMKLClassifierCV": {"Cs": (1.0,), "pattern_weights": ("share",), "cv": 2},
     "ChannelBaselineClassifier": {"method": "max_margin"},
@@ -46,6 +47,7 @@ SMALL = {
 QUICK = {"kernels": bandwidths([0.5, 2.0])}
 CHECKED = {  # what scikit-learn's checks, some fifty fits each, need no more of
     "TamisClassifier": {"max_instances": 3, "max_features": 2, "interactions": 1},
+    "TamisRegressor": {"max_instances": 3, "max_features": 2, "interactions": 1},
     "AbsentMKLClassifier": {"tol": 0.1},
     "AbsentMKLClassifierCV": {"programs": ("amkl",), "tol": 0.1},
     "EM2NOLCClassifier": {"max_instances": 2, "max_features": 2},
@@ -142,8 +144,9 @@ def is_additive(clf):
     return all(len(channel.columns) == 1 for channel in clf.model_.expansion.bank.channels)
 
 
-every = pytest.mark.parametrize("name", list(all_estimators()))
-every_budgeted = pytest.mark.parametrize("name", [name for name in all_estimators() if budgeted(name)])
+CLASSIFIERS = all_estimators("classifier")
+every = pytest.mark.parametrize("name", list(CLASSIFIERS))
+every_budgeted = pytest.mark.parametrize("name", [name for name in CLASSIFIERS if budgeted(name)])
 
 
 @parametrize_with_checks([small(name, **CHECKED.get(name, {})) for name in all_estimators()])

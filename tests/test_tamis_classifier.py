@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tamis import TamisClassifier
-from tamis.estimators import blend as estimator
+from tamis.estimators import blending as estimator
 from tamis.estimators.rows import merge_rows
 from tamis.methods import blend as method
 from tamis.optim.logistic import fit_logistic
@@ -158,7 +158,7 @@ class TestTamisClassifier:
 
     def test_the_last_fit_is_one_regression_on_all_weighted_rows(self, monkeypatch):
         monkeypatch.setattr(estimator, "MOST", 150)
-        monkeypatch.setattr("tamis.optim.logistic_blocks.TOL", 1e-9)
+        monkeypatch.setattr("tamis.optim.ridge_blocks.TOL", 1e-9)
         X, y = table(600)
         weight = np.random.default_rng(0).uniform(0.2, 3.0, 600)
         blend = np.zeros((3, 3))

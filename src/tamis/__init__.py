@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tamis.estimators.absent_mkl_cv import AbsentMKLClassifierCV
     from tamis.estimators.admm_baselines import KernelSVMADMM, LassoADMM, LinearSVMADMM
     from tamis.estimators.blend import TamisClassifier
+    from tamis.estimators.blend_regressor import TamisRegressor
     from tamis.estimators.channel_baselines import ChannelBaselineClassifier
     from tamis.estimators.channels import channels
     from tamis.estimators.em2nolc import EM2NOLCClassifier
@@ -49,6 +50,7 @@ _HOMES = {
     "tamis.estimators.absent_mkl_cv": ("AbsentMKLClassifierCV",),
     "tamis.estimators.admm_baselines": ("KernelSVMADMM", "LassoADMM", "LinearSVMADMM"),
     "tamis.estimators.blend": ("TamisClassifier",),
+    "tamis.estimators.blend_regressor": ("TamisRegressor",),
     "tamis.estimators.channel_baselines": ("ChannelBaselineClassifier",),
     "tamis.estimators.channels": ("channels",),
     "tamis.estimators.fs_svm": ("FeatureScalingSVC",),
@@ -112,6 +114,7 @@ __all__ = [
     "SimpleMKLClassifier",
     "Statistics",
     "TamisClassifier",
+    "TamisRegressor",
     "ZeroOneMKLClassifier",
     "alignment",
     "alignment_kernels",

@@ -1,17 +1,28 @@
-"""Losses of a decision value against a label in {-1, +1}: value, gradient, curvature."""
+"""Losses of a decision value against a label in {-1, +1} (the squared one: any number): value, gradient, curvature."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from tamis.arrays import Array, namespace
 
 
+class Loss(Protocol):
+    """A loss, convex in the decision value f, and its first two derivatives in f."""
+
+    def value(self, f: Array, y: Array) -> Array: ...
+
+    def gradient(self, f: Array, y: Array) -> Array: ...
+
+    def curvature(self, f: Array, y: Array) -> Array: ...
+
+
 @dataclass(frozen=True)
 class Squared:
-    """``1/2 (f - y)^2``; the same as ``1/2 (y f - 1)^2`` because ``y^2 = 1``."""
+    """``1/2 (f - y)^2``; for labels the same as ``1/2 (y f - 1)^2`` because ``y^2 = 1``."""
 
     def value(self, f: Array, y: Array) -> Array:
         return 0.5 * (f - y) ** 2

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
-from tamis.estimators.base import KernelClassifier
+from tamis.estimators.classifying import KernelClassifier
 from tamis.explain.stability import Stability, stability
 from tamis.progress import tracked
 

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from tamis.estimators.base import KernelClassifier
 from tamis.estimators.checks import check_choice
+from tamis.estimators.classifying import KernelClassifier
 from tamis.estimators.model import Model, PreparedRows
 from tamis.estimators.rows import Rows
 from tamis.estimators.stacked import SOME_ROWS, WIDTH, Answer, CostClassifier, Task

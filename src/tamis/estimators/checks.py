@@ -38,6 +38,27 @@ def encode_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     return codes, classes
 
 
+def check_numbers(y: Any, n: int) -> np.ndarray:
+    """The numbers (n,) to predict."""
+    if y is None:
+        raise ValueError("y is None: a regressor requires y to be passed, but the target y is None")
+    y = column_or_1d(y, warn=True)
+    if len(y) != n:
+        raise ValueError(f"y has length {len(y)}, but X has {n} rows: inconsistent numbers of samples")
+    if y.dtype.kind not in "buif":
+        try:
+            y = y.astype(float)
+        except (TypeError, ValueError):
+            odd = next(v for v in y.tolist() if not isinstance(v, int | float))
+            raise ValueError(f"y holds {odd!r}, which is no number: a regressor predicts numbers") from None
+    y = y.astype(float)
+    if not np.all(np.isfinite(y)):
+        raise ValueError("y contains NaN or infinity: Input y contains NaN; drop these rows")
+    if np.max(np.abs(y), initial=0.0) > LARGEST:
+        raise ValueError(f"y holds numbers of more than {LARGEST:g}: give it in larger units")
+    return y
+
+
 def check_names(X: Any) -> None:
     """Refuse a frame with two columns of one name."""
     seen = set()

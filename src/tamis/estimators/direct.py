@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from tamis.estimators.base import KernelClassifier
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_integer
+from tamis.estimators.classifying import KernelClassifier
 from tamis.estimators.model import Encoded, Model
 from tamis.estimators.rows import Rows, folds, merge_rows
 from tamis.estimators.selection import Tests, each_fold

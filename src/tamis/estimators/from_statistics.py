@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators.base import KernelClassifier, draw_seed, variation_shares
+from tamis.estimators.base import draw_seed
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_bandwidth
+from tamis.estimators.classifying import KernelClassifier
+from tamis.estimators.explaining import variation_shares
 from tamis.estimators.model import Model
 from tamis.estimators.one_pass import OnePass, second_look, sum_rows
 from tamis.estimators.plan import Plan

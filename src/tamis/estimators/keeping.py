@@ -1,4 +1,4 @@
-"""A fitted classifier in files and in notebooks."""
+"""A fitted estimator in files and in notebooks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEEDED = ("_seed", "_categorical", "_allow_missing")  # what reading rows needs 
 
 
 class Keeping:
-    """What a classifier needs to be kept: the parts of a file, and a picture of itself."""
+    """What an estimator needs to be kept: the parts of a file, and a picture of itself."""
 
     get_params: Callable[..., dict[str, Any]]
     instance_labels_: np.ndarray
@@ -35,7 +35,7 @@ class Keeping:
 
     @classmethod
     def from_stored(cls, parts: dict[str, Any]) -> Keeping:
-        """The fitted classifier of a file."""
+        """The fitted estimator of a file."""
         out = cls(**parts["params"])
         if not isinstance(parts["learned"].get("model_"), Model):
             raise ValueError(f"this {cls.__name__} has no model in it")
@@ -60,7 +60,7 @@ class Keeping:
         diagram = estimator_html_repr(self)
         if not hasattr(self, "model_"):
             return diagram
-        own = estimator_html(self)  # type: ignore[arg-type]  # every classifier that keeps is a KernelClassifier
+        own = estimator_html(self)  # type: ignore[arg-type]  # all that keeps is a KernelEstimator
         return f"{own}<details><summary>Parameters</summary>{diagram}</details>"
 
 

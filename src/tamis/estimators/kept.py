@@ -1,4 +1,4 @@
-"""What a fitted classifier keeps, as plain data for tables, pictures and notebooks."""
+"""What a fitted estimator keeps, as plain data for tables, pictures and notebooks."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from tamis.explain.html import model_html
 from tamis.explain.importance import Kept
 
 if TYPE_CHECKING:
-    from tamis.estimators.base import KernelClassifier
+    from tamis.estimators.base import KernelEstimator
 
 
-def outputs(estimator: KernelClassifier) -> list[Any]:
-    """The classes that the decisions speak for: the second of two, or all of several."""
+def outputs(estimator: KernelEstimator) -> list[Any]:
+    """What the decisions speak for: the second of two classes, all of several, or the prediction."""
     check_is_fitted(estimator)
-    classes = estimator.classes_.tolist()
-    return classes[1:] if len(classes) == 2 else classes
+    return estimator._outputs
 
 
-def parts(estimator: KernelClassifier) -> list[tuple[str, ...]]:
+def parts(estimator: KernelEstimator) -> list[tuple[str, ...]]:
     """For each kept kernel the names of the features it stands on."""
     check_is_fitted(estimator)
     names = estimator.model_.encoder.names
     return [tuple(names[c] for c in channel.columns) for channel in estimator.model_.expansion.bank.channels]
 
 
-def kept_features(estimator: KernelClassifier) -> Kept:
+def kept_features(estimator: KernelEstimator) -> Kept:
     """Kept features, and groups of features that act through one kernel; kernels on the same ones added up."""
     of_kernel = parts(estimator)
     distinct = list(dict.fromkeys(of_kernel))
@@ -40,13 +39,13 @@ def kept_features(estimator: KernelClassifier) -> Kept:
     return Kept(found.names, importance, found.variation @ member)
 
 
-def kept_cases(estimator: KernelClassifier) -> Kept:
+def kept_cases(estimator: KernelEstimator) -> Kept:
     """Kept training cases, by their labels."""
     check_is_fitted(estimator)
     return _kept(estimator, "instance", list(estimator.instance_labels_))
 
 
-def _kept(estimator: KernelClassifier, kind: str, names: list[Any]) -> Kept:
+def _kept(estimator: KernelEstimator, kind: str, names: list[Any]) -> Kept:
     variation = np.atleast_2d(getattr(estimator, f"{kind}_variation_"))
     importance = getattr(estimator, f"{kind}_importance_", None)
     if importance is not None:  # one weight vector may serve all classes
@@ -54,7 +53,7 @@ def _kept(estimator: KernelClassifier, kind: str, names: list[Any]) -> Kept:
     return Kept(names, importance, variation)
 
 
-def kept_values(estimator: KernelClassifier, X: Any) -> dict[str, np.ndarray]:
+def kept_values(estimator: KernelEstimator, X: Any) -> dict[str, np.ndarray]:
     """The kept features of some rows: float arrays, and object arrays for categories."""
     check_is_fitted(estimator)
     encoder = estimator.model_.encoder
@@ -64,14 +63,14 @@ def kept_values(estimator: KernelClassifier, X: Any) -> dict[str, np.ndarray]:
     return {name: table.labels[j] if j in table.labels else table.numbers[:, j] for j, name in enumerate(encoder.names)}
 
 
-def case_values(estimator: KernelClassifier) -> dict[str, np.ndarray]:
+def case_values(estimator: KernelEstimator) -> dict[str, np.ndarray]:
     """The kept features of the kept cases, in their own units, as the model sees them (clipped and filled)."""
     check_is_fitted(estimator)
     encoder, cases = estimator.model_.encoder, estimator.model_.expansion.instances
     return {name: column.decode(z) for name, column, z in zip(encoder.names, encoder.columns, cases.T, strict=True)}
 
 
-def case_pulls(estimator: KernelClassifier) -> np.ndarray:
+def case_pulls(estimator: KernelEstimator) -> np.ndarray:
     """What each kept case adds to the decision about a row equal to itself (cases, outputs)."""
     check_is_fitted(estimator)
     expansion = estimator.model_.expansion
@@ -79,17 +78,15 @@ def case_pulls(estimator: KernelClassifier) -> np.ndarray:
     return np.einsum("iqi->iq", own)
 
 
-def estimator_html(estimator: KernelClassifier) -> str:
-    """A fitted classifier for a notebook."""
-    classes, features, cases = estimator.classes_.tolist(), kept_features(estimator), kept_cases(estimator)
-    among = f"{classes[0]} and {classes[1]}" if len(classes) == 2 else f"{len(classes)} classes"
+def estimator_html(estimator: KernelEstimator) -> str:
+    """A fitted estimator for a notebook."""
+    features, cases = kept_features(estimator), kept_cases(estimator)
+    does, sign = estimator._in_words
     sentence = (
-        f"Decides between {among} by the likeness of a row to {len(cases)} kept training "
+        f"{does} by the likeness of a row to {len(cases)} kept training "
         f"case{'' if len(cases) == 1 else 's'} on {len(estimator.features_)} of {estimator.n_features_in_} features; "
-        "every decision is an exact sum of their contributions."
+        f"every decision is an exact sum of their contributions. {sign}".rstrip()
     )
-    if len(classes) == 2:
-        sentence += f" Above zero speaks for {classes[1]}."
     facts = {
         "fit": estimator.status_.value,
         "objective": f"{estimator.objective_:.6g}",

@@ -203,7 +203,7 @@ def _parts(rows: Rows, keys: np.ndarray, cv: Any, seed: int) -> tuple[np.ndarray
         check_integer("cv", cv, 2)
         by = keys if rows.groups is None else label_keys(rows.groups, seed)
         return fold_of(by, int(cv)), int(cv), int(cv)
-    splits = list(cv.split(rows.table.numbers, rows.classes[rows.codes], rows.groups) if hasattr(cv, "split") else cv)
+    splits = list(cv.split(rows.table.numbers, rows.labels, rows.groups) if hasattr(cv, "split") else cv)
     part = np.full(len(rows), len(splits))
     for k, (train, test) in enumerate(splits):
         trained, tested = (np.bincount(np.arange(len(rows))[rows_], minlength=len(rows)) for rows_ in (train, test))

@@ -16,9 +16,9 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.estimators.base import variation_shares
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.encoding import Number
+from tamis.estimators.explaining import variation_shares
 from tamis.estimators.extending import Extending
 from tamis.estimators.model import Groundwork, Model
 from tamis.estimators.rows import Rows, by_class, merged_places

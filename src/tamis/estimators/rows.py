@@ -1,4 +1,4 @@
-"""Training rows: table, classes, weights, groups, with where they stood in the user's input."""
+"""Training rows: table, classes or numbers, weights, groups, with where they stood in the user's input."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class Rows:
     groups : (n,) code of the group of each row, or None
     position : (n,) first row of the input with these values
     unit : the sample weight that counts as one in `weight` and `mass`, which are scaled to mean one
+    response : (n,) the number to predict, where it is one: then all rows are of one class; else None
     """
 
     table: Table
@@ -40,6 +41,7 @@ class Rows:
     groups: np.ndarray | None
     position: np.ndarray
     unit: float = 1.0
+    response: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -53,12 +55,18 @@ class Rows:
             mass=self.mass[rows],
             groups=None if self.groups is None else self.groups[rows],
             position=self.position[rows],
+            response=None if self.response is None else self.response[rows],
         )
 
     @property
     def targets(self) -> np.ndarray:
-        """Outputs (n, q) in {-1, +1}: one for two classes, one per class otherwise."""
-        return coding(len(self.classes))[self.codes]
+        """Outputs (n, q): the number to predict, or in {-1, +1} one for two classes, one per class otherwise."""
+        return coding(len(self.classes))[self.codes] if self.response is None else self.response[:, None]
+
+    @property
+    def labels(self) -> np.ndarray:
+        """What is to be predicted (n,), as the user gave it."""
+        return self.classes[self.codes] if self.response is None else self.response
 
     @property
     def absolute_weight(self) -> np.ndarray:
@@ -106,6 +114,7 @@ def merged_places(rows: Rows) -> np.ndarray:
 def _value_ranks(rows: Rows) -> np.ndarray:
     """Ranks (n,) 0, 1, ... of the rows by group, class, labels and numbers, the last column first; equal rows tie."""
     keys = [_label_codes(values) for values in rows.table.labels.values()]
+    keys += [] if rows.response is None else [rows.response]
     ranks = _ranks([*keys, rows.codes, *([] if rows.groups is None else [rows.groups])])
     stop, width = rows.table.numbers.shape[1], KEYS
     while stop > 0 and ranks.max(initial=-1) < len(rows) - 1:  # more columns only where rows tie
@@ -129,7 +138,7 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
     table = parts[0].table
     numbers = np.concatenate([part.table.numbers for part in parts])
     labels = {j: np.concatenate([part.table.labels[j] for part in parts]) for j in table.labels}
-    names = ("codes", "weight", "mass", "position")
+    names = ("codes", "weight", "mass", "position", *(() if parts[0].response is None else ("response",)))
     arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     groups = None if parts[0].groups is None else np.concatenate([part.groups for part in parts])
     return replace(parts[0], table=Table(numbers, labels, table.names), groups=groups, **arrays)
@@ -183,8 +192,8 @@ def check_weights(sample_weight: Any, codes: np.ndarray, classes: np.ndarray) ->
         raise ValueError("sample_weight holds negative or non-finite values: weights must be finite and at least 0")
     mass = np.bincount(codes, weights=weight, minlength=len(classes))
     if np.any(mass == 0):
-        name = classes.tolist()[int(np.argmin(mass))]
-        raise ValueError(f"sample_weight is zero for all rows of class {name!r}: give some of them a positive weight")
+        which = f" of class {classes.tolist()[int(np.argmin(mass))]!r}" if len(classes) > 1 else ""
+        raise ValueError(f"sample_weight is zero for all rows{which}: give some of them a positive weight")
     return _mean_one(weight)
 
 
@@ -242,7 +251,7 @@ def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
         if splitter is None:
             return []
         return [(rows.take(a), rows.take(b)) for a, b in splitter.split(rows.codes, rows.codes, rows.groups)]
-    splits = cv.split(rows.table.numbers, rows.classes[rows.codes], rows.groups) if hasattr(cv, "split") else cv
+    splits = cv.split(rows.table.numbers, rows.labels, rows.groups) if hasattr(cv, "split") else cv
     parts = [(merge_rows(rows.take(np.asarray(a))), merge_rows(rows.take(np.asarray(b)))) for a, b in splits]
     good = [(a, b) for a, b in parts if len(np.unique(a.codes)) == len(rows.classes) and len(b)]
     if len(good) < len(parts):

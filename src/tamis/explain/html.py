@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tamis.explain.importance import Kept
+from tamis.explain.words import PREDICTION
 
 if TYPE_CHECKING:
     from tamis.explain.channels import ChannelExplanation
@@ -70,7 +71,7 @@ def explanation_html(explanation: Explanation, limit: int = 10) -> str:
     gap = float(np.max(np.abs(e.base_value + e.by_part.sum(axis=2) - e.decision), initial=0.0))
     first = f"Explanation of {n} row{'' if n == 1 else 's'}"
     first += f", the first {limit} shown" if limit < n else ""
-    if not several and e.outputs:
+    if not several and e.outputs and e.outputs[0] != PREDICTION:
         first += f"; above zero speaks for {e.outputs[0]}"
     last = f"Base value and contributions add up to the decision (largest difference {gap:.1g})."
     return _box(f"<b>{_text(first)}</b>{_table(head, lines)}<div>{_text(last)}</div>")

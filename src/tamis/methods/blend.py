@@ -1,7 +1,8 @@
 """The blend: few cases and few features, as shapes, lines, pairs and similar cases at once.
 
-All members of the blend stand on one set S of instances and one set of features. A member is a ridge logistic
-regression on some channels (kernels), each expanded over S in the coordinates of its own space and scaled to a share:
+All members of the blend stand on one set S of instances and one set of features. A member is a ridge regression, for
+classes a logistic one, on some channels (kernels), each expanded over S in the coordinates of its own space and scaled
+to a share:
 
     lines    one nearly linear kernel per feature                                   each 1/f
     cases    one kernel on all features, the similarity of two cases                     1
@@ -22,14 +23,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy.linalg import solve
 from scipy.special import softmax
 
+from tamis.losses import Logistic, Loss, Squared
 from tamis.methods.refit import whitening
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
 from tamis.optim.logistic import fit_logistic_path
+from tamis.optim.ridge import fit_ridge_path
 
 MEMBERS: dict[str, dict[str, float]] = {  # shares of the kinds of channels
     "lines": {"line": 1.0},
@@ -43,6 +47,45 @@ RIDGE = 1.0  # of the regressions that choose instances and pairs
 PIVOT = 1e-3  # share of the largest column norm that is added to every column's norm
 PAIR_RIDGE = 0.02  # share of the trace of a pair's Gram matrix that is added to its diagonal
 SPENT = 1e-10  # share of the functions left unexplained at which no further instance is needed
+
+
+class Likelihood(Protocol):
+    """What is said of a row: the loss of a regression, its ridge path, and the mean surprise of what came."""
+
+    loss: ClassVar[Loss]
+
+    def path(self, design: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (r, q, p) and intercepts (r, q) for all RIDGES; the weighted means of the design are zero."""
+        ...
+
+    def surprise(self, held: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Negative log-likelihood (cells,) per row of decisions (cells, n, q), but for a constant."""
+        ...
+
+
+class Labels:
+    """Classes: targets in {-1, +1}, one logistic regression for each output."""
+
+    loss: ClassVar[Loss] = Logistic()
+
+    def path(self, design: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return fit_logistic_path(design, targets, weight, RIDGES)
+
+    def surprise(self, held: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return np.average(self.loss.value(held, targets).sum(axis=2), axis=1, weights=weight)
+
+
+class Numbers:
+    """Numbers with normal errors, whose spread is that of what is held out."""
+
+    loss: ClassVar[Loss] = Squared()
+
+    def path(self, design: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return fit_ridge_path(design, targets, weight, RIDGES)
+
+    def surprise(self, held: np.ndarray, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        squares = np.average((held - targets) ** 2, axis=1, weights=weight)
+        return 0.5 * np.log(squares + np.finfo(float).tiny).sum(axis=1)
 
 
 def shares_of(kinds: Mapping[str, np.ndarray], n_channels: int) -> np.ndarray:
@@ -247,22 +290,28 @@ class Member:
 
 
 def fit_members(
-    values: np.ndarray, corners: np.ndarray, shares: np.ndarray, targets: np.ndarray, weight: np.ndarray
+    likelihood: Likelihood,
+    values: np.ndarray,
+    corners: np.ndarray,
+    shares: np.ndarray,
+    targets: np.ndarray,
+    weight: np.ndarray,
 ) -> list[Member]:
     """Fit every member with every ridge.
 
     Parameters
     ----------
+    likelihood : of the targets
     values : (L, k, n) channels between instances and rows
     corners : (L, k, k) between instances
     shares : (M, L) of the channels in the members
-    targets : (n, q) in {-1, +1}
+    targets : (n, q)
     weight : (n,)
     """
     members = []
     for share in shares:
         space = Coordinates.of(values, corners, weight, share)
-        members.append(Member(space, *fit_logistic_path(space.design(values[space.channels]), targets, weight, RIDGES)))
+        members.append(Member(space, *likelihood.path(space.design(values[space.channels]), targets, weight)))
     return members
 
 
@@ -273,17 +322,11 @@ def decisions(values: np.ndarray, coef: np.ndarray, intercept: np.ndarray) -> np
     return flat.reshape(cells, q, -1).transpose(0, 2, 1) + intercept[:, None, :]
 
 
-def blend_weights(held: np.ndarray, targets: np.ndarray, weight: np.ndarray, n: float) -> np.ndarray:
-    """Weights (members, ridges), adding up to one, from what every cell says of rows that it has not seen.
+def blend_weights(surprise: np.ndarray, n: float) -> np.ndarray:
+    """Weights (members, ridges), adding up to one, from the surprise (cells,) of each at rows that it has not seen.
 
-    Parameters
-    ----------
-    held : (cells, n, q) decisions
-    targets : (n, q) in {-1, +1}
-    weight : (n,) of the held-out rows, some of which may come twice
-    n : number of training rows
+    `n` is the number of training rows.
     """
-    losses = np.average(np.logaddexp(0.0, -targets * held).sum(axis=2), axis=1, weights=weight)
-    weights = softmax(-COLD * n * losses).reshape(len(MEMBERS), len(RIDGES))
+    weights = softmax(-COLD * n * surprise).reshape(len(MEMBERS), len(RIDGES))
     weights[weights < FAINT] = 0.0
     return weights / weights.sum()

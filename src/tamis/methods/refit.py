@@ -116,7 +116,7 @@ def whitening(gram: np.ndarray, corner: np.ndarray, size: float) -> np.ndarray:
     size : sum of squares that the centred coordinates of the rows get
     """
     eigenvalues, vectors = np.linalg.eigh(0.5 * (corner + corner.T))
-    keep = eigenvalues > RANK * max(eigenvalues[-1], 0.0)
+    keep = eigenvalues > RANK * np.max(eigenvalues, initial=0.0)
     white = vectors[:, keep] / np.sqrt(eigenvalues[keep])
     spread = float(np.sum(white * (gram @ white)))
     return white * np.sqrt(size / spread) if spread > 0 else white

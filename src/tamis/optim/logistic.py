@@ -9,9 +9,9 @@ from scipy.linalg import solve
 from scipy.optimize import brentq
 
 from tamis.losses import Logistic
+from tamis.optim.ridge import NEGLIGIBLE, principal
 
 LOSS = Logistic()
-NEGLIGIBLE = 1e-3  # share of the smallest ridge below which a direction is left out
 
 
 def fit_logistic(
@@ -84,7 +84,7 @@ def fit_logistic_path(
     coef : (r, q, p)
     intercept : (r, q)
     """
-    basis, back = _principal(design, weights, NEGLIGIBLE * min(ridges))
+    basis, back = principal(design, weights, NEGLIGIBLE * min(ridges))
     table = np.column_stack([basis, np.ones(len(basis))])
     coef, intercept = (
         np.empty((len(ridges), labels.shape[1], design.shape[1])),
@@ -97,20 +97,6 @@ def fit_logistic_path(
             x = fit_logistic(table, y, weights, penalty, start=x, tol=tol)
             coef[r, j], intercept[r, j] = back @ x[:-1], x[-1]
     return coef, intercept
-
-
-def _principal(design: np.ndarray, weights: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray]:
-    """``design @ back`` and `back` (p, r), orthonormal: directions whose weighted sum of squares exceeds `floor`."""
-    n, p = design.shape
-    scaled = design * np.sqrt(weights)[:, None]
-    if p <= n:
-        sizes, back = np.linalg.eigh(scaled.T @ scaled)
-        back = back[:, sizes > floor]
-    else:
-        sizes, left = np.linalg.eigh(scaled @ scaled.T)
-        keep = sizes > floor
-        back = scaled.T @ (left[:, keep] / np.sqrt(sizes[keep]))
-    return design @ back, back
 
 
 def _value(design: np.ndarray, labels: np.ndarray, weights: np.ndarray, penalty: np.ndarray, x: np.ndarray) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.ndimage import distance_transform_edt
 
 from tamis.estimators import kept
-from tamis.estimators.base import KernelClassifier
+from tamis.estimators.classifying import KernelClassifier
 from tamis.plots.drawing import COLOURS, MARKERS, MINUS, PLUS, Display, label, legend_beside
 
 RESOLUTION = 120

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tamis.estimators import kept
-from tamis.estimators.base import KernelClassifier
+from tamis.estimators.base import KernelEstimator
 from tamis.explain.explanation import Explanation
+from tamis.explain.words import contribution_of, decision_of
 from tamis.plots.drawing import PLAIN, SCALE, Display, label, name_rows, shortened, signed_bars
 
 MOST = 20  # parts that get a line of their own
@@ -60,7 +61,7 @@ class ContributionDisplay(Display):
         return self.base_value + self.contributions.sum(axis=1)
 
     @classmethod
-    def from_estimator(cls, estimator: KernelClassifier, X: Any, **options: Any) -> ContributionDisplay:
+    def from_estimator(cls, estimator: KernelEstimator, X: Any, **options: Any) -> ContributionDisplay:
         """Explain rows and draw, with the values of the features; options as in `from_explanation`."""
         cls._check_matplotlib()
         return cls.from_explanation(estimator.explain(X), data=kept.kept_values(estimator, X), **options)
@@ -160,7 +161,7 @@ class ContributionDisplay(Display):
         low, high = min(*ends, self.base_value), max(*ends, self.base_value)
         room = 0.2 * ((high - low) or 1.0)  # for the numbers beside the bars
         ax.set_xlim(low - room, high + room)
-        ax.set_xlabel(f"decision value, above zero speaks for {label(self.output)}")
+        ax.set_xlabel(decision_of(self.output, label(self.output)))
         words = f"base value {self.base_value:.4g} (dotted), decision {decision:.4g} (dashed)"
         ax.set_title(f"row {label(self.rows[rows[0]])}: {words}", fontsize="small")
 
@@ -182,7 +183,7 @@ class ContributionDisplay(Display):
             self.points_.append(coloured)
         name_rows(ax, names, width=62)
         ax.axvline(0.0, color="black", linewidth=0.8)
-        ax.set_xlabel(f"contribution to the decision, above zero speaks for {label(self.output)}")
+        ax.set_xlabel(contribution_of(self.output, label(self.output)))
         ax.set_title(f"{len(rows)} rows, base value {self.base_value:.3g}", fontsize="small")
         if coloured is not None:
             bar = ax.figure.colorbar(coloured, ax=ax, ticks=[0.0, 1.0], label="feature value")

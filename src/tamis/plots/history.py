@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from tamis.estimators import kept
-from tamis.estimators.base import KernelClassifier
+from tamis.estimators.base import KernelEstimator
 from tamis.optim.driver import History
 from tamis.plots.drawing import MARKERS, PLAIN, Display, class_style, label, legend_beside, line_style
 
 
-def histories(estimator: KernelClassifier) -> tuple[list[History], list[Any]]:
+def histories(estimator: KernelEstimator) -> tuple[list[History], list[Any]]:
     """The histories of all problems that were solved, and what each is about."""
     about = kept.outputs(estimator)
     found = estimator.history_
@@ -51,7 +51,7 @@ class ConvergenceDisplay(Display):
         self.measure = measure
 
     @classmethod
-    def from_estimator(cls, estimator: KernelClassifier, *, ax: Any = None) -> ConvergenceDisplay:
+    def from_estimator(cls, estimator: KernelEstimator, *, ax: Any = None) -> ConvergenceDisplay:
         """Draw the fit of a classifier; several classes are several lines."""
         cls._check_matplotlib()
         found, names = histories(estimator)
@@ -106,7 +106,7 @@ class KernelWeightDisplay(Display):
         self.names = names
 
     @classmethod
-    def from_estimator(cls, estimator: KernelClassifier, *, ax: Any = None) -> KernelWeightDisplay:
+    def from_estimator(cls, estimator: KernelEstimator, *, ax: Any = None) -> KernelWeightDisplay:
         """Draw the fit of a classifier."""
         cls._check_matplotlib()
         found, names = histories(estimator)

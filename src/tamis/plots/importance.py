@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tamis.estimators import kept
-from tamis.estimators.base import KernelClassifier
+from tamis.estimators.base import KernelEstimator
 from tamis.explain.importance import Kept
 from tamis.plots.drawing import COLOURS, HATCH, PLAIN, Display, label, legend_beside, name_rows, signed_bars
 
@@ -37,7 +37,7 @@ class ImportanceDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: KernelClassifier, *, of: str = "both", ax: Any = None, max_display: int = MOST
+        cls, estimator: KernelEstimator, *, of: str = "both", ax: Any = None, max_display: int = MOST
     ) -> ImportanceDisplay:
         """Draw what a fitted classifier keeps; see `plot`."""
         cls._check_matplotlib()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tamis.estimators import kept
-from tamis.estimators.base import KernelClassifier
+from tamis.estimators.base import KernelEstimator
 from tamis.plots.drawing import COLOURS, HATCH, PLAIN, Display, class_style, label, legend_beside
 from tamis.results.describe import bin_edges
 
@@ -61,7 +61,7 @@ class ShapeFunctionDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: KernelClassifier, X: Any = None, *, features: Any = None, ax: Any = None
+        cls, estimator: KernelEstimator, X: Any = None, *, features: Any = None, ax: Any = None
     ) -> ShapeFunctionDisplay:
         """Draw the shape functions of a fitted classifier.
 
@@ -142,7 +142,7 @@ class ShapeFunctionDisplay(Display):
         return out
 
 
-def _own_shapes(estimator: KernelClassifier) -> list[str]:
+def _own_shapes(estimator: KernelEstimator) -> list[str]:
     """Kept features that have kernels of their own."""
     found, names = kept.kept_features(estimator), list(dict.fromkeys(kept.parts(estimator)))
     return [names[k][0] for k in found.order if len(names[k]) == 1]

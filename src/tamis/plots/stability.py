@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tamis.estimators.across_folds import stability_across_folds
-from tamis.estimators.base import KernelClassifier
+from tamis.estimators.classifying import KernelClassifier
 from tamis.explain.intervals import Interval
 from tamis.explain.stability import Stability
 from tamis.plots.drawing import PLUS, SCALE, Display, cell_texts, label, name_rows

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tamis.estimators import kept
-from tamis.estimators.base import KernelClassifier
+from tamis.estimators.base import KernelEstimator
 from tamis.plots.drawing import PLAIN, Display, cell_texts, label
 
 COLUMNS = 3  # panels side by side
@@ -83,7 +83,7 @@ class SurfaceDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: KernelClassifier, first: int | str, second: int | str, *, X: Any = None, ax: Any = None
+        cls, estimator: KernelEstimator, first: int | str, second: int | str, *, X: Any = None, ax: Any = None
     ) -> SurfaceDisplay:
         """Draw the surface of a pair of kept features, such as one of ``estimator.pairs_``.
 
@@ -106,7 +106,7 @@ class SurfaceDisplay(Display):
         return cls(a, b, found, outputs=kept.outputs(estimator)).plot(ax)
 
     @staticmethod
-    def _name(estimator: KernelClassifier, feature: int | str) -> str:
+    def _name(estimator: KernelEstimator, feature: int | str) -> str:
         if isinstance(feature, str):
             return feature
         return estimator.model_.encoder.names[estimator.features_.tolist().index(feature)]

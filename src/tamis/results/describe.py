@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators.base import KernelClassifier
+from tamis.estimators.classifying import KernelClassifier
 from tamis.estimators.encoding import Nominal, Position
 from tamis.estimators.kept import case_pulls, case_values, kept_cases, kept_features, parts
 from tamis.explain import measures, part_names

@@ -25,7 +25,7 @@ from sklearn.svm import SVC
 from sklearn.utils.parallel import Parallel, delayed
 
 from tamis.errors import BadOption
-from tamis.estimators.base import KernelClassifier
+from tamis.estimators.classifying import KernelClassifier
 from tamis.estimators.registry import all_estimators
 from tamis.explain import intervals, measures
 from tamis.explain.intervals import Interval
@@ -121,7 +121,7 @@ def compare(
 def competitors(job: Job) -> dict[str, Callable[[Data], Any]]:
     """{name: maker}; a maker takes the data and gives an unfitted classifier."""
     out: dict[str, Callable[[Data], Any]] = {}
-    for name in all_estimators():
+    for name in all_estimators("classifier"):
         out[name] = partial(_own, job.of(name))
     out["SVC, tuned"] = partial(_svc, job)
     out["gradient boosting"] = partial(_boosting, job)

@@ -18,7 +18,7 @@ import sklearn
 import tamis
 from tamis.errors import BadOption
 from tamis.estimators.across_folds import fit_folds, stability_of
-from tamis.estimators.base import KernelClassifier
+from tamis.estimators.classifying import KernelClassifier
 from tamis.estimators.keys import row_keys
 from tamis.estimators.registry import all_estimators
 from tamis.estimators.table import read_columns
@@ -96,7 +96,7 @@ class Job:
 
     def of(self, method: str) -> Job:
         """The same job for another method, which gets what it knows of the parameters; one process."""
-        accepted = inspect.signature(all_estimators()[method]).parameters
+        accepted = inspect.signature(all_estimators("classifier")[method]).parameters
         options = {name: value for name, value in self.options.items() if name in accepted}
         names = ("max_instances", "max_features")
         budgets: dict[str, Any] = {n: getattr(self, n) if n in accepted else None for n in names}
@@ -104,7 +104,7 @@ class Job:
 
     def classifier(self) -> KernelClassifier:
         """The unfitted classifier that the job asks for."""
-        known = all_estimators()
+        known = all_estimators("classifier")
         if self.method not in known:
             raise ValueError(f"method={self.method!r} is unknown: use one of {', '.join(known)}")
         accepted = inspect.signature(known[self.method]).parameters

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators.base import KernelClassifier
+from tamis.estimators.classifying import KernelClassifier
 from tamis.estimators.encoding import Nominal
 from tamis.explain.explanation import Explanation
 from tamis.io.opening import arrow

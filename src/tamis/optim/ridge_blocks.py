@@ -1,6 +1,6 @@
-"""Ridge logistic regression on more rows than memory holds the design of: quasi-Newton steps, a block at a time.
+"""Ridge regression with a smooth loss on more rows than memory holds the design of: quasi-Newton steps by blocks.
 
-    minimise over x, b    sum_i weight_i log(1 + exp(-y_i f_i)) + ridge/2 |x|^2,        f = design x + b
+    minimise over x, b    sum_i weight_i loss(f_i, y_i) + ridge/2 |x|^2,        f = design x + b
 
 From a good start, such as the solution for a sample, this takes a few passes with one Hessian or two, those of some of
 the rows: they are nearly those of all. The design is an affine map of simpler values (`Space`). Only Hessians make it:
@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from tamis.losses import Logistic
+from tamis.losses import Loss
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.parallel import thread_map
 
@@ -26,7 +26,6 @@ STEPS = 20
 LANES = 8  # sums of blocks are taken in this many sequences
 SLOW = 0.1  # a step that leaves more than this share of the last decrement asks for another Hessian
 TOL = 1e-4  # squared Newton length, relative to the objective
-LOSS = Logistic()
 
 
 class Space(Protocol):
@@ -46,10 +45,10 @@ class Space(Protocol):
 
 
 class Block(NamedTuple):
-    """Values (m, n) of some rows, their labels (n, q) in {-1, +1} and weights (n,)."""
+    """Values (m, n) of some rows, their targets (n, q) and weights (n,)."""
 
     values: np.ndarray
-    labels: np.ndarray
+    targets: np.ndarray
     weight: np.ndarray
 
 
@@ -59,6 +58,7 @@ class Problem:
 
     Attributes
     ----------
+    loss : convex and smooth
     read : gives the block of a slice of range(n)
     space : from values to the design
     n : number of rows
@@ -67,6 +67,7 @@ class Problem:
     stride : of the blocks that count: 1 for all of them
     """
 
+    loss: Loss
     read: Callable[[slice], Block]
     space: Space
     n: int
@@ -126,8 +127,8 @@ def _value_and_gradient(problem: Problem, x: np.ndarray) -> tuple[float, np.ndar
     def of(rows: slice) -> tuple[float, np.ndarray, np.ndarray]:
         values, y, weight = problem.read(rows)
         f = (coef @ values).T + free
-        slope = weight[:, None] * LOSS.gradient(f, y)
-        return float(weight @ LOSS.value(f, y).sum(axis=1)), slope.T @ values.T, slope.sum(axis=0)
+        slope = weight[:, None] * problem.loss.gradient(f, y)
+        return float(weight @ problem.loss.value(f, y).sum(axis=1)), slope.T @ values.T, slope.sum(axis=0)
 
     losses, crosses, slopes = zip(*thread_map(of, problem.blocks), strict=True)
     total = np.sum(slopes, axis=0)
@@ -143,7 +144,7 @@ def _hessians(problem: Problem, x: np.ndarray) -> np.ndarray:
     def of(rows: slice) -> tuple[float, np.ndarray]:
         values, y, weight = problem.read(rows)
         table = np.column_stack([problem.space.design(values), np.ones(len(y))])
-        curved = weight[:, None] * LOSS.curvature(table @ x.T, y)
+        curved = weight[:, None] * problem.loss.curvature(table @ x.T, y)
         return float(weight.sum()), np.stack([(table.T * c) @ table for c in curved.T])
 
     seen, total = 0.0, np.zeros((len(x), x.shape[1], x.shape[1]))

@@ -1,0 +1,106 @@
+"""The shared shell of regressors: numbers to predict, in units in which they vary by one."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from tamis.estimators.base import KernelEstimator, draw_seed, measured_variation
+from tamis.estimators.checks import check_numbers
+from tamis.estimators.model import Model
+from tamis.estimators.rows import Rows, check_groups, check_weights, weight_unit
+from tamis.estimators.table import row_labels
+from tamis.expansion import KernelExpansion
+from tamis.explain.words import PREDICTION
+from tamis.parallel import blas_threads
+
+
+@dataclass(frozen=True)
+class Units:
+    """A number is `centre` plus so many times `spread`."""
+
+    centre: float
+    spread: float
+
+    @classmethod
+    def of(cls, values: np.ndarray, weight: np.ndarray) -> Units:
+        """Units in which weighted values (n,) have mean zero and variance one, or are all zero."""
+        if not np.ptp(values):
+            return cls(float(values[0]), 1.0)
+        largest, mass = float(np.max(np.abs(values))), weight / weight.sum()
+        scaled = values / largest
+        centre = float(mass @ scaled)
+        return cls(largest * centre, largest * float(np.sqrt(mass @ (scaled - centre) ** 2)))
+
+    def into(self, rows: Rows) -> Rows:
+        """Rows whose numbers are in these units."""
+        return rows if rows.response is None else replace(rows, response=(rows.response - self.centre) / self.spread)
+
+    def back(self, model: Model[KernelExpansion]) -> Model[KernelExpansion]:
+        """A model of numbers in these units as one of the numbers themselves."""
+        found = model.expansion
+        intercept = self.centre + self.spread * found.intercept
+        return replace(model, expansion=replace(found, coef=self.spread * found.coef, intercept=intercept))
+
+
+class KernelRegressor(RegressorMixin, KernelEstimator):
+    """Base of the regressors that end in a kernel expansion."""
+
+    @abstractmethod
+    def _learned(self, rows: Rows) -> Model:
+        """Make the model from the rows of the input."""
+
+    @property
+    def _outputs(self) -> list[Any]:
+        return [PREDICTION]
+
+    @property
+    def _in_words(self) -> tuple[str, str]:
+        return "Predicts a number", ""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, DataFrame or dict of columns of shape (n_samples, n_features); NaN or None are missing
+            cells. Where rows are predicted or explained, a dict of the kept features is enough.
+        y : numbers of shape (n_samples,)
+        sample_weight : weights of shape (n_samples,), at least 0
+        groups : labels of shape (n_samples,); rows of one group never stand on both sides of a fold
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        self._seed = draw_seed(self.random_state)
+        rows = self._rows(X, y, sample_weight, groups)
+        with blas_threads(1):
+            model = self._learned(rows)
+        self._publish(model, rows)
+        self.instance_labels_ = row_labels(X, self.instances_)
+        return self
+
+    def _rows(self, X: Any, y: Any, sample_weight: Any, groups: Any, *, reset: bool = True) -> Rows:
+        table = self._read(X, reset=reset)
+        response = check_numbers(y, len(table))
+        if len(table) < 2:
+            raise ValueError(f"X has n_samples={len(table)}: at least two rows are needed")
+        codes, classes = np.zeros(len(table), dtype=int), np.zeros(1)
+        mass = check_weights(sample_weight, codes, classes)
+        groups, unit = check_groups(groups, len(codes)), weight_unit(sample_weight, mass)
+        return Rows(table, codes, classes, mass, mass, groups, np.arange(len(codes)), unit, response)
+
+    def _publish(self, model: Model, rows: Rows) -> None:
+        self._keep(model, measured_variation(model, rows))
+        self._warn()
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predicted numbers (n_samples,)."""
+        model, table = self._seen(X)
+        return model.decision(table)[:, 0]
