@@ -6,7 +6,7 @@ import pytest
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import KFold
 
-from tamis import TamisRegressor, io, plots
+from tamis import Job, TamisRegressor, io, plots, run
 from tamis.estimators import blending
 from tamis.estimators.regressing import Units
 from tamis.methods import blend as method
@@ -103,6 +103,36 @@ class TestRows:
         np.testing.assert_allclose(one.predict(X), two.predict(X), atol=1e-6)
         assert set(order[two.instances_]) == set(one.instances_)
 
+    def test_beyond_the_sample_order_does_not_matter_either(self, monkeypatch):
+        monkeypatch.setattr(blending, "MOST", 200)
+        rng = np.random.default_rng(1)
+        X = np.round(rng.normal(size=(500, 3)))  # many rows of the same values, with other numbers and weights
+        y, w, order = X[:, 0] + 0.3 * rng.normal(size=500), rng.uniform(0.5, 2.0, 500), rng.permutation(500)
+        one, two = small(cv=2).fit(X, y, w), small(cv=2).fit(X[order], y[order], w[order])
+        np.testing.assert_allclose(one.predict(X), two.predict(X), atol=1e-8)
+        np.testing.assert_allclose(one.kernel_variation_, two.kernel_variation_, atol=1e-6)
+
+    def test_rows_without_weight_are_as_good_as_absent(self, monkeypatch):
+        monkeypatch.setattr("tamis.estimators.base.VARIATION_ROWS", 40)
+        X, y = table(200)
+        weight = np.ones(200)
+        weight[::2] = 0
+        y[0] = 1e6
+        one, two = small(cv=2).fit(X, y, weight), small(cv=2).fit(X[1::2], y[1::2])
+        np.testing.assert_allclose(one.predict(X), two.predict(X))
+        np.testing.assert_allclose(one.kernel_variation_, two.kernel_variation_)
+
+    def test_tiny_weights_are_no_counts(self):
+        X, y = table(60)
+        one, two = small(cv=2).fit(X, y, np.full(60, 1e-12)), small(cv=2).fit(X, y, np.full(60, 0.3))
+        np.testing.assert_allclose(one.predict(X), two.predict(X))
+
+    def test_rare_numbers_are_among_the_candidates(self, monkeypatch):
+        monkeypatch.setattr(blending, "POOL", 60)
+        X = np.random.default_rng(1).normal(size=(600, 2))
+        y = np.where(X[:, 0] > np.quantile(X[:, 0], 0.99), 10.0, 0.0)
+        assert all(TamisRegressor(10, 2, cv=2, random_state=s).fit(X, y).score(X, y) > 0.5 for s in range(3))
+
     def test_same_values_with_other_numbers_stay_two_rows(self):
         X = np.repeat(np.random.default_rng(0).normal(size=(30, 2)), 2, axis=0)
         y = X[:, 0] + np.tile([-1.0, 1.0], 30)
@@ -155,8 +185,22 @@ class TestWords:
         for bad, words in ((["a"] * 30, "no number"), (np.r_[np.nan, y[1:]], "NaN"), (y[:-1], "length 29")):
             with pytest.raises(ValueError, match=words):
                 small().fit(X, bad)
-        with pytest.raises(ValueError, match="larger units"):
-            small().fit(X, y * 1e150)
+        bad = [(y * 1e150, "larger units"), (y + 1j, "complex"), (np.ma.masked_less(y, y.mean()), "masked")]
+        bad += [(pd.Series(pd.date_range("2020", periods=30)), "no number"), ([str(v) for v in y], "no number")]
+        bad += [
+            (np.array([1.5] * 29 + ["x"], dtype=object), "'x', which is no number"),
+            (np.r_[y[:3], np.inf, y[4:]], "inf at position 3"),
+        ]
+        for numbers, words in bad:
+            with pytest.raises(ValueError, match=words):
+                small().fit(X, numbers)
+        with pytest.raises(ValueError, match="groups has shape"):
+            small().fit(X, y, groups=np.c_[y, y])
+        for name, value in (("n_jobs", 0), ("random_state", -1), ("random_state", "a"), ("verbose", "a")):
+            with pytest.raises(ValueError, match=f"{name}={value!r}"):
+                small(**{name: value}).fit(X, y)
+        with pytest.raises(ValueError, match="no pair"):
+            small(cv=[(0, 1)]).fit(X, y)
         with pytest.raises(ValueError, match="zero for all rows: give"):
             small().fit(X, y, np.zeros(30))
 
@@ -179,6 +223,23 @@ class TestWords:
         assert shown.ax_.get_xlabel() == "prediction"
         plots.ShapeFunctionDisplay.from_estimator(fit)
         plots.SurfaceDisplay.from_estimator(fit, "c", "d")
+        for display in (plots.KSCurveDisplay, plots.DecisionBoundaryDisplay):
+            with pytest.raises(ValueError, match="needs a classifier"):
+                display.from_estimator(fit, X, *([] if display is plots.DecisionBoundaryDisplay else [X["a"]]))
+        X, y = table(60)
+        other = small(cv=2).fit(X, y)
+        other.path(X, y, (2,), (2,))
+        assert plots.BudgetPathDisplay.from_estimator(other).score == "r2"
+        assert plots.StabilityDisplay.from_estimator(other, X, y, cv=2).stability.chosen.shape[0] == 2
+
+    def test_nothing_to_hold_out_is_told_in_words_of_regression(self):
+        X, y = table(30)
+        with pytest.warns(UserWarning, match="members of the blend are weighed on training rows"):
+            small().fit(X, y, groups=np.zeros(30))
+        with pytest.raises(AttributeError, match="use kernel_variation_"):
+            _ = small(cv=2).fit(X, y).feature_importance_
+        with pytest.raises(ValueError, match="is no classifier"):
+            run({"a": y, "t": y}, Job("t", method="TamisRegressor"))
 
 
 class TestParts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -13,6 +13,7 @@ from tamis.codec import stored
 from tamis.estimators.channelled import ChannelClassifier, ChannelTask
 from tamis.estimators.checks import check_choice, check_integer, check_number
 from tamis.estimators.model import PreparedRows
+from tamis.estimators.parameters import parameters
 from tamis.estimators.stacked import Answer, Task
 from tamis.kernels.stack import KernelStack
 from tamis.methods import absent_mkl as method
@@ -42,6 +43,7 @@ class Facts:
 
 
 @stored
+@parameters
 class AbsentMKLClassifier(ChannelClassifier):
     """Multiple kernel learning for samples that lack channels, without filling anything in [Liu2015].
 
@@ -52,45 +54,21 @@ class AbsentMKLClassifier(ChannelClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of a violated margin; sample and class weights multiply it.
-    program : {"amkl", "zero_filling", "mean_margin", "sum", "direct", "literal"}, default="amkl"
+    program : {"amkl", "zero_filling", "mean_margin", "sum", "direct", "literal"}
         Which weights are allowed: those of any one sample's channels add up to at most one ("amkl"), those of all
         channels do ("zero_filling", ordinary multiple kernel learning), the mean over samples does ("mean_margin"),
         each is one ("sum", a machine on the plain sum of the kernels). "direct" is Eq. 5 of the paper and "literal" its
         Eq. 12 as printed; both are for comparison and need ``pip install 'tamis[solvers]'``.
-    pattern_weight : None, "share" or float, default=None
+    pattern_weight : None, "share" or float
         How the samples count in "amkl". None: the one whose channels weigh most decides. A number q in (0, 1]: the
         mean over the share q of the samples whose channels weigh most; 1 is "mean_margin". "share" is 0.5.
-    min_share : float, default=0.0
+    min_share : float
         In "amkl", patterns of present channels that a smaller share of the samples has are ignored.
-    multiclass : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
-        In "one_vs_one" the score of a class is the sum of its scores against the others.
-    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
-        The channels, positive semi-definite. None is `tamis.per_feature()`, a Gaussian on each feature; see also
-        `tamis.per_group()`, `tamis.channels()` and `tamis.precomputed()`, where a row of NaN is absent.
-    solver : {"alternating", "conic"} or None, default=None
+    solver : {"alternating", "conic"} or None
         "alternating" fits machines and weights in turn; "conic" solves one large program, for a few hundred rows, and
         needs ``pip install 'tamis[solvers]'``. None is "alternating" wherever the program allows it.
-    scaling : {"standard", "rank", None}, default="standard"
-    missing : {"absent", "median", None}, default="absent"
-        "absent": a row with any missing cell in a channel lacks that channel; "median": filled with the training
-        median (the most frequent category), so that nothing is absent; None: refused.
-    categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
-    class_weight : dict, "balanced" or None, default=None
-    calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no
-        `predict_proba`, the method's own intercept, and a faster fit.
-    tol : float, default=1e-3
-        Relative duality gap at which the fit stops.
-    max_iter : int, default=200
+    max_iter : int
         Most rounds.
-    random_state : int, RandomState or None, default=None
-        For the calibration folds. None is as good as 0.
-    n_jobs : int or None, default=None
-        Processes for calibration folds.
-    verbose : int, default=0
 
     Attributes
     ----------
@@ -98,15 +76,6 @@ class AbsentMKLClassifier(ChannelClassifier):
     patterns_ : (patterns, n_kernels) boolean, the distinct sets of channels that training samples have and that are
         contained in no other
     present_share_ : (n_kernels,) share of the training samples that have each channel
-    channel_ranges_ : (outputs, kept kernels, 3) what each channel contributes to training samples that have it: the 5%,
-        50% and 95% quantiles
-    kernel_weights_, dual_coef_, intercept_ : weights of the kernels (adding up to one), coefficients of the rows
-    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
-    features_, kernels_, kernel_names_ : kept features (positions) and kernels
-    instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
-    instance_variation_, kernel_variation_ : shares in the variation of the decision
-    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
-    feature_names_in_ : where X has column names
 
     Notes
     -----
@@ -135,44 +104,13 @@ class AbsentMKLClassifier(ChannelClassifier):
 
     citation = LIU2015
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        program: str = "amkl",
-        pattern_weight: Any = None,
-        min_share: float = 0.0,
-        multiclass: str = "one_vs_rest",
-        kernels: Any = None,
-        solver: str | None = None,
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        calibration: int | None = 3,
-        tol: float = 1e-3,
-        max_iter: int = 200,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.C = C
-        self.program = program
-        self.pattern_weight = pattern_weight
-        self.min_share = min_share
-        self.multiclass = multiclass
-        self.kernels = kernels
-        self.solver = solver
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    program: str = "amkl"
+    pattern_weight: Any = None
+    min_share: float = 0.0
+    solver: str | None = None
+    max_iter: int = 200
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

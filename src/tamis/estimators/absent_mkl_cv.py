@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -16,6 +16,7 @@ from tamis.estimators.channelled import Channelled
 from tamis.estimators.checks import check_choice, check_values
 from tamis.estimators.extending import Extending
 from tamis.estimators.model import Model, PreparedRows
+from tamis.estimators.parameters import parameters
 from tamis.estimators.rows import Rows
 from tamis.estimators.searching import SearchClassifier
 from tamis.estimators.selection import HeldOut, Result
@@ -36,6 +37,7 @@ class Cell:
 
 
 @stored
+@parameters
 class AbsentMKLClassifierCV(Extending, Channelled, SearchClassifier):
     """Absent multiple kernel learning with its cost and its treatment of patterns chosen by cross-validation [Liu2015].
 
@@ -45,29 +47,28 @@ class AbsentMKLClassifierCV(Extending, Channelled, SearchClassifier):
 
     Parameters
     ----------
-    Cs : sequence of float, default=(0.1, 1.0, 10.0, 100.0)
-    programs : sequence of str, default=("amkl", "sum")
+    Cs : sequence of float
+    programs : sequence of str
         Among "amkl", "zero_filling", "mean_margin" and "sum".
-    pattern_weights : sequence of None, "share" or float, default=(None, 0.5, 1.0)
+    pattern_weights : sequence of None, "share" or float
         For the program "amkl".
-    min_shares : sequence of float, default=(0.0, 0.05)
+    min_shares : sequence of float
         For the program "amkl" with pattern weight None.
-    cv : int, splitter or sequence of (train, test) positions, default=5
-        An integer (None is 5) asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
-        together.
-    scoring : {"log_loss", "accuracy", "roc_auc", "squared_error"}, default="log_loss"
-        Log-loss and accuracy are taken after calibration of all held-out decisions together.
-    rule : {"best", "one_se"}, default="best"
+    rule : {"best", "one_se"}
         "best": the best score, ties to the smaller cost; "one_se": the smallest cost within one standard error of it.
-    multiclass, kernels, scaling, missing, categorical_features, class_weight, tol, max_iter, random_state, n_jobs, \
-verbose : as in `AbsentMKLClassifier`.
+    tol : float
+        Relative duality gap at which a fit stops.
+    max_iter : int
+        Most rounds.
 
     Attributes
     ----------
     C_, program_, pattern_weight_, min_share_ : what was chosen
     cv_results_ : dict of arrays, one entry per cell tried
-    n_splits_, scoring_ : folds that were used, and the score that decided
-    and those of `AbsentMKLClassifier`
+    duality_gap_ : relative duality gap of the fit (the largest over classes)
+    patterns_ : (patterns, n_kernels) boolean, the distinct sets of channels that training samples have and that are
+        contained in no other
+    present_share_ : (n_kernels,) share of the training samples that have each channel
 
     Examples
     --------
@@ -84,46 +85,13 @@ verbose : as in `AbsentMKLClassifier`.
     citation = LIU2015
     _single = "AbsentMKLClassifier"
 
-    def __init__(
-        self,
-        Cs: Sequence[float] = (0.1, 1.0, 10.0, 100.0),
-        programs: Sequence[str] = ("amkl", "sum"),
-        pattern_weights: Sequence[Any] = (None, 0.5, 1.0),
-        min_shares: Sequence[float] = (0.0, 0.05),
-        *,
-        cv: Any = 5,
-        scoring: str = "log_loss",
-        rule: str = "best",
-        multiclass: str = "one_vs_rest",
-        kernels: Any = None,
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 200,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.Cs = Cs
-        self.programs = programs
-        self.pattern_weights = pattern_weights
-        self.min_shares = min_shares
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.multiclass = multiclass
-        self.kernels = kernels
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    Cs: Sequence[float] = (0.1, 1.0, 10.0, 100.0)
+    programs: Sequence[str] = ("amkl", "sum")
+    pattern_weights: Sequence[Any] = (None, 0.5, 1.0)
+    min_shares: Sequence[float] = (0.0, 0.05)
+    _: KW_ONLY
+    tol: float = 1e-3
+    max_iter: int = 200
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

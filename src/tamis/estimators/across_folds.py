@@ -7,44 +7,46 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.base import is_classifier
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
-from tamis.estimators.classifying import KernelClassifier
+from tamis.estimators.base import KernelEstimator
 from tamis.explain.stability import Stability, stability
 from tamis.progress import tracked
 
 ROWS = 2000  # most rows that measure how features are correlated
 
 
-def stability_across_folds(estimator: KernelClassifier, X: Any, y: Any, cv: Any = 5, groups: Any = None) -> Stability:
+def stability_across_folds(estimator: KernelEstimator, X: Any, y: Any, cv: Any = 5, groups: Any = None) -> Stability:
     """Fit the same kind of model to the training rows of each fold, and compare the chosen features.
 
     Parameters
     ----------
     estimator : one that chooses (a search) must be fitted, its choices are kept; others need not be
-    X, y : rows and class labels
+    X, y : rows, and what is to be predicted
     cv : int, splitter or sequence of (train, test) positions, default=5
-        An integer asks for shuffled stratified folds.
+        An integer asks for shuffled folds, stratified for classes.
     groups : labels of shape (n_samples,); rows of one group never stand on both sides of a fold
     """
     labels = np.asarray(y)
-    maker = StratifiedKFold if groups is None else StratifiedGroupKFold
+    kinds = (StratifiedKFold, StratifiedGroupKFold) if is_classifier(estimator) else (KFold, GroupKFold)
+    maker = kinds[groups is not None]
     splitter = maker(cv, shuffle=True, random_state=0) if isinstance(cv, int) else check_cv(cv, labels)
     splits = list(splitter.split(np.zeros((len(labels), 1)), labels, groups))
     return stability_of(fit_folds(estimator, X, labels, [train for train, _ in splits]), X)
 
 
 def fit_folds(
-    estimator: KernelClassifier, X: Any, y: np.ndarray, parts: Sequence[np.ndarray], n_jobs: int | None = None
-) -> list[KernelClassifier]:
+    estimator: KernelEstimator, X: Any, y: np.ndarray, parts: Sequence[np.ndarray], n_jobs: int | None = None
+) -> list[KernelEstimator]:
     """Models of the same kind, fitted to some `parts` of the rows; what they warn of is left unsaid."""
     parallel = Parallel(n_jobs=n_jobs, return_as="generator")
     fits = parallel(delayed(_fit)(_fresh(estimator), take_rows(X, part), y[part]) for part in parts)
     return list(tracked(fits, "stability of the selection", len(parts)))
 
 
-def stability_of(models: Sequence[KernelClassifier], X: Any) -> Stability:
+def stability_of(models: Sequence[KernelEstimator], X: Any) -> Stability:
     """Agreement of the features that several models chose from the columns of X."""
     table = _fresh(models[0])._read(X, reset=True)
     some = table.take(slice(None, None, -(-len(table) // ROWS)))
@@ -52,13 +54,13 @@ def stability_of(models: Sequence[KernelClassifier], X: Any) -> Stability:
     return stability(supports, lambda j: some.labels[j] if j in some.labels else some.numbers[:, j], table.names)
 
 
-def _fit(model: KernelClassifier, X: Any, y: np.ndarray) -> KernelClassifier:
+def _fit(model: KernelEstimator, X: Any, y: np.ndarray) -> KernelEstimator:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(X, y)
 
 
-def _fresh(estimator: KernelClassifier) -> KernelClassifier:
+def _fresh(estimator: KernelEstimator) -> KernelEstimator:
     """An unfitted copy without probabilities, which say nothing of the features."""
     model = estimator.fixed()
     params = {"calibration": None, "n_jobs": None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from tamis.codec import stored
 from tamis.estimators.checks import check_cost, check_integer, check_number
 from tamis.estimators.em2nolc import ZHANG2022
 from tamis.estimators.linear import Coordinates, Found, LinearClassifier, carried
+from tamis.estimators.parameters import parameters
 from tamis.estimators.rows import Rows
 from tamis.estimators.stacked import Answer, CostClassifier, Task
 from tamis.expansion import Coefficients
@@ -18,6 +20,7 @@ from tamis.methods import admm_kernel_svm, admm_lasso, admm_linear_svm
 
 
 @stored
+@parameters
 class LinearSVMADMM(LinearClassifier):
     """Linear support vector machine by ADMM, the LSVMC of [Zhang2022].
 
@@ -26,38 +29,13 @@ class LinearSVMADMM(LinearClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
+    C : float
         Cost of a violated margin; sample and class weights multiply it.
-    scaling : {"standard", "rank", None}, default="standard"
-    missing : {"absent", "median", None}, default="absent"
-        "absent": a missing cell contributes nothing, as the mean would; "median": filled with the training
-        median (the most frequent category); None: refused.
-    categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
-    class_weight : dict, "balanced" or None, default=None
-    calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no
-        `predict_proba`, the method's own intercept, and a faster fit.
-    tol : float, default=1e-4
-        Relative duality gap at which the fit stops.
-    max_iter : int, default=1000
-        Most steps.
-    random_state : int, RandomState or None, default=None
-        For the calibration folds. None is as good as 0.
-    n_jobs : int or None, default=None
-        Processes for calibration folds.
-    verbose : int, default=0
 
     Attributes
     ----------
     kernel_weights_ : the weight of each kept feature in scaled units; of a category the norm over its levels
     dual_coef_, intercept_ : coefficients of the support vectors, and the intercept
-    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
-    features_, kernels_, kernel_names_ : kept features (positions) and kernels
-    instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
-    instance_variation_, kernel_variation_ : shares in the variation of the decision
-    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
-    feature_names_in_ : where X has column names
 
     Examples
     --------
@@ -70,32 +48,7 @@ class LinearSVMADMM(LinearClassifier):
 
     citation = ZHANG2022
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        calibration: int | None = 3,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.C = C
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    C: float = 1.0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -113,46 +66,17 @@ class LinearSVMADMM(LinearClassifier):
 
 
 @stored
+@parameters
 class KernelSVMADMM(CostClassifier):
     """Kernel support vector machine by ADMM on its dual, the SVMC of [Zhang2022].
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of a violated margin; sample and class weights multiply it.
-    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns)
         None is `tamis.product("all")`, one Gaussian on all features. Of several kernels the mean is taken, as
         `AverageMKLClassifier` does.
-    scaling : {"standard", "rank", None}, default="standard"
-    missing : {"absent", "median", None}, default="absent"
-        "absent": in a kernel on several features a missing cell counts as the mean, one unit aside, and alone it
-        contributes nothing; "median": filled with the training median (the most frequent category); None:
-        refused.
-    categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
-    class_weight : dict, "balanced" or None, default=None
-    calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no
-        `predict_proba`, the method's own intercept, and a faster fit.
-    tol : float, default=1e-4
-        Relative duality gap at which the fit stops.
-    max_iter : int, default=1000
+    max_iter : int
         Most steps.
-    random_state : int, RandomState or None, default=None
-        For the calibration folds. None is as good as 0.
-    n_jobs : int or None, default=None
-        Processes for calibration folds.
-    verbose : int, default=0
-
-    Attributes
-    ----------
-    kernel_weights_, dual_coef_, intercept_ : weights of the kernels (adding up to one), coefficients of the rows
-    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
-    features_, kernels_, kernel_names_ : kept features (positions) and kernels
-    instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
-    instance_variation_, kernel_variation_ : shares in the variation of the decision
-    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
-    feature_names_in_ : where X has column names
 
     Examples
     --------
@@ -167,34 +91,10 @@ class KernelSVMADMM(CostClassifier):
     _recipe = product("all")
     _form = "streaming"
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernels: Any = None,
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        calibration: int | None = 3,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.C = C
-        self.kernels = kernels
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    tol: float = 1e-4
+    max_iter: int = 1000
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -209,6 +109,7 @@ class KernelSVMADMM(CostClassifier):
 
 
 @stored
+@parameters
 class LassoADMM(LinearClassifier):
     """Lasso on the labels -1 and +1 by ADMM, the LASSOC of [Zhang2022].
 
@@ -217,38 +118,13 @@ class LassoADMM(LinearClassifier):
 
     Parameters
     ----------
-    alpha : float, default=0.01
+    alpha : float
         Penalty relative to the number of rows, as in scikit-learn's Lasso. Large values leave no feature.
-    scaling : {"standard", "rank", None}, default="standard"
-    missing : {"absent", "median", None}, default="absent"
-        "absent": a missing cell contributes nothing, as the mean would; "median": filled with the training
-        median (the most frequent category); None: refused.
-    categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
-    class_weight : dict, "balanced" or None, default=None
-    calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no
-        `predict_proba`, the method's own intercept, and a faster fit.
-    tol : float, default=1e-4
-        Relative duality gap at which the fit stops.
-    max_iter : int, default=1000
-        Most steps.
-    random_state : int, RandomState or None, default=None
-        For the calibration folds. None is as good as 0.
-    n_jobs : int or None, default=None
-        Processes for calibration folds.
-    verbose : int, default=0
 
     Attributes
     ----------
     kernel_weights_ : the weight of each kept feature in scaled units; of a category the norm over its levels
     dual_coef_, intercept_ : the weights that each case carries (see the notes), and the intercept
-    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
-    features_, kernels_, kernel_names_ : kept features (positions) and kernels
-    instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
-    instance_variation_, kernel_variation_ : shares in the variation of the decision
-    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
-    feature_names_in_ : where X has column names
 
     Notes
     -----
@@ -269,32 +145,7 @@ class LassoADMM(LinearClassifier):
     citation = ZHANG2022
     _placed = False  # least squares
 
-    def __init__(
-        self,
-        alpha: float = 0.01,
-        *,
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        calibration: int | None = 3,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.alpha = alpha
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    alpha: float = 0.01
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

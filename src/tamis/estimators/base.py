@@ -10,6 +10,7 @@ import logging
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,10 +19,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from tamis.estimators.checks import check_choice, resolve_columns
+from tamis.estimators.checks import check_choice, check_integer, check_jobs, check_seed, resolve_columns
 from tamis.estimators.explaining import Explaining, variation_shares
 from tamis.estimators.keeping import Keeping
+from tamis.estimators.keys import lowest, row_keys, sampling_keys
 from tamis.estimators.model import Model
+from tamis.estimators.parameters import parameters
 from tamis.estimators.rows import Rows
 from tamis.estimators.table import Table, checked_input, read_columns, read_table
 from tamis.explain import signed_percentages
@@ -33,22 +36,53 @@ logger = logging.getLogger("tamis")
 VARIATION_ROWS = 2000  # most training rows that measure the variation of contributions
 
 
+@parameters
 class KernelEstimator(Explaining, Keeping, BaseEstimator):
     """Base of the estimators that end in a kernel expansion.
 
-    Subclasses have at least the parameters `scaling`, `missing`, `categorical_features`, `random_state`, `n_jobs` and
-    `verbose`.
+    Parameters
+    ----------
+    scaling : {"standard", "rank", None}
+        Numbers with mean zero and variance one, as ranks, which suits columns with long tails, or as they are.
+    missing : {"absent", "median", None}
+        "absent": a missing cell contributes nothing (in a kernel on several features it counts as the mean, one unit
+        aside); "median": filled with the training median (the most frequent category); None: refused.
+    categorical_features : "auto" or list of names, positions or booleans
+        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
+    random_state : int, RandomState or None
+        For the folds and all else that is drawn at random. None is as good as 0.
+    n_jobs : int or None
+        Processes for the folds.
+    verbose : int
+        Log every round of the fit.
+
+    Attributes
+    ----------
+    instances_ : training rows with a coefficient, as positions
+    instance_labels_ : the same as index labels
+    features_ : kept features, as positions in X
+    kernels_ : kept kernels
+    kernel_names_ : their names
+    intercept_ : of each output
+    instance_variation_ : shares of the instances in the variation of the decision over training rows, in per cent
+    kernel_variation_ : shares of the kernels in it
+    history_ : objective, violation and seconds of every round; a list where several problems were solved
+    n_iter_ : rounds, the most of all problems
+    objective_ : at the end, summed over all problems
+    status_ : how the fit ended
+    n_features_in_ : columns of X
+    feature_names_in_ : their names, where X has them
     """
 
     citation: ClassVar[str] = ""  # of the paper behind the method
 
-    scaling: str | None
-    missing: str | None
-    categorical_features: Any
-    random_state: Any
-    n_jobs: int | None
-    verbose: int
-    _allow_missing: bool
+    _: KW_ONLY
+    scaling: str | None = "standard"
+    missing: str | None = "absent"
+    categorical_features: Any = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def check_parameters(self) -> None:
         """Raise ValueError for parameters that no data could make right; `fit` does this too."""
@@ -58,6 +92,9 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
         """What `check_parameters` checks."""
         check_choice("scaling", self.scaling, ("standard", "rank", None))
         check_choice("missing", self.missing, ("absent", "median", None))
+        check_seed(self.random_state)
+        check_jobs(self.n_jobs)
+        check_integer("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0)
 
     # ------------------------------------------------------------------ reading
 
@@ -167,7 +204,9 @@ def measured_variation(model: Model, rows: Rows) -> tuple[np.ndarray, np.ndarray
     """Shares of instances and of kernels in the variation of the decision: the model's, or those over some rows."""
     if model.variation is not None:
         return model.variation
-    some = rows.take(np.arange(0, len(rows), -(-len(rows) // VARIATION_ROWS)))
+    some = rows.take(np.flatnonzero(rows.mass > 0))
+    if len(some) > VARIATION_ROWS:
+        some = some.take(lowest(sampling_keys(row_keys(some.table, 0), some.codes, some.ties), VARIATION_ROWS))
     return variation_shares(model, model.encode(some.table), some.mass)
 
 

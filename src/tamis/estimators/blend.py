@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tamis.codec import stored
 from tamis.estimators.blending import Blending, Held
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.classifying import KernelClassifier
+from tamis.estimators.learning import warn_unheld
 from tamis.estimators.model import Model
+from tamis.estimators.parameters import parameters
 from tamis.estimators.rows import Rows
 from tamis.estimators.selection import row_scores
 from tamis.methods.blend import Labels
 
 
 @stored
+@parameters
 class TamisClassifier(Blending, KernelClassifier):
     """The classifier to start with: at most k training cases and m features, tuned by itself, adding up exactly.
 
@@ -28,53 +29,6 @@ class TamisClassifier(Blending, KernelClassifier):
     over kept cases j and channels c: two kernels for each kept feature, one for each kept pair of features and one for
     the similarity in all kept features. So a prediction is the sum of what features say (`shape_function`), what pairs
     say (`surface`) and the pull of similar cases, and equally the sum of what the kept cases say: see `explain`.
-
-    Parameters
-    ----------
-    max_instances : int, default=20
-        Most training cases kept, for all classes together.
-    max_features : int, default=20
-        Most features kept, for all classes together.
-    interactions : int, default=10
-        Most pairs of features that may act together beside the similarity of cases.
-    blend : "cv" or array of shape (members, ridges), default="cv"
-        Weights of the members and their ridges: chosen on held-out rows, or given, as in `blend_` of another fit. Given
-        weights take no folds.
-    cv : int, splitter or sequence of (train, test) positions, default=5
-        Folds on which the members are weighed; None is 5. An integer asks for shuffled stratified folds, drawn twice up
-        to a thousand rows; with `groups` in `fit`, rows of one group stay together. Splitters and positions speak of
-        the rows of X as given.
-    scaling : {"standard", "rank", None}, default="standard"
-        Numbers far beyond the others (ten times the distance of the 5 and 95 per cent quantiles) count as the nearest
-        that are not. "rank" suits columns with long tails.
-    missing : {"absent", "median", None}, default="absent"
-        "absent": a missing cell has no similarity with any case, and so a value of its own in every shape (in the
-        similarity of cases it counts as the mean, one unit aside); "median": filled with the training median (the most
-        frequent category); None: refused.
-    categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
-    class_weight : dict, "balanced" or None, default=None
-    random_state : int, RandomState or None, default=None
-        For the candidate pool and the folds. None is as good as 0.
-    n_jobs : int or None, default=None
-        Processes for the folds.
-    verbose : int, default=0
-
-    Attributes
-    ----------
-    instances_, instance_labels_ : kept training rows, as positions and as index labels
-    features_, kernels_, kernel_names_ : kept features (positions) and channels
-    pairs_ : kept pairs of features, by name, those that matter most first
-    blend_ : weights of the members (rows: lines, cases, all) and their ridges (columns); one alone beyond five thousand
-        rows
-    intercept_ : the mean decision over training rows (those looked at, see Notes)
-    instance_variation_, kernel_variation_ : shares in the variation of the decision
-    n_splits_ : folds that were used
-    path_ : after `path`, scores over budgets
-    history_, n_iter_, objective_, status_ : of the choice of cases: the share of the channels' functions that the cases
-        so far leave unexplained; beyond five thousand rows, of the last fit to all rows
-    classes_, n_features_in_
-    feature_names_in_ : where X has column names
 
     Notes
     -----
@@ -108,35 +62,6 @@ class TamisClassifier(Blending, KernelClassifier):
     True
     """
 
-    def __init__(
-        self,
-        max_instances: int = 20,
-        max_features: int = 20,
-        *,
-        interactions: int = 10,
-        blend: Any = "cv",
-        cv: Any = 5,
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.max_instances = max_instances
-        self.max_features = max_features
-        self.interactions = interactions
-        self.blend = blend
-        self.cv = cv
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
     _likelihood = Labels()
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
@@ -144,6 +69,9 @@ class TamisClassifier(Blending, KernelClassifier):
         if held is None or len(rows.classes) == 2:
             return model, _logistic(merged)
         return model, held.tests.calibrator(held.decision)
+
+    def _warn_unheld(self) -> None:
+        warn_unheld()
 
     def _scores(self, held: Held) -> dict[str, float]:
         return row_scores(held.decision, held.tests)[0]

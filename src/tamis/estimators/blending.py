@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from tamis.estimators.base import KernelEstimator, draw_seed
 from tamis.estimators.checks import check_cv, check_integer, check_values
-from tamis.estimators.direct import warn_unheld
 from tamis.estimators.encoding import usual_ranges
 from tamis.estimators.keys import lowest, row_keys, sampling_keys
 from tamis.estimators.model import Encoded, Groundwork, Model
+from tamis.estimators.parameters import parameters
 from tamis.estimators.rows import Rows, counted_folds, folds, merge_rows
 from tamis.estimators.selection import LOSSES, Split, Tests, each_fold
 from tamis.expansion import CentredExpansion, Coefficients, KernelExpansion
@@ -31,6 +31,7 @@ from tamis.optim.ridge_blocks import Block, Problem, minimise
 
 POOL = 400  # rows from which features and instances are chosen
 MOST = 5_000  # rows on which everything but the last coefficients is chosen
+FEWEST = 10  # rows of each class that are among them if there are so many
 RARE = 100  # rows of each class that are among them if there are so many
 REPEATS, FEW = 2, 1000  # times that the folds are drawn where there are at most so many rows
 BUDGETS = (2, 5, 10, 20)
@@ -44,20 +45,62 @@ class Held(NamedTuple):
     tests: Tests
 
 
+@parameters
 class Blending(KernelEstimator):
-    """Base of the estimators that blend near-linear, additive, pairwise and case-based models."""
+    """Base of the estimators that blend near-linear, additive, pairwise and case-based models.
 
-    max_instances: int
-    max_features: int
-    interactions: int
-    blend: Any
-    cv: Any
+    Parameters
+    ----------
+    max_instances : int
+        Most training cases kept, for all outputs together.
+    max_features : int
+        Most features kept, for all outputs together.
+    interactions : int
+        Most pairs of features that may act together beside the similarity of cases.
+    blend : "cv" or array of shape (members, ridges)
+        Weights of the members and their ridges: chosen on held-out rows, or given, as in `blend_` of another fit. Given
+        weights take no folds.
+    cv : int, splitter or sequence of (train, test) positions
+        Folds on which the members are weighed; None is 5. An integer asks for shuffled folds (stratified for classes),
+        drawn twice up to a thousand rows; with `groups` in `fit`, rows of one group stay together. Splitters and
+        positions speak of the rows of X as given.
+    scaling : {"standard", "rank", None}
+        Numbers far beyond the others (ten times the distance of the 5 and 95 per cent quantiles) count as the nearest
+        that are not. "rank" suits columns with long tails.
+    missing : {"absent", "median", None}
+        "absent": a missing cell has no similarity with any case, and so a value of its own in every shape (in the
+        similarity of cases it counts as the mean, one unit aside); "median": filled with the training median (the most
+        frequent category); None: refused.
+
+    Attributes
+    ----------
+    features_, kernels_, kernel_names_ : kept features (positions) and channels
+    pairs_ : kept pairs of features, by name, those that matter most first
+    blend_ : weights of the members (rows: lines, cases, all) and their ridges (columns); one alone beyond five thousand
+        rows
+    intercept_ : the mean decision over training rows (those looked at, see Notes)
+    n_splits_ : folds that were used
+    path_ : after `path`, scores over budgets
+    history_, n_iter_, objective_, status_ : of the choice of cases: the share of the channels' functions that the cases
+        so far leave unexplained; beyond five thousand rows, of the last fit to all rows
+    """
+
+    max_instances: int = 20
+    max_features: int = 20
+    _: KW_ONLY
+    interactions: int = 10
+    blend: Any = "cv"
+    cv: Any = 5
 
     _likelihood: ClassVar[method.Likelihood]
 
     @abstractmethod
     def _scores(self, held: Held) -> dict[str, float]:
         """Scores of held-out decisions, better when greater (losses are negated)."""
+
+    @abstractmethod
+    def _warn_unheld(self) -> None:
+        """Say that nothing could be held out."""
 
     def _units(self, rows: Rows) -> Rows:
         """The rows with targets in units that the ridges suit."""
@@ -98,7 +141,7 @@ class Blending(KernelEstimator):
         if splits:
             parts = each_fold(partial(_held_out, self), splits, self.n_jobs, "tuning")
         else:
-            warn_unheld()
+            self._warn_unheld()
             parts, splits = [self._fitted(merged).decisions(merged)], [(merged, merged)]
         tests, held = Tests.of(splits), np.concatenate(parts, axis=1)
         surprise = self._likelihood.surprise(held, tests.targets, tests.weight)
@@ -129,6 +172,7 @@ class Blending(KernelEstimator):
             seed=self._seed,
             engine="dense",
             ranges=usual_ranges(rows.table),
+            fewest=FEWEST,
         )
         sample, pool = encoded.sample, encoded.candidates
         Z, y, weight = sample.Z, sample.targets, sample.sample_weight
@@ -307,7 +351,7 @@ def _counted(rows: Rows) -> Rows:
     if not rows.weight.all():
         rows = rows.take(np.flatnonzero(rows.weight > 0))
     counts = rows.mass * rows.unit
-    if counts.max() < EXACT and np.allclose(counts, np.round(counts), rtol=0.0, atol=1e-9):
+    if counts.min() > 0.5 and counts.max() < EXACT and np.allclose(counts, np.round(counts), rtol=0.0, atol=1e-9):
         rows = replace(rows, mass=np.round(counts), unit=1.0)
     return replace(rows, weight=rows.weight * (rows.mass.sum() / rows.weight.sum()))
 
@@ -322,6 +366,8 @@ def _positions(cv: Any, rows: Rows) -> list[tuple[np.ndarray, np.ndarray]]:
             train, test = (np.asarray(part, dtype=int) for part in entry)
         except (TypeError, ValueError):
             raise ValueError(f"cv holds {entry!r}, which is no pair (train, test) of positions of rows") from None
+        if train.ndim != 1 or test.ndim != 1:
+            raise ValueError(f"cv holds {entry!r}, which is no pair (train, test) of positions of rows")
         both = np.concatenate([train, test])
         if len(both) and not 0 <= both.min() <= both.max() < len(rows):
             raise ValueError(f"cv names the rows {both.min()} to {both.max()}, but X has the rows 0 to {len(rows) - 1}")
@@ -331,7 +377,7 @@ def _positions(cv: Any, rows: Rows) -> list[tuple[np.ndarray, np.ndarray]]:
 
 def _sample(rows: Rows, seed: int) -> np.ndarray:
     """Some rows of each class, in proportion but not too few, whatever the order of the rows."""
-    keys = sampling_keys(row_keys(rows.table, seed), rows.codes)
+    keys = sampling_keys(row_keys(rows.table, seed), rows.codes, rows.ties)
     chosen = []
     for c in range(len(rows.classes)):
         members = np.flatnonzero(rows.codes == c)

@@ -14,6 +14,7 @@ from tamis.estimators.absent_mkl import QUICK, nothing, sizes
 from tamis.estimators.channelled import ChannelClassifier, ChannelTask, used_parts
 from tamis.estimators.checks import check_choice
 from tamis.estimators.model import Model, PreparedRows
+from tamis.estimators.parameters import parameters
 from tamis.estimators.stacked import Answer, Task
 from tamis.methods import absent_mkl
 from tamis.methods import channel_baselines as method
@@ -25,51 +26,23 @@ METHODS = ("fusion", "mean_filling", "max_margin")
 
 
 @stored
+@parameters
 class ChannelBaselineClassifier(ChannelClassifier):
     """Plain ways to classify samples that lack channels, for comparison with `AbsentMKLClassifier`.
 
     Parameters
     ----------
-    method : {"fusion", "mean_filling", "max_margin"}, default="fusion"
+    method : {"fusion", "mean_filling", "max_margin"}
         "fusion": a support vector machine for each channel, and the mean of the decisions of those that a sample has.
         "mean_filling": absent channels are filled with the mean of the training samples in the space of the kernel,
         and a sparse combination of the kernels is learned. "max_margin": the margin of a sample is divided by the norm
         of what it sees of the normal vector, in five rounds, on the unweighted sum of the kernels [Chechik2008].
-    C : float, default=1.0
-        Cost of a violated margin; sample and class weights multiply it.
-    multiclass : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
-        In "one_vs_one" the score of a class is the sum of its scores against the others.
-    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
-        The channels, positive semi-definite. None is `tamis.per_feature()`, a Gaussian on each feature.
-    scaling : {"standard", "rank", None}, default="standard"
-    missing : {"absent", "median", None}, default="absent"
-        "absent": a row with any missing cell in a channel lacks that channel; "median": filled with the training
-        median (the most frequent category), so that nothing is absent; None: refused.
-    categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
-    class_weight : dict, "balanced" or None, default=None
-    calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no
-        `predict_proba`, the method's own intercept, and a faster fit.
-    tol : float, default=1e-3
+    tol : float
         Relative duality gap of "mean_filling", tolerance of margins of the others.
-    random_state : int, RandomState or None, default=None
-        For the calibration folds. None is as good as 0.
-    n_jobs : int or None, default=None
-        Processes for calibration folds.
-    verbose : int, default=0
 
     Attributes
     ----------
-    channel_ranges_ : (outputs, kept kernels, 3) what each channel contributes to training samples that have it: the 5%,
-        50% and 95% quantiles
     kernel_weights_, dual_coef_, intercept_ : shares of the kernels in the coefficients, coefficients of the rows
-    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
-    features_, kernels_, kernel_names_ : kept features (positions) and kernels
-    instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
-    instance_variation_, kernel_variation_ : shares in the variation of the decision
-    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
-    feature_names_in_ : where X has column names
 
     Notes
     -----
@@ -88,36 +61,8 @@ class ChannelBaselineClassifier(ChannelClassifier):
     True
     """
 
-    def __init__(
-        self,
-        method: str = "fusion",
-        C: float = 1.0,
-        *,
-        multiclass: str = "one_vs_rest",
-        kernels: Any = None,
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        calibration: int | None = 3,
-        tol: float = 1e-3,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.method = method
-        self.C = C
-        self.multiclass = multiclass
-        self.kernels = kernels
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    method: str = "fusion"
+    C: float = 1.0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -9,7 +9,7 @@ others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import combinations
 from typing import Any, ClassVar, Self, cast
 
@@ -18,6 +18,7 @@ import numpy as np
 from tamis.estimators.checks import check_choice
 from tamis.estimators.classifying import KernelClassifier
 from tamis.estimators.model import Model, PreparedRows
+from tamis.estimators.parameters import parameters
 from tamis.estimators.rows import Rows
 from tamis.estimators.stacked import SOME_ROWS, WIDTH, Answer, CostClassifier, Task
 from tamis.expansion import Coefficients
@@ -37,10 +38,31 @@ class ChannelTask(Task):
     present: np.ndarray
 
 
+@parameters
 class Channelled(KernelClassifier):
-    """What a classifier on channels tells of its decisions."""
+    """What a classifier on channels tells of its decisions.
 
-    channel_ranges_: np.ndarray
+    Parameters
+    ----------
+    multiclass : {"one_vs_rest", "one_vs_one"}
+        In "one_vs_one" the score of a class is the sum of its scores against the others.
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns)
+        The channels, positive semi-definite. None is `tamis.per_feature()`, a Gaussian on each feature; see also
+        `tamis.per_group()`, `tamis.channels()` and `tamis.precomputed()`, where a row of NaN is absent.
+    missing : {"absent", "median", None}
+        "absent": a row with any missing cell in a channel lacks that channel; "median": filled with the training median
+        (the most frequent category), so that nothing is absent; None: refused.
+
+    Attributes
+    ----------
+    channel_ranges_ : (outputs, kept kernels, 3) what each channel contributes to training samples that have it: the 5%,
+        50% and 95% quantiles
+    """
+
+    _: KW_ONLY
+    multiclass: str = "one_vs_rest"
+    kernels: Any = None
+    channel_ranges_: np.ndarray = field(init=False)
 
     def explain(self, X: Any) -> ChannelExplanation:
         """Split decisions into the contributions of samples and channels, and tell which channels each row has."""
@@ -57,9 +79,7 @@ class Channelled(KernelClassifier):
 
 
 class ChannelClassifier(Channelled, CostClassifier):
-    """Base of the support vector machines on channels; they have a parameter `multiclass`."""
-
-    multiclass: str
+    """Base of the support vector machines on channels."""
 
     _recipe: ClassVar[Recipe] = per_feature()
 

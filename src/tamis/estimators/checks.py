@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
+from decimal import Decimal
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -42,18 +43,25 @@ def check_numbers(y: Any, n: int) -> np.ndarray:
     """The numbers (n,) to predict."""
     if y is None:
         raise ValueError("y is None: a regressor requires y to be passed, but the target y is None")
+    if np.ma.is_masked(y):
+        raise ValueError("y has masked values: drop these rows")
+    if getattr(y, "dtype", None) is not None and np.iscomplexobj(y):
+        raise ValueError("y holds complex numbers. Complex data not supported: give its real part, or its modulus")
     y = column_or_1d(y, warn=True)
     if len(y) != n:
         raise ValueError(f"y has length {len(y)}, but X has {n} rows: inconsistent numbers of samples")
     if y.dtype.kind not in "buif":
-        try:
-            y = y.astype(float)
-        except (TypeError, ValueError):
-            odd = next(v for v in y.tolist() if not isinstance(v, int | float))
-            raise ValueError(f"y holds {odd!r}, which is no number: a regressor predicts numbers") from None
-    y = y.astype(float)
-    if not np.all(np.isfinite(y)):
-        raise ValueError("y contains NaN or infinity: Input y contains NaN; drop these rows")
+        odd = [v for v in y.tolist() if not isinstance(v, Real | Decimal | np.number | None)]
+        if y.dtype.kind != "O" or odd:
+            shown = repr(odd[0] if odd else y.tolist()[0])
+            raise ValueError(f"y holds {shown:.60}, which is no number: a regressor predicts numbers")
+    try:
+        y = y.astype(float)
+    except OverflowError:
+        raise ValueError("y holds numbers that are too large for a float: give it in larger units") from None
+    bad = np.flatnonzero(~np.isfinite(y))
+    if len(bad):
+        raise ValueError(f"y holds {y[bad[0]]} at position {bad[0]} (Input y contains NaN or infinity): drop such rows")
     if np.max(np.abs(y), initial=0.0) > LARGEST:
         raise ValueError(f"y holds numbers of more than {LARGEST:g}: give it in larger units")
     return y
@@ -112,6 +120,21 @@ def check_integer(name: str, value: Any, least: int) -> None:
     """Refuse what is not an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{name}={value!r} must be an integer of at least {least}")
+
+
+def check_jobs(n_jobs: Any) -> None:
+    """Refuse what is no number of processes."""
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
+        raise ValueError(f"n_jobs={n_jobs!r} must be a number of processes, -1 for all cores, or None for one")
+
+
+def check_seed(random_state: Any) -> None:
+    """Refuse what is no seed."""
+    number = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    if number and not 0 <= random_state < 2**32:
+        raise ValueError(f"random_state={random_state!r} must be between 0 and 2**32 - 1")
+    if not number and random_state is not None and not hasattr(random_state, "randint"):
+        raise ValueError(f"random_state={random_state!r} must be an integer, a numpy RandomState or None")
 
 
 def check_number(name: str, value: Any, least: float, *, strict: bool = False) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from copy import copy
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tamis.estimators.base import KernelEstimator, draw_seed, measured_variation
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import encode_classes
 from tamis.estimators.model import Model, decide
+from tamis.estimators.parameters import parameters
 from tamis.estimators.rows import Rows, check_groups, check_weights, class_factors, weight_unit
 from tamis.estimators.table import row_labels
 from tamis.parallel import blas_threads
@@ -34,10 +36,23 @@ def _has_probabilities(self: KernelClassifier) -> bool:
     return self._calibrates
 
 
+@parameters
 class KernelClassifier(ClassifierMixin, KernelEstimator):
-    """Base of the classifiers; they have a parameter `class_weight` too."""
+    """Base of the classifiers.
 
-    class_weight: Any
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        What the rows of a class count; "balanced" gives all classes the same weight.
+
+    Attributes
+    ----------
+    classes_ : the class labels, sorted; of two the second is the positive one
+    instances_per_class_ : the instances of each output
+    """
+
+    _: KW_ONLY
+    class_weight: Any = None
 
     @abstractmethod
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:

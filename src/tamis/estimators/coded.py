@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,64 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.estimators.model import decide
+from tamis.estimators.parameters import parameters
 from tamis.estimators.prototypes import PrototypeClassifier
 from tamis.explain import measures
 
 CODED = 0.5  # share of training samples that prototypes should represent
 
 
+@parameters
 class CodingClassifier(PrototypeClassifier):
-    """Base of the classifiers with sparse codes."""
+    """Base of the classifiers with sparse codes.
+
+    Parameters
+    ----------
+    n_prototypes : int or None
+        Prototypes per class on average (all samples of a smaller class); None is `prototype_size`.
+    n_neighbors : int or None
+        Neighbours of each sample in its class, and in the others; None is `prototype_size`.
+    weight_step : {"align", "graph", "lp", "ball", "entropy", "uniform"}
+        How kernels are weighed. "align": by resemblance to what the prototypes call for, sparse. "graph": by
+        neighbours of the same and of other classes alone, after DKMLD. "lp": the published linear program, which
+        keeps one kernel. "ball" and "entropy": many kernels. "uniform": the mean kernel, the published ISKPL.
+    spread : float or None
+        For "ball" the effective number of kernels (None: a quarter of them); for "entropy" the temperature, in
+        standard deviations of the kernels' costs (None: 1).
+    max_kernels : int or None
+        For "align" and "graph", most kernels with a weight.
+    start : {"greedy", "random"}
+        First prototypes: rows that rebuild the others best, as many for a class as it takes, or random rows, the same
+        number for each class.
+    class_weight : dict, "balanced" or None
+        Multiplies what samples of a class count in the fit and what they say for it in a decision.
+    tol : float
+        Relative change of the objective at which the fit stops.
+    max_iter : int
+        Most rounds.
+    random_state : int, RandomState or None
+        For random starts and the calibration folds. None is as good as 0.
+
+    Attributes
+    ----------
+    prototypes_ : list of `Prototype`: class, samples with weights, purity, training samples it represents
+    prototype_masses_ : (n_classes, n_prototypes), the weights of the samples of each class added up
+    codes_ : sparse array (n_samples, n_prototypes), the codes of the training samples, which know their classes:
+        `encode` does not, and represents a sample by prototypes of other classes more often; not in a model file
+    code_violation_ : largest relative violation of the optimality conditions of these codes, rounding where all is well
+    instances_, instance_labels_ : training samples in some prototype, as positions and as index labels
+    instance_importance_ : what each sample says for an output through all prototypes, as signed percentages
+    """
+
+    _: KW_ONLY
+    n_prototypes: int | None = None
+    n_neighbors: int | None = None
+    weight_step: str = "align"
+    spread: float | None = None
+    max_kernels: int | None = None
+    start: str = "greedy"
+    tol: float = 1e-3
+    max_iter: int = 50
 
     @property
     def codes_(self) -> csr_array:

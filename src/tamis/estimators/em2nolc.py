@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from functools import partial
 from typing import Any
 
@@ -14,10 +14,12 @@ from tamis.estimators import em2nolc_sums
 from tamis.estimators.base import draw_seed
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_bandwidth, check_choice, check_integer, check_number
-from tamis.estimators.direct import DirectClassifier, calibrated, warn_unheld
+from tamis.estimators.direct import DirectClassifier
 from tamis.estimators.from_statistics import FromStatistics
+from tamis.estimators.learning import calibrated, warn_unheld
 from tamis.estimators.model import Model, Prepared
 from tamis.estimators.one_pass import Held, OnePass
+from tamis.estimators.parameters import parameters
 from tamis.estimators.plan import Plan
 from tamis.estimators.rows import Rows
 from tamis.estimators.selection import Tests, each_fold
@@ -46,6 +48,7 @@ ZHANG2022 = (
 
 
 @stored
+@parameters
 class EM2NOLCClassifier(FromStatistics, DirectClassifier):
     """Least-squares kernel classifier with at most k training cases and m features [Zhang2022].
 
@@ -54,73 +57,29 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
 
     Parameters
     ----------
-    max_instances : int, default=20
+    max_instances : int
         Most training cases kept (per class with more than two classes, unless `shared_support`).
-    max_features : int, default=10
+    max_features : int
         Most features kept (likewise per class). Larger than the data is as good as all.
-    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
-        None is `tamis.per_feature()`; see also `tamis.product()`; recipes can be added.
-    bandwidth : float, "median" or array of shape (n_features,), default=1.0
+    bandwidth : float, "median" or array of shape (n_features,)
         Width of the Gaussian kernels in units of the scaled features; "median" takes each feature's
         median distance between two rows.
-    alpha : float or "auto", default="auto"
+    alpha : float or "auto"
         Ridge relative to the number of rows. "auto" is 0.01, and 0.01 sqrt(1000 / rows) beyond a thousand
         rows (merged ones, unless they are summed), which need less of it.
-    solver : {"splicing", "admm", "paper"}, default="splicing"
-        "paper" is the algorithm as printed (which runs 50 rounds; its own intercept is kept with
-        ``calibration=None``), for study: it often ends above the constant model. "admm" is its repaired
-        form. "splicing" is monotone and ends lowest.
-    coupling : {"rank_one", "full"}, default="rank_one"
+    coupling : {"rank_one", "full"}
         "full" fits a coefficient for every pair of kept case and kept feature.
-    refit : {"squared", "logistic"}, default="squared"
+    refit : {"squared", "logistic"}
         Loss of the final fit on the chosen cases and features.
-    scaling : {"standard", "rank", None}, default="standard"
-    missing : {"absent", "median", None}, default="absent"
-        "absent": a missing cell contributes nothing (in a product kernel it counts as the mean, one
-        unit aside); "median": filled with the training median (the most frequent category); None:
-        refused.
-    categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
-    engine : {"auto", "dense", "streaming", "statistics"}, default="auto"
-        Kernel values are kept in memory ("dense"), computed in blocks ("streaming"), or replaced by sums
-        over the rows of short polynomials ("statistics"): one pass, then nothing depends on the number of
-        rows; for kernels of one column each. "auto" is dense up to a gibibyte, then statistics where
-        the kernels allow it, else streaming.
-    candidates : int, "all" or None, default=None
-        How many training rows may become instances: a stratified random pool, at least one of each
-        class. None: up to 1000. "all": every row; with the statistics engine, a pool first and then
-        better rows from all of them.
-    shared_support : bool, default=False
-        With more than two classes, one set of cases and features for all classes.
-    class_weight : dict, "balanced" or None, default=None
-    calibration : int or None, default=3
+    calibration : int or None
         Folds that fit the probabilities and place the intercept where they say one half; None: no
         `predict_proba`, the intercept of the training loss, and a faster fit.
-    warm_start : bool, default=False
+    warm_start : bool
         Start from the supports of the last fit, where they fit the new data.
-    tol : float, default=1e-4
-        Largest relative decrease of the objective that one exchange may still bring.
-    max_iter : int, default=30
-        Most rounds of instance and feature steps.
-    random_state : int, RandomState or None, default=None
-        For the candidate pool and the folds. None is as good as 0.
-    n_jobs : int or None, default=None
-        Processes for calibration folds. Sums over rows use all cores in any case.
-    verbose : int, default=0
 
     Attributes
     ----------
-    instances_, instance_labels_ : kept training rows, as positions and as index labels
-    features_, kernels_, kernel_names_ : kept features (positions) and kernels
-    dual_coef_, kernel_weights_, intercept_ : the factors of the coefficients (closest ones if "full")
-    instance_importance_, feature_importance_, kernel_importance_ : signed percentages, the paper's II
-        and FI; the largest kernel weight is positive
-    instance_variation_, feature_variation_, kernel_variation_ : shares in the variation of the decision
     alpha_ : the ridge that was used
-    outside_ : after a fit from statistics, {column: cells beyond the plan's range or levels}
-    statistics_ : after partial fits, their sums
-    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
-    feature_names_in_ : where X has column names
 
     Notes
     -----
@@ -148,54 +107,14 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
 
     citation = ZHANG2022
 
-    def __init__(
-        self,
-        max_instances: int = 20,
-        max_features: int = 10,
-        *,
-        kernels: Any = None,
-        bandwidth: Any = 1.0,
-        alpha: float | str = "auto",
-        solver: str = "splicing",
-        coupling: str = "rank_one",
-        refit: str = "squared",
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        engine: str = "auto",
-        candidates: int | None = None,
-        shared_support: bool = False,
-        class_weight: Any = None,
-        calibration: int | None = 3,
-        warm_start: bool = False,
-        tol: float = 1e-4,
-        max_iter: int = 30,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.max_instances = max_instances
-        self.max_features = max_features
-        self.kernels = kernels
-        self.bandwidth = bandwidth
-        self.alpha = alpha
-        self.solver = solver
-        self.coupling = coupling
-        self.refit = refit
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.engine = engine
-        self.candidates = candidates
-        self.shared_support = shared_support
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.warm_start = warm_start
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    max_instances: int = 20
+    max_features: int = 10
+    _: KW_ONLY
+    bandwidth: Any = 1.0
+    alpha: float | str = "auto"
+    coupling: str = "rank_one"
+    refit: str = "squared"
+    warm_start: bool = False
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from functools import partial
 from itertools import product
 from numbers import Integral
@@ -16,12 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from tamis.codec import stored
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_bandwidth, check_choice, check_cv, check_number, check_values
-from tamis.estimators.direct import calibrated
 from tamis.estimators.em2nolc import COUPLINGS, REFITS, ZHANG2022, EM2NOLCClassifier, ridge_scale
 from tamis.estimators.em2nolc_grid import Cell, Grid
 from tamis.estimators.from_statistics import FromStatistics
+from tamis.estimators.learning import calibrated
 from tamis.estimators.model import Encoded, Model
 from tamis.estimators.one_pass import OnePass
+from tamis.estimators.parameters import parameters
 from tamis.estimators.rows import Rows, merge_rows, search_folds
 from tamis.estimators.selection import (
     LOSSES,
@@ -45,6 +46,7 @@ COARSE = (0.25, 0.5, 1.0)  # budgets of the first stage, as shares of the larges
 
 
 @stored
+@parameters
 class EM2NOLCClassifierCV(FromStatistics):
     """EM2NOLC with budgets, bandwidth, ridge and variants chosen by cross-validation.
 
@@ -55,43 +57,41 @@ class EM2NOLCClassifierCV(FromStatistics):
 
     Parameters
     ----------
-    max_instances, max_features : int, default=20
+    max_instances, max_features : int
         Largest budgets tried.
-    kernels : as in `EM2NOLCClassifier`, or a dict {name: choice} to choose among, default=None
-    bandwidths : sequence, default=(0.3, 1.0, 3.0)
+    kernels : as in `EM2NOLCClassifier`, or a dict {name: choice} to choose among
+    bandwidths : sequence
         Each as `bandwidth` in `EM2NOLCClassifier`.
-    alphas : sequence of float or "auto", default="auto"
+    alphas : sequence of float or "auto"
         "auto" is (0.01, 0.1), both times sqrt(1000 / rows) beyond a thousand (distinct) rows.
-    couplings : sequence of {"rank_one", "full"}, default=("rank_one",)
-    refits : sequence of {"squared", "logistic"}, default=("squared",)
-    budgets : {"grid", "full"}, default="grid"
+    couplings : sequence of {"rank_one", "full"}
+    refits : sequence of {"squared", "logistic"}
+    budgets : {"grid", "full"}
         Second stage over 1, 2, 3, 4, 5, 7, 10, 14, 20, ... or over every integer.
-    cv : int, splitter or sequence of (train, test) positions, default=5
+    cv : int, splitter or sequence of (train, test) positions
         An integer asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
         together. Splitters and positions speak of the rows of X as given. The statistics engine draws
         folds at random (equal rows share one), and needs folds that train on all other rows.
-    scoring : {"auto", "log_loss", "accuracy", "roc_auc", "squared_error"}, default="auto"
+    scoring : {"auto", "log_loss", "accuracy", "roc_auc", "squared_error"}
         Log-loss is taken after calibration of the held-out decisions. With the statistics engine the
         squared error comes from the sums of the held-out fold, without another look at its rows, and
         the other scores from at most 20000 held-out rows. "auto" is the squared error there, else log-loss.
-    rule : {"best", "one_se", "largest"}, default="best"
+    rule : {"best", "one_se", "largest"}
         "best" takes the budgets with the best score, each score averaged with those of the
         neighbouring budgets, because the best of many single scores is mostly luck; ties go to the
         smaller model. "one_se" takes the smallest budgets within one standard error of that. "largest"
         chooses the other parameters only and keeps the largest budgets: the most accurate on small
         tables, where the ridge guards against overfitting better than a choice among budgets does.
-    solver, scaling, missing, categorical_features, engine, candidates, shared_support, class_weight, \
-tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
-        `solver` serves the final fit; the search draws instances from at most 300 candidates.
+    solver : {"splicing", "admm", "paper"}
+        Of the final fit; the search draws instances from at most 300 candidates.
 
     Attributes
     ----------
     max_instances_, max_features_, kernels_choice_, bandwidth_, alpha_, coupling_, refit_ : what was chosen
     cv_results_ : dict of arrays, one entry per cell tried in the first stage
+    n_splits_, scoring_ : folds that were used, and the score that decided
     path_ : dict with the budgets `max_instances`, `max_features` and, over that grid, `objective`,
         `squared_error`, `log_loss`, `accuracy`, `roc_auc` (the squared error alone from statistics alone)
-    n_splits_, scoring_ : folds that were used, and the score that decided
-    and those of `EM2NOLCClassifier`
 
     Examples
     --------
@@ -105,58 +105,17 @@ tol, max_iter, random_state, n_jobs, verbose : as in `EM2NOLCClassifier`.
 
     citation = ZHANG2022
 
-    def __init__(
-        self,
-        max_instances: int = 20,
-        max_features: int = 20,
-        *,
-        kernels: Any = None,
-        bandwidths: Sequence[Any] = (0.3, 1.0, 3.0),
-        alphas: Sequence[float] | str = "auto",
-        couplings: Sequence[str] = ("rank_one",),
-        refits: Sequence[str] = ("squared",),
-        budgets: str = "grid",
-        cv: Any = 5,
-        scoring: str = "auto",
-        rule: str = "best",
-        solver: str = "splicing",
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        engine: str = "auto",
-        candidates: int | None = None,
-        shared_support: bool = False,
-        class_weight: Any = None,
-        tol: float = 1e-4,
-        max_iter: int = 30,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.max_instances = max_instances
-        self.max_features = max_features
-        self.kernels = kernels
-        self.bandwidths = bandwidths
-        self.alphas = alphas
-        self.couplings = couplings
-        self.refits = refits
-        self.budgets = budgets
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.solver = solver
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.engine = engine
-        self.candidates = candidates
-        self.shared_support = shared_support
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    max_instances: int = 20
+    max_features: int = 20
+    _: KW_ONLY
+    bandwidths: Sequence[Any] = (0.3, 1.0, 3.0)
+    alphas: Sequence[float] | str = "auto"
+    couplings: Sequence[str] = ("rank_one",)
+    refits: Sequence[str] = ("squared",)
+    budgets: str = "grid"
+    cv: Any = 5
+    scoring: str = "auto"
+    rule: str = "best"
 
     def _check_parameters(self) -> None:
         for name in ("bandwidths", "alphas", "couplings", "refits"):

@@ -108,9 +108,9 @@ class Explaining:
                 f"features {first!r} and {second!r} have no surface: no kernel stands on exactly these two; use one of "
                 f"the pairs_ {self.pairs_}, or explain(X)"
             )
-        given = (None, None) if grids is None else tuple(grids)
-        if len(given) != 2:
-            raise ValueError(f"grids has {len(given)} entries: give one for each of the two features, or None")
+        given = (None, None) if grids is None else grids
+        if not isinstance(given, tuple | list) or len(given) != 2:
+            raise ValueError(f"grids={grids!r:.60}: give a pair, the values of each of the two features, or None")
         columns = self.model_.encoder.columns
         a, b = (_grid(columns[place], grid, SURFACE_POINTS) for place, grid in zip(places, given, strict=True))
         values = self.model_.surface(places, (a, b))
@@ -165,8 +165,10 @@ class Explaining:
         check_is_fitted(self)
         channels = self.model_.expansion.bank.channels
         if any(len(set(c.columns)) > 1 for c in channels):
+            instead = name if hasattr(self, name) else "kernel_variation_"
             raise AttributeError(
-                f"a kernel on several features has no {name.split('_')[1]} per feature: use {name} with kernel_names_"
+                f"a kernel on several features has no {name.split('_')[1]} per feature: use {instead}, which follows "
+                "kernel_names_"
             )
         values = getattr(self, name)
         total = np.zeros((*values.shape[:-1], len(self.features_)))
@@ -188,4 +190,7 @@ def _grid(column: Any, grid: Any, points: int) -> np.ndarray:
     """Values of an encoded column: those given, the levels of a category, or `points` over the training range."""
     if isinstance(column, Nominal):
         return np.array(list(column.levels) if grid is None else list(grid), dtype=object)
-    return np.linspace(column.low, column.high, points) if grid is None else np.asarray(grid, dtype=float)
+    values = np.linspace(column.low, column.high, points) if grid is None else np.asarray(grid, dtype=float)
+    if values.ndim != 1:
+        raise ValueError(f"grid has shape {values.shape}: give a list of values of the feature")
+    return values

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tamis.estimators.classifying import KernelClassifier
 from tamis.estimators.explaining import variation_shares
 from tamis.estimators.model import Model
 from tamis.estimators.one_pass import OnePass, second_look, sum_rows
+from tamis.estimators.parameters import parameters
 from tamis.estimators.plan import Plan
 from tamis.estimators.rows import Rows
 from tamis.estimators.statistics import Statistics
@@ -25,15 +27,53 @@ from tamis.parallel import blas_threads
 OUTSIDE = 0.01  # share of a column's cells beyond the plan's range that is worth a warning
 
 
+@parameters
 class FromStatistics(KernelClassifier):
     """Adds `fit_statistics` to classifiers that have ``_select_sums(one_pass)``.
 
-    Subclasses have the parameters `solver`, `engine` and `candidates` besides.
+    Parameters
+    ----------
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns)
+        None is `tamis.per_feature()`; see also `tamis.product()`; recipes can be added.
+    solver : {"splicing", "admm", "paper"}
+        "paper" is the algorithm as printed (which runs 50 rounds; its own intercept is kept with
+        ``calibration=None``), for study: it often ends above the constant model. "admm" is its repaired
+        form. "splicing" is monotone and ends lowest.
+    engine : {"auto", "dense", "streaming", "statistics"}
+        Kernel values are kept in memory ("dense"), computed in blocks ("streaming"), or replaced by sums
+        over the rows of short polynomials ("statistics"): one pass, then nothing depends on the number of
+        rows; for kernels of one column each. "auto" is dense up to a gibibyte, then statistics where
+        the kernels allow it, else streaming.
+    candidates : int, "all" or None
+        How many training rows may become instances: a stratified random pool, at least one of each
+        class. None: up to 1000. "all": every row; with the statistics engine, a pool first and then
+        better rows from all of them.
+    shared_support : bool
+        With more than two classes, one set of cases and features for all classes.
+    tol : float
+        Largest relative decrease of the objective that one exchange may still bring.
+    max_iter : int
+        Most rounds of instance and feature steps.
+    n_jobs : int or None
+        Processes for calibration folds. Sums over rows use all cores in any case.
+
+    Attributes
+    ----------
+    dual_coef_, kernel_weights_, intercept_ : the factors of the coefficients (closest ones if "full")
+    instance_importance_, feature_importance_, kernel_importance_ : signed percentages, the paper's II
+        and FI; the largest kernel weight is positive
+    outside_ : after a fit from statistics, {column: cells beyond the plan's range or levels}
+    statistics_ : after partial fits, their sums
     """
 
-    solver: str
-    engine: str
-    candidates: int | str | None
+    _: KW_ONLY
+    kernels: Any = None
+    solver: str = "splicing"
+    engine: str = "auto"
+    candidates: int | str | None = None
+    shared_support: bool = False
+    tol: float = 1e-4
+    max_iter: int = 30
 
     @abstractmethod
     def _select_sums(self, one: OnePass) -> tuple[Model, Calibrator | None]:

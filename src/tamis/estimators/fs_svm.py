@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from tamis.codec import stored
 from tamis.estimators.checks import check_bandwidth, check_cost, check_integer, check_number
 from tamis.estimators.direct import DirectClassifier
 from tamis.estimators.model import Encoded, Model
+from tamis.estimators.parameters import parameters
 from tamis.estimators.rows import Rows
 from tamis.estimators.stacked import check_size, factors_of
 from tamis.expansion import Coefficients
@@ -28,6 +29,7 @@ WESTON2000 = (
 
 
 @stored
+@parameters
 class FeatureScalingSVC(DirectClassifier):
     """Support vector machine on a Gaussian kernel with a learned factor for each of a few features [Weston2000].
 
@@ -37,44 +39,22 @@ class FeatureScalingSVC(DirectClassifier):
 
     Parameters
     ----------
-    max_features : int, default=10
+    max_features : int
         Most features with a factor (per class with more than two classes).
-    C : float, default=1.0
+    C : float
         Cost of a violated margin; sample and class weights multiply it.
-    bandwidth : float, default=1.0
+    bandwidth : float
         Width for one scaled feature; the kernel's width is that times the root of the number of features.
-    scaling : {"standard", "rank", None}, default="standard"
-    missing : {"absent", "median", None}, default="absent"
-        "absent": in a kernel on several features a missing cell counts as the mean, one unit aside, and alone it
-        contributes nothing; "median": filled with the training median (the most frequent category); None:
-        refused.
-    categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
-    class_weight : dict, "balanced" or None, default=None
-    calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no
-        `predict_proba`, the method's own intercept, and a faster fit.
-    tol : float, default=1e-3
+    tol : float
         Largest decrease of the objective, relative to it, that one more step may promise.
-    max_iter : int, default=200
+    max_iter : int
         Most steps.
-    random_state : int, RandomState or None, default=None
-        For the calibration folds. None is as good as 0.
-    n_jobs : int or None, default=None
-        Processes for calibration folds.
-    verbose : int, default=0
 
     Attributes
     ----------
     feature_factors_ : (n_kept,) factors of the kept features, or (n_classes, n_kept); their sum is the number of
         features that are not constant
     dual_coef_, kernel_weights_, intercept_ : coefficients of the rows; each class has one kernel of weight one
-    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
-    features_, kernels_, kernel_names_ : kept features (positions) and kernels
-    instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
-    instance_variation_, kernel_variation_ : shares in the variation of the decision
-    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
-    feature_names_in_ : where X has column names
 
     Notes
     -----
@@ -93,36 +73,12 @@ class FeatureScalingSVC(DirectClassifier):
     citation = WESTON2000
     _placed = True
 
-    def __init__(
-        self,
-        max_features: int = 10,
-        C: float = 1.0,
-        *,
-        bandwidth: float = 1.0,
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        calibration: int | None = 3,
-        tol: float = 1e-3,
-        max_iter: int = 200,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.max_features = max_features
-        self.C = C
-        self.bandwidth = bandwidth
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    max_features: int = 10
+    C: float = 1.0
+    _: KW_ONLY
+    bandwidth: float = 1.0
+    tol: float = 1e-3
+    max_iter: int = 200
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

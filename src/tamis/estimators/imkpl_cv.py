@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -15,6 +15,7 @@ from tamis.estimators.checks import check_values
 from tamis.estimators.coded import CodingClassifier
 from tamis.estimators.imkpl import HOSSEINI2019, IMKPLClassifier
 from tamis.estimators.model import Model
+from tamis.estimators.parameters import parameters
 from tamis.estimators.prototypes import Found, Ready
 from tamis.estimators.rows import Rows, by_class
 from tamis.estimators.searching import SearchClassifier
@@ -45,6 +46,7 @@ GRIDS = {
 
 
 @stored
+@parameters
 class IMKPLClassifierCV(CodingClassifier, SearchClassifier):
     """IMKPL with its settings chosen by cross-validation [Hosseini2019].
 
@@ -54,27 +56,15 @@ class IMKPLClassifierCV(CodingClassifier, SearchClassifier):
 
     Parameters
     ----------
-    prototype_sizes : sequence of int, default=(3, 5, 8)
-    kappas : sequence of float, default=(0.1, 0.3)
-    taus, lams, mus : sequence of float, default=(0.2,)
-    code_sizes : sequence of int or None, default=(None, 1)
+    prototype_sizes : sequence of int
+    kappas : sequence of float
+    taus, lams, mus : sequence of float
+    code_sizes : sequence of int or None
         Prototypes in the code of a new row; None is the prototype size. They cost next to nothing to try.
-    cv : int, splitter or sequence of (train, test) positions, default=5
-        An integer (None is 5) asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
-        together.
-    scoring : {"log_loss", "accuracy", "roc_auc", "squared_error"}, default="log_loss"
-        Log-loss and accuracy are taken after calibration of all held-out decisions together.
-    rule : {"best", "one_se"}, default="best"
-        "best": the best score, ties to fewer features; "one_se": the fewest features within one standard error of it.
-    n_prototypes, n_neighbors, weight_step, spread, max_kernels, start, kernels, scaling, missing, \
-categorical_features, class_weight, tol, max_iter, random_state, n_jobs, verbose : as in `IMKPLClassifier`.
 
     Attributes
     ----------
     prototype_size_, lam_, mu_, tau_, kappa_, code_size_ : what was chosen
-    cv_results_ : dict of arrays, one entry per cell tried, with the mean number of features over folds
-    n_splits_, scoring_ : folds that were used, and the score that decided
-    and those of `IMKPLClassifier`
 
     Examples
     --------
@@ -89,60 +79,13 @@ categorical_features, class_weight, tol, max_iter, random_state, n_jobs, verbose
     citation = HOSSEINI2019
     _single = "IMKPLClassifier"
 
-    def __init__(
-        self,
-        prototype_sizes: Sequence[int] = (3, 5, 8),
-        kappas: Sequence[float] = (0.1, 0.3),
-        taus: Sequence[float] = (0.2,),
-        lams: Sequence[float] = (0.2,),
-        mus: Sequence[float] = (0.2,),
-        *,
-        code_sizes: Sequence[int | None] = (None, 1),
-        cv: Any = 5,
-        scoring: str = "log_loss",
-        rule: str = "best",
-        n_prototypes: int | None = None,
-        n_neighbors: int | None = None,
-        weight_step: str = "align",
-        spread: float | None = None,
-        max_kernels: int | None = None,
-        start: str = "greedy",
-        kernels: Any = None,
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 50,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.prototype_sizes = prototype_sizes
-        self.kappas = kappas
-        self.taus = taus
-        self.lams = lams
-        self.mus = mus
-        self.code_sizes = code_sizes
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.n_prototypes = n_prototypes
-        self.n_neighbors = n_neighbors
-        self.weight_step = weight_step
-        self.spread = spread
-        self.max_kernels = max_kernels
-        self.start = start
-        self.kernels = kernels
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    prototype_sizes: Sequence[int] = (3, 5, 8)
+    kappas: Sequence[float] = (0.1, 0.3)
+    taus: Sequence[float] = (0.2,)
+    lams: Sequence[float] = (0.2,)
+    mus: Sequence[float] = (0.2,)
+    _: KW_ONLY
+    code_sizes: Sequence[int | None] = (None, 1)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

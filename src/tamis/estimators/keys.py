@@ -6,7 +6,7 @@ into blocks or spread over machines, and equal rows always go together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -70,13 +70,16 @@ def fold_of(keys: np.ndarray, n_folds: int) -> np.ndarray:
     return (_mix(~keys) % np.uint64(max(1, n_folds))).astype(np.int64)
 
 
-def sampling_keys(keys: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Keys (n,) of rows of given classes in which equal rows differ too, so that the lowest are a sample of rows."""
+def sampling_keys(keys: np.ndarray, codes: np.ndarray, ties: Sequence[np.ndarray] = ()) -> np.ndarray:
+    """Keys (n,) of rows of given classes in which equal rows differ too, so that the lowest are a sample of rows.
+
+    `ties` are what else tells rows with equal keys apart, so that it does not matter which of them comes first.
+    """
     keys = _mix(keys + codes.astype(np.uint64) * GAP)
     ordered = np.sort(keys)
     if np.all(ordered[1:] != ordered[:-1]):
         return keys
-    order = np.argsort(keys, kind="stable")
+    order = np.lexsort([*ties, keys])
     ordered = keys[order]
     first = np.r_[True, ordered[1:] != ordered[:-1]]
     place = np.arange(len(keys))

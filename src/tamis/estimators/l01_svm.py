@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any
 
 from tamis.codec import stored
 from tamis.estimators.checks import check_choice, check_integer, check_number
 from tamis.estimators.model import PreparedRows
+from tamis.estimators.parameters import parameters
 from tamis.estimators.stacked import Answer, CostClassifier, Task
 from tamis.methods import l01_svm as method
 from tamis.methods.l01_certificate import Certificate
@@ -20,6 +22,7 @@ RHO3 = 256.0
 
 
 @stored
+@parameters
 class ZeroOneMKLClassifier(CostClassifier):
     """Support vector machine that counts rows within the margin, on a learned mean of kernels [Zhu2023].
 
@@ -29,58 +32,36 @@ class ZeroOneMKLClassifier(CostClassifier):
 
     Parameters
     ----------
-    C : float, default=16.0
+    C : float
         Cost of a row whose margin is below one; sample and class weights multiply it.
-    rho1 : float, default=1.0
+    rho1 : float
         Penalty of ADMM. ``C / rho1`` must be at least 2 (weights of rows may make up for less): below that ADMM
         never leaves its starting point, which gives every row the class of larger weight.
         "drop_and_refit" does not use it.
-    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns)
         None is `tamis.bandwidths()`, ten Gaussians on all features; see also `tamis.per_feature()`. With one
         kernel this is the single-kernel L0/1-SVM.
-    solver : {"best", "admm", "drop_and_refit"}, default="best"
+    solver : {"best", "admm", "drop_and_refit"}
         "admm" is the paper's algorithm, which often cycles; then the best point seen is taken.
         "drop_and_refit" searches for the rows to give up and fits the others exactly. "best" runs both and
         takes the lower objective.
-    d_step : {"simplex_qp", "paper"}, default="simplex_qp"
+    d_step : {"simplex_qp", "paper"}
         Step of the weights in ADMM: their exact minimiser over the simplex, or the printed one, whose limits
         need not be stationary.
-    rho2 : float or None, default=None
+    rho2 : float or None
         Penalty of the step of the weights; None is 16 for "simplex_qp" and 256 for "paper". It does not move
         stationary points.
-    scaling : {"standard", "rank", None}, default="standard"
-    missing : {"absent", "median", None}, default="absent"
-        "absent": in a kernel on several features a missing cell counts as the mean, one unit aside, and alone it
-        contributes nothing; "median": filled with the training median (the most frequent category); None:
-        refused.
-    categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
-    class_weight : dict, "balanced" or None, default=None
-    calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no
-        `predict_proba`, the method's own intercept, and a faster fit.
-    tol : float, default=1e-3
+    tol : float
         Largest residual of stationarity in ADMM. In the result a slack of up to ten times that costs nothing,
         and a residual beyond that is warned of.
-    max_iter : int, default=1000
+    max_iter : int
         Most rounds of ADMM.
-    random_state : int, RandomState or None, default=None
-        For the calibration folds. None is as good as 0.
-    n_jobs : int or None, default=None
-        Processes for calibration folds.
-    verbose : int, default=0
 
     Attributes
     ----------
     certificate_ : Certificate of the fit before calibration moves the intercept (a list of them for more than two
         classes): the six residuals of stationarity, the largest gamma, how many rows are given up
     kernel_weights_, dual_coef_, intercept_ : d, w (before calibration ``sum(w) = 0``) and the intercept
-    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
-    features_, kernels_, kernel_names_ : kept features (positions) and kernels
-    instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
-    instance_variation_, kernel_variation_ : shares in the variation of the decision
-    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
-    feature_names_in_ : where X has column names
 
     Notes
     -----
@@ -100,42 +81,13 @@ class ZeroOneMKLClassifier(CostClassifier):
 
     citation = ZHU2023
 
-    def __init__(
-        self,
-        C: float = 16.0,
-        rho1: float = 1.0,
-        *,
-        kernels: Any = None,
-        solver: str = "best",
-        d_step: str = "simplex_qp",
-        rho2: float | None = None,
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        calibration: int | None = 3,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.C = C
-        self.rho1 = rho1
-        self.kernels = kernels
-        self.solver = solver
-        self.d_step = d_step
-        self.rho2 = rho2
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    C: float = 16.0
+    rho1: float = 1.0
+    _: KW_ONLY
+    solver: str = "best"
+    d_step: str = "simplex_qp"
+    rho2: float | None = None
+    max_iter: int = 1000
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
 
 from tamis.codec import stored
 from tamis.estimators.checks import check_choice, check_cost, check_integer, check_number, check_penalty
+from tamis.estimators.learning import LearningClassifier
 from tamis.estimators.model import PreparedRows
+from tamis.estimators.parameters import parameters
 from tamis.estimators.rows import Rows
 from tamis.estimators.selecting import Selecting
 from tamis.estimators.stacked import Answer, StackClassifier, Task
@@ -29,8 +32,57 @@ CHOICES = ("exp", "log", "capped_l1", "scad", "l1")
 ENGINES = ("auto", "dense", "streaming", "chebyshev")
 
 
+@parameters
+class L0Classifier(Selecting, LearningClassifier):
+    """What `L0MKLClassifier` and its search share.
+
+    Parameters
+    ----------
+    penalty : {"capped_l1", "exp", "log", "scad", "l1"} or an object of `tamis.penalties`
+        "l1" is the baseline MIK-FS: it keeps more features.
+    beta_step : {"stationary", "ridge", "flip", "paper"}
+        The machine. "stationary": where the slope of the published objective vanishes; "ridge" and "flip" change its
+        quadratic term so that it is bounded ("flip" decomposes every kernel, which is slow); "paper": Algorithm 3 as
+        published, its gradient corrected. Where an objective has no minimum "paper" gives no model and says so in
+        `status_` and `reason_`.
+    max_features : int or None
+        Most features that may have a weight (per class with more than two classes), on top of the penalty.
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns)
+        None is ``per_feature(Sigmoid(0.1, 0.1))``, ``tanh(0.1 s t - 0.1)`` on each scaled feature; categories get an
+        indicator. See also `tamis.per_group()`, `tamis.Epanechnikov`, functions of two blocks of rows, and
+        `tamis.precomputed()`.
+    rounds : int
+        Most rounds. More of them usually keep fewer features; they seldom classify better.
+    engine : {"auto", "dense", "streaming", "chebyshev"}
+        How kernels are passed over: "dense" keeps their values, "streaming" evaluates them in blocks, "chebyshev"
+        goes through short polynomials where that is quicker, to ten digits. "auto" is the first up to 128 MiB, else the
+        last, with kernels that have no such polynomials evaluated.
+    tol : float
+        Change of relative weights in a round below which the fit stops.
+
+    Attributes
+    ----------
+    feature_path_ : features that had a weight in some round, best first: those that kept it longest, then by how much
+        they contribute
+    reason_ : why there is no model, or none that can be trusted, with what to change; or ""
+    ridge_ : what the quadratic term of the last machine counts (the largest over classes): lambda1, or more where no
+        stationary machine was found with it
+    clipped_ : whether some weight step had no minimum and was bounded by force
+    """
+
+    _: KW_ONLY
+    penalty: Any = "capped_l1"
+    beta_step: str = "stationary"
+    max_features: int | None = None
+    kernels: Any = None
+    rounds: int = 3
+    engine: str = "auto"
+    tol: float = 1e-3
+
+
 @stored
-class L0MKLClassifier(Selecting, StackClassifier):
+@parameters
+class L0MKLClassifier(L0Classifier, StackClassifier):
     """Select a few features out of many with one kernel per feature, and classify with them [XueSong2020].
 
     The decision is ``f(x) = sum_m d_m sum_i beta_i k_m(x_i, x) + intercept`` with weights ``d_m >= 0``, most of them
@@ -40,72 +92,18 @@ class L0MKLClassifier(Selecting, StackClassifier):
 
     Parameters
     ----------
-    lambda2 : float, default=0.1
+    lambda2 : float
         What the penalty counts, as a share of the value at which no feature is left: between 0 (many features) and 1.
         Tight penalties keep a handful until close to 1; `max_features` is the way to a given number.
-    lambda1 : float, default=0.1
+    lambda1 : float
         What the quadratic term of the machine counts against the loss, a sum over rows.
-    penalty : {"capped_l1", "exp", "log", "scad", "l1"} or an object of `tamis.penalties`, default="capped_l1"
-        "l1" is the baseline MIK-FS: it keeps more features.
-    theta : float, default=10.0
+    theta : float
         How tight the penalty is: "capped_l1" asks nothing more of weights above ``1 / theta`` of the largest.
-    beta_step : {"stationary", "ridge", "flip", "paper"}, default="stationary"
-        The machine. "stationary": where the slope of the published objective vanishes; "ridge" and "flip" change its
-        quadratic term so that it is bounded ("flip" decomposes every kernel, which is slow); "paper": Algorithm 3 as
-        published, its gradient corrected. Where an objective has no minimum "paper" gives no model and says so in
-        `status_` and `reason_`.
-    max_features : int or None, default=None
-        Most features that may have a weight (per class with more than two classes), on top of the penalty.
-    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
-        None is ``per_feature(Sigmoid(0.1, 0.1))``, ``tanh(0.1 s t - 0.1)`` on each scaled feature; categories get an
-        indicator. See also `tamis.per_group()`, `tamis.Epanechnikov`, functions of two blocks of rows, and
-        `tamis.precomputed()`.
-    units : {"relative", "published"}, default="relative"
+    units : {"relative", "published"}
         "published": lambda2 and theta count as they are, weights are never rescaled, and the first penalty is taken at
         the starting weights. What comes out depends on the scale of everything; for comparisons with the paper.
-    start_weight : float or None, default=None
+    start_weight : float or None
         The weight of every kernel at the start; None is one over their number.
-    rounds : int, default=3
-        Most rounds. More of them usually keep fewer features; they seldom classify better.
-    engine : {"auto", "dense", "streaming", "chebyshev"}, default="auto"
-        How kernels are passed over: "dense" keeps their values, "streaming" evaluates them in blocks, "chebyshev"
-        goes through short polynomials where that is quicker, to ten digits. "auto" is the first up to 128 MiB, else the
-        last, with kernels that have no such polynomials evaluated.
-    scaling : {"standard", "rank", None}, default="standard"
-    missing : {"absent", "median", None}, default="absent"
-        "absent": a missing cell has kernel values of zero, so that its feature contributes nothing; in a kernel on
-        several features it counts as the mean. "median": filled with the training median (the most frequent
-        category); None: refused.
-    categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
-    class_weight : dict, "balanced" or None, default=None
-    calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no
-        `predict_proba`, the method's own intercept, and a faster fit.
-    tol : float, default=1e-3
-        Change of relative weights in a round below which the fit stops.
-    random_state : int, RandomState or None, default=None
-        For the calibration folds. None is as good as 0.
-    n_jobs : int or None, default=None
-        Processes for calibration folds.
-    verbose : int, default=0
-
-    Attributes
-    ----------
-    features_ : kept features, as positions in X
-    feature_path_ : features that had a weight in some round, best first: those that kept it longest, then by how much
-        they contribute
-    reason_ : why there is no model, or none that can be trusted, with what to change; or ""
-    ridge_ : what the quadratic term of the last machine counts (the largest over classes): lambda1, or more where no
-        stationary machine was found with it
-    clipped_ : whether some weight step had no minimum and was bounded by force
-    kernel_weights_, dual_coef_, intercept_ : weights of the kernels (adding up to one), coefficients of the rows
-    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
-    kernels_, kernel_names_ : kept kernels
-    instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
-    instance_variation_, kernel_variation_ : shares in the variation of the decision
-    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
-    feature_names_in_ : where X has column names
 
     Notes
     -----
@@ -125,50 +123,12 @@ class L0MKLClassifier(Selecting, StackClassifier):
     citation = XUESONG2020
     _recipe = SIGMOID
 
-    def __init__(
-        self,
-        lambda2: float = 0.1,
-        lambda1: float = 0.1,
-        *,
-        penalty: Any = "capped_l1",
-        theta: float = 10.0,
-        beta_step: str = "stationary",
-        max_features: int | None = None,
-        kernels: Any = None,
-        units: str = "relative",
-        start_weight: float | None = None,
-        rounds: int = 3,
-        engine: str = "auto",
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        calibration: int | None = 3,
-        tol: float = 1e-3,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.lambda2 = lambda2
-        self.lambda1 = lambda1
-        self.penalty = penalty
-        self.theta = theta
-        self.beta_step = beta_step
-        self.max_features = max_features
-        self.kernels = kernels
-        self.units = units
-        self.start_weight = start_weight
-        self.rounds = rounds
-        self.engine = engine
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    lambda2: float = 0.1
+    lambda1: float = 0.1
+    _: KW_ONLY
+    theta: float = 10.0
+    units: str = "relative"
+    start_weight: float | None = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
 from tamis.estimators.checks import check_choice, check_values
-from tamis.estimators.l0_mkl import CHOICES, XUESONG2020, L0MKLClassifier, answer, told_ridge, warn_bent
+from tamis.estimators.l0_mkl import CHOICES, XUESONG2020, L0Classifier, L0MKLClassifier, answer, told_ridge, warn_bent
 from tamis.estimators.model import Model
+from tamis.estimators.parameters import parameters
 from tamis.estimators.rows import Rows
 from tamis.estimators.searching import SearchClassifier
-from tamis.estimators.selecting import Selecting
 from tamis.estimators.selection import LOSSES, HeldOut, Result
 from tamis.estimators.stacked import model_of
 from tamis.kernels.base import Sigmoid
@@ -38,7 +38,8 @@ class Cell:
 
 
 @stored
-class L0MKLClassifierCV(Selecting, SearchClassifier):
+@parameters
+class L0MKLClassifierCV(L0Classifier, SearchClassifier):
     """l0-MKL with penalty, tightness and kernels chosen by cross-validation [XueSong2020].
 
     For all kernels and every lambda1 the first machine and its pass over the kernels serve all penalties, and each path
@@ -47,32 +48,20 @@ class L0MKLClassifierCV(Selecting, SearchClassifier):
 
     Parameters
     ----------
-    lambda2s : sequence of float, default=(0.02, 0.05, 0.1, 0.2, 0.4)
+    lambda2s : sequence of float
         As shares of the value at which no feature is left.
-    thetas : sequence of float, default=(3.0, 10.0, 30.0)
-    lambda1s : sequence of float, default=(0.1,)
-    kernels : as in `L0MKLClassifier`, or a dict {name: choice} to choose among, default=None
+    thetas : sequence of float
+    lambda1s : sequence of float
+    kernels : as in `L0MKLClassifier`, or a dict {name: choice} to choose among
         None chooses among ``tanh(a s t - r)`` on each feature with (a, r) = (0.1, 0.1), (0.1, 1) and (0.3, 0.1).
-    cv : int, splitter or sequence of (train, test) positions, default=5
-        An integer (None is 5) asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
-        together.
-    scoring : {"log_loss", "accuracy", "roc_auc", "squared_error"}, default="log_loss"
-        Log-loss and accuracy are taken after calibration of all held-out decisions together.
-    rule : {"best", "one_se"}, default="best"
-        "best": the best score, ties to fewer features; "one_se": the fewest features within one standard error of it.
-    penalty : {"capped_l1", "exp", "log", "scad", "l1"}, default="capped_l1"
+    penalty : {"capped_l1", "exp", "log", "scad", "l1"}
         With "l1" theta plays no role, and one value of it is tried.
-    beta_step, max_features, rounds, engine, scaling, missing, categorical_features, class_weight, tol, \
-random_state, n_jobs, verbose : as in `L0MKLClassifier`.
 
     Attributes
     ----------
     lambda2_, theta_, lambda1_, kernels_choice_ : what was chosen
     lambda2_path_ : dict with `lambda2` and, for the chosen kernels, lambda1 and theta, the mean number of features
         `n_features` over folds and the scores `log_loss`, `accuracy`, `roc_auc`, `squared_error`
-    cv_results_ : dict of arrays, one entry per cell tried, with the mean number of features over folds
-    n_splits_, scoring_ : folds that were used, and the score that decided
-    and those of `L0MKLClassifier`
 
     Examples
     --------
@@ -87,50 +76,9 @@ random_state, n_jobs, verbose : as in `L0MKLClassifier`.
     citation = XUESONG2020
     _single = "L0MKLClassifier"
 
-    def __init__(
-        self,
-        lambda2s: Sequence[float] = (0.02, 0.05, 0.1, 0.2, 0.4),
-        thetas: Sequence[float] = (3.0, 10.0, 30.0),
-        lambda1s: Sequence[float] = (0.1,),
-        *,
-        kernels: Any = None,
-        cv: Any = 5,
-        scoring: str = "log_loss",
-        rule: str = "best",
-        penalty: Any = "capped_l1",
-        beta_step: str = "stationary",
-        max_features: int | None = None,
-        rounds: int = 3,
-        engine: str = "auto",
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        tol: float = 1e-3,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.lambda2s = lambda2s
-        self.thetas = thetas
-        self.lambda1s = lambda1s
-        self.kernels = kernels
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.penalty = penalty
-        self.beta_step = beta_step
-        self.max_features = max_features
-        self.rounds = rounds
-        self.engine = engine
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    lambda2s: Sequence[float] = (0.02, 0.05, 0.1, 0.2, 0.4)
+    thetas: Sequence[float] = (3.0, 10.0, 30.0)
+    lambda1s: Sequence[float] = (0.1,)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

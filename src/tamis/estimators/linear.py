@@ -7,13 +7,14 @@ linear function and labels in {-1, +1}. More than two classes are one against th
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 
 from tamis.estimators.checks import check_integer, check_number
 from tamis.estimators.direct import DirectClassifier
 from tamis.estimators.model import Model
+from tamis.estimators.parameters import parameters
 from tamis.estimators.rows import Rows
 from tamis.estimators.stacked import WIDTH
 from tamis.expansion import Coefficients
@@ -65,11 +66,34 @@ class Found:
     pull: np.ndarray
 
 
+@parameters
 class LinearClassifier(DirectClassifier):
-    """Base of the linear classifiers: one linear kernel per feature, an indicator for categories."""
+    """Base of the linear classifiers: one linear kernel per feature, an indicator for categories.
 
-    tol: float
-    max_iter: int
+    Parameters
+    ----------
+    missing : {"absent", "median", None}
+        "absent": a missing cell contributes nothing, as the mean would; "median": filled with the training median (the
+        most frequent category); None: refused.
+    categorical_features : "auto" or list of names, positions or booleans
+        "auto" takes text, boolean and categorical columns; name codes that come as numbers. A category is one indicator
+        per level.
+    tol : float
+        Relative duality gap at which the fit stops.
+    max_iter : int
+        Most steps.
+
+    Attributes
+    ----------
+    kernel_weights_ : the weight of each kept feature in scaled units; of a category the norm over its levels
+    dual_coef_ : the weights that each case carries (see the notes)
+    instance_importance_ : signed percentages of these
+    kernel_importance_ : signed percentages of the weights
+    """
+
+    _: KW_ONLY
+    tol: float = 1e-4
+    max_iter: int = 1000
 
     _placed = True
 

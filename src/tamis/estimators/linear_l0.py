@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tamis.codec import stored
 from tamis.estimators.checks import check_cost, check_number, check_penalty
 from tamis.estimators.l0_mkl import XUESONG2020
 from tamis.estimators.linear import Coordinates, Found, LinearClassifier, carried
+from tamis.estimators.parameters import parameters
 from tamis.estimators.rows import Rows
 from tamis.estimators.selecting import Selecting
 from tamis.methods import linear_l0 as method
@@ -18,6 +20,7 @@ from tamis.penalties import PENALTIES
 
 
 @stored
+@parameters
 class LinearL0SVC(Selecting, LinearClassifier):
     """Linear machine with few features: PIE-SVM, CAP-SVM and EP-SVM of [XueSong2020].
 
@@ -27,47 +30,23 @@ class LinearL0SVC(Selecting, LinearClassifier):
 
     Parameters
     ----------
-    penalty : {"capped_l1", "exp", "exact", "log", "scad", "l1"} or an object of `tamis.penalties`, \
-default="capped_l1"
+    penalty : {"capped_l1", "exp", "exact", "log", "scad", "l1"} or an object of `tamis.penalties`
         "exp" is PIE-SVM, "capped_l1" CAP-SVM, "exact" EP-SVM.
-    C : float, default=1.0
+    C : float
         Cost of a violated margin; sample and class weights multiply it.
-    theta : float, default=3.0
+    theta : float
         How tight the penalty is: "capped_l1" asks nothing more of weights above ``1 / theta``.
-    scaling : {"standard", "rank", None}, default="standard"
-    missing : {"absent", "median", None}, default="absent"
-        "absent": a missing cell contributes nothing, as the mean would; "median": filled with the training
-        median (the most frequent category); None: refused.
-    categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers. A category is one
-        indicator per level.
-    class_weight : dict, "balanced" or None, default=None
-    calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no
-        `predict_proba`, the method's own intercept, and a faster fit.
-    tol : float, default=1e-4
+    tol : float
         Largest failure of the conditions of a stationary point, relative to the steepest slope of the penalty.
-    max_iter : int, default=50
+    max_iter : int
         Most weighted problems.
-    random_state : int, RandomState or None, default=None
-        For the calibration folds. None is as good as 0.
-    n_jobs : int or None, default=None
-        Processes for calibration folds.
-    verbose : int, default=0
 
     Attributes
     ----------
-    features_ : kept features, as positions in X
-    feature_path_ : the same, those of the largest weight first
+    feature_path_ : kept features, those of the largest weight first
     kernel_weights_ : the weight of each kept feature in scaled units; of a category with several levels the norm
         over them
     dual_coef_, intercept_ : the weights that each case carries (see the notes), and the intercept
-    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
-    kernels_, kernel_names_ : kept kernels
-    instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
-    instance_variation_, kernel_variation_ : shares in the variation of the decision
-    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
-    feature_names_in_ : where X has column names
 
     Notes
     -----
@@ -87,36 +66,11 @@ default="capped_l1"
 
     citation = XUESONG2020
 
-    def __init__(
-        self,
-        penalty: Any = "capped_l1",
-        C: float = 1.0,
-        *,
-        theta: float = 3.0,
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        calibration: int | None = 3,
-        tol: float = 1e-4,
-        max_iter: int = 50,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.penalty = penalty
-        self.C = C
-        self.theta = theta
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    penalty: Any = "capped_l1"
+    C: float = 1.0
+    _: KW_ONLY
+    theta: float = 3.0
+    max_iter: int = 50
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY
 from typing import Any
 
 from tamis.codec import stored
 from tamis.estimators.checks import check_choice, check_integer, check_number
 from tamis.estimators.model import PreparedRows
+from tamis.estimators.parameters import parameters
 from tamis.estimators.stacked import Answer, CostClassifier, Task
 from tamis.methods import average_mkl, easy_mkl, simple_mkl
 
@@ -24,6 +26,7 @@ QUICK = 1e-2  # gap that is enough on calibration folds
 
 
 @stored
+@parameters
 class SimpleMKLClassifier(CostClassifier):
     """Support vector machine on a sparse convex combination of kernels [Rakotomamonjy2008].
 
@@ -33,46 +36,16 @@ class SimpleMKLClassifier(CostClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of a violated margin; sample and class weights multiply it.
-    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
-        None is `tamis.bandwidths()`, ten Gaussians on all features; see also `tamis.per_feature()`,
-        `tamis.precomputed()`.
-    scaling : {"standard", "rank", None}, default="standard"
-    missing : {"absent", "median", None}, default="absent"
-        "absent": in a kernel on several features a missing cell counts as the mean, one unit aside, and alone it
-        contributes nothing; "median": filled with the training median (the most frequent category); None:
-        refused.
-    categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
-    class_weight : dict, "balanced" or None, default=None
-    calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no
-        `predict_proba`, the method's own intercept, and a faster fit.
-    solver : {"newton", "reduced_gradient"}, default="newton"
+    solver : {"newton", "reduced_gradient"}
         Direction of descent: by the curvature of the objective, which takes a fifth of the passes over the
         kernels, or the published reduced gradient. Both end at the same optimum.
-    tol : float, default=1e-3
-        Relative duality gap at which the fit stops.
-    max_iter : int, default=200
+    max_iter : int
         Most rounds.
-    random_state : int, RandomState or None, default=None
-        For the calibration folds. None is as good as 0.
-    n_jobs : int or None, default=None
-        Processes for calibration folds.
-    verbose : int, default=0
 
     Attributes
     ----------
     duality_gap_ : relative duality gap of the fit (the largest over classes)
     n_passes_ : how many times all kernels were evaluated (the most over classes)
-    kernel_weights_, dual_coef_, intercept_ : weights of the kernels (adding up to one), coefficients of the rows
-    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
-    features_, kernels_, kernel_names_ : kept features (positions) and kernels
-    instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
-    instance_variation_, kernel_variation_ : shares in the variation of the decision
-    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
-    feature_names_in_ : where X has column names
 
     Examples
     --------
@@ -87,36 +60,10 @@ class SimpleMKLClassifier(CostClassifier):
     citation = RAKOTOMAMONJY2008
     _form = "streaming"
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernels: Any = None,
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        calibration: int | None = 3,
-        solver: str = "newton",
-        tol: float = 1e-3,
-        max_iter: int = 200,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.C = C
-        self.kernels = kernels
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    solver: str = "newton"
+    max_iter: int = 200
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -143,6 +90,7 @@ class SimpleMKLClassifier(CostClassifier):
 
 
 @stored
+@parameters
 class EasyMKLClassifier(CostClassifier):
     """Support vector machine on kernels weighted by how well they hold the classes apart [Aiolli2015].
 
@@ -152,42 +100,13 @@ class EasyMKLClassifier(CostClassifier):
 
     Parameters
     ----------
-    lam : float, default=0.1
+    lam : float
         In (0, 1]: 1 spreads the distributions evenly (distance of the class means), small values push them
         towards the margin.
-    C : float, default=1.0
+    C : float
         Cost of a violated margin in the final machine; sample and class weights multiply it.
-    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
-        None is `tamis.bandwidths()`, ten Gaussians on all features; see also `tamis.per_feature()`,
-        `tamis.precomputed()`.
-    scaling : {"standard", "rank", None}, default="standard"
-    missing : {"absent", "median", None}, default="absent"
-        "absent": in a kernel on several features a missing cell counts as the mean, one unit aside, and alone it
-        contributes nothing; "median": filled with the training median (the most frequent category); None:
-        refused.
-    categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
-    class_weight : dict, "balanced" or None, default=None
-    calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no
-        `predict_proba`, the method's own intercept, and a faster fit.
-    tol : float, default=1e-3
+    tol : float
         Relative duality gap of both programs.
-    random_state : int, RandomState or None, default=None
-        For the calibration folds. None is as good as 0.
-    n_jobs : int or None, default=None
-        Processes for calibration folds.
-    verbose : int, default=0
-
-    Attributes
-    ----------
-    kernel_weights_, dual_coef_, intercept_ : weights of the kernels (adding up to one), coefficients of the rows
-    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
-    features_, kernels_, kernel_names_ : kept features (positions) and kernels
-    instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
-    instance_variation_, kernel_variation_ : shares in the variation of the decision
-    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
-    feature_names_in_ : where X has column names
 
     Notes
     -----
@@ -208,34 +127,8 @@ class EasyMKLClassifier(CostClassifier):
     citation = AIOLLI2015
     _form = "factored"
 
-    def __init__(
-        self,
-        lam: float = 0.1,
-        C: float = 1.0,
-        *,
-        kernels: Any = None,
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        calibration: int | None = 3,
-        tol: float = 1e-3,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.lam = lam
-        self.C = C
-        self.kernels = kernels
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    lam: float = 0.1
+    C: float = 1.0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -263,44 +156,9 @@ class EasyMKLClassifier(CostClassifier):
 
 
 @stored
+@parameters
 class AverageMKLClassifier(CostClassifier):
     """Support vector machine on the unweighted mean of the kernels: the yardstick of multiple kernel learning.
-
-    Parameters
-    ----------
-    C : float, default=1.0
-        Cost of a violated margin; sample and class weights multiply it.
-    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
-        None is `tamis.bandwidths()`, ten Gaussians on all features; see also `tamis.per_feature()`,
-        `tamis.precomputed()`.
-    scaling : {"standard", "rank", None}, default="standard"
-    missing : {"absent", "median", None}, default="absent"
-        "absent": in a kernel on several features a missing cell counts as the mean, one unit aside, and alone it
-        contributes nothing; "median": filled with the training median (the most frequent category); None:
-        refused.
-    categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
-    class_weight : dict, "balanced" or None, default=None
-    calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no
-        `predict_proba`, the method's own intercept, and a faster fit.
-    tol : float, default=1e-3
-        Relative duality gap at which the fit stops.
-    random_state : int, RandomState or None, default=None
-        For the calibration folds. None is as good as 0.
-    n_jobs : int or None, default=None
-        Processes for calibration folds.
-    verbose : int, default=0
-
-    Attributes
-    ----------
-    kernel_weights_, dual_coef_, intercept_ : weights of the kernels (adding up to one), coefficients of the rows
-    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
-    features_, kernels_, kernel_names_ : kept features (positions) and kernels
-    instance_importance_, kernel_importance_ : signed percentages of the coefficients and weights
-    instance_variation_, kernel_variation_ : shares in the variation of the decision
-    instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
-    feature_names_in_ : where X has column names
 
     Examples
     --------
@@ -313,32 +171,7 @@ class AverageMKLClassifier(CostClassifier):
 
     _form = "streaming"
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernels: Any = None,
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        calibration: int | None = 3,
-        tol: float = 1e-3,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.C = C
-        self.kernels = kernels
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    C: float = 1.0
 
     def _solve(self, task: Task) -> Answer:
         problem = average_mkl.Problem(task.stack, task.y, task.cost)

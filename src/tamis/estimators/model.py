@@ -206,12 +206,13 @@ class Encoded:
         seed: int,
         engine: str,
         ranges: Mapping[int, tuple[float, float]] | None = None,
+        fewest: int = 1,
     ) -> Encoded:
         encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing, ranges=ranges)
         Z = encoder.encode(rows.table)
         check_range(Z, encoder.names)
         sample = Sample(Z, encoder.names, encoder.nominal, rows.targets, rows.weight, max_features, seed)
-        return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed), engine)
+        return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed, fewest), engine)
 
     def prepare(self, kernels: Any, default: Recipe, bandwidth: Bandwidth, *, whole: bool = False) -> PreparedRows:
         """Put kernels on the rows; where channels are `whole` a row with a missing cell lacks them."""
@@ -288,8 +289,8 @@ def _channel(entry: Any, place: Mapping[str, int]) -> Channel:
     return Channel(str(name), kernel, tuple(place[c] if isinstance(c, str) else int(c) for c in columns))
 
 
-def draw_candidates(rows: Rows, size: int | str | None, seed: int) -> np.ndarray:
-    """The rows that may become instances: all, or a stratified random pool, sorted."""
+def draw_candidates(rows: Rows, size: int | str | None, seed: int, fewest: int = 1) -> np.ndarray:
+    """The rows that may become instances: all, or a random pool with at least `fewest` of each class, sorted."""
     n = len(rows)
     size = n if isinstance(size, str) else POOL if size is None else size
     if size >= n:
@@ -297,4 +298,4 @@ def draw_candidates(rows: Rows, size: int | str | None, seed: int) -> np.ndarray
     rng = np.random.default_rng(seed)
     share = size / n
     pools = [rng.permutation(np.flatnonzero(rows.codes == c)) for c in range(len(rows.classes))]
-    return np.sort(np.concatenate([p[: max(1, round(share * len(p)))] for p in pools]))
+    return np.sort(np.concatenate([p[: max(fewest, round(share * len(p)))] for p in pools]))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
 
 from tamis.codec import stored
 from tamis.estimators.checks import check_integer, check_number
+from tamis.estimators.direct import DirectClassifier
 from tamis.estimators.model import decide
+from tamis.estimators.parameters import parameters
 from tamis.estimators.prototypes import Found, PrototypeClassifier, Ready, outputs_of
 from tamis.methods import kernel_glvq, prototype_selection
 from tamis.methods.prototypes import NearestExpansion
@@ -25,7 +28,7 @@ SCHLEIF2011 = (
 )
 
 
-class NearestClassifier(PrototypeClassifier):
+class NearestClassifier(PrototypeClassifier, DirectClassifier):
     """Base of the classifiers by the nearest prototype in the mean kernel."""
 
     def _expansion(
@@ -56,6 +59,7 @@ def mean_weights(ready: Ready) -> np.ndarray:
 
 
 @stored
+@parameters
 class PrototypeSelectionClassifier(NearestClassifier):
     """Training samples whose balls cover their class and little else, found greedily [Bien2011].
 
@@ -69,42 +73,21 @@ class PrototypeSelectionClassifier(NearestClassifier):
 
     Parameters
     ----------
-    radius : float, default=0.1
+    radius : float
         Share of the pairs of training samples that are closer than the radius of the balls, from 0 to 1. Smaller values
         give more prototypes; with 0 every sample is one.
-    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
-        Positive semi-definite ones; those without a unit diagonal are normalised. None is a Gaussian on each feature,
-        as wide as its standard deviation.
-    scaling : {"standard", "rank", None}, default="standard"
-    missing : {"absent", "median", None}, default="absent"
-        "absent": a missing cell contributes nothing; "median": filled with the training median (the most frequent
-        category); None: refused.
-    categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
-    class_weight : dict, "balanced" or None, default=None
+    class_weight : dict, "balanced" or None
         Multiplies what samples of a class count, covered rightly or wrongly.
-    calibration : int or None, default=3
-        Folds that fit the probabilities; None: no `predict_proba`, and a faster fit.
-    random_state : int, RandomState or None, default=None
-        For the calibration folds. None is as good as 0.
-    n_jobs : int or None, default=None
-        Processes for calibration folds.
-    verbose : int, default=0
 
     Attributes
     ----------
     radius_ : the radius of the balls, a distance from 0 to 2
     prototypes_ : list of `Prototype`: class, sample, purity of the ball, training samples in it
-    prototype_labels_, prototypes_per_class_ : the class of each prototype, and how many each class has
     prototype_masses_ : (n_classes, n_prototypes), the samples of each class in the balls, as mixtures of norm one
     kernel_weights_, kernel_importance_ : equal weights of the kernels, which add up to one, and as percentages
-    normalised_kernels_ : names of kernels that had no unit diagonal
     instances_, instance_labels_ : training samples that are prototypes, as positions and as index labels
     features_, kernels_, kernel_names_ : features (positions) and kernels that are not constant
     instance_importance_ : what each sample says for an output, as signed percentages
-    instance_variation_, kernel_variation_ : shares in the variation of the decision
-    intercept_, instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
-    feature_names_in_ : where X has column names
 
     Notes
     -----
@@ -126,30 +109,7 @@ class PrototypeSelectionClassifier(NearestClassifier):
 
     citation = BIEN2011
 
-    def __init__(
-        self,
-        radius: float = 0.1,
-        *,
-        kernels: Any = None,
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        calibration: int | None = 3,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.radius = radius
-        self.kernels = kernels
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    radius: float = 0.1
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -197,6 +157,7 @@ class PrototypeSelectionClassifier(NearestClassifier):
 
 
 @stored
+@parameters
 class KernelGLVQClassifier(NearestClassifier):
     """Generalised learning vector quantisation in the feature space of the mean kernel, sparse [Schleif2011].
 
@@ -210,50 +171,31 @@ class KernelGLVQClassifier(NearestClassifier):
 
     Parameters
     ----------
-    n_prototypes : int, default=3
+    n_prototypes : int
         Prototypes of each class (as many as it has samples, if these are fewer).
-    max_samples : int, default=5
+    max_samples : int
         Most samples in a prototype. More decide better and are harder to look at; with as many as there are training
         samples this is the method without sparseness.
-    learning_rate : float, default=0.1
+    learning_rate : float
         Of the first steps; it falls to a half in ten epochs.
-    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
-        Positive semi-definite ones; those without a unit diagonal are normalised. None is a Gaussian on each feature,
-        as wide as its standard deviation.
-    scaling : {"standard", "rank", None}, default="standard"
-    missing : {"absent", "median", None}, default="absent"
-        "absent": a missing cell contributes nothing; "median": filled with the training median (the most frequent
-        category); None: refused.
-    categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
-    class_weight : dict, "balanced" or None, default=None
+    class_weight : dict, "balanced" or None
         Multiplies the steps that samples of a class make.
-    calibration : int or None, default=3
-        Folds that fit the probabilities; None: no `predict_proba`, and a faster fit.
-    tol : float, default=1e-3
+    tol : float
         Relative change of the objective, in each of three epochs, at which the fit stops.
-    max_iter : int, default=200
+    max_iter : int
         Most epochs.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState or None
         For the start, the order of the samples and the calibration folds. None is as good as 0.
-    n_jobs : int or None, default=None
-        Processes for calibration folds.
-    verbose : int, default=0
 
     Attributes
     ----------
     prototypes_ : list of `Prototype`: class, samples with weights, purity, training samples nearest to it
-    prototype_labels_, prototypes_per_class_ : the class of each prototype, and how many each class has
     prototype_masses_ : (n_classes, n_prototypes), the moduli of the weights, scaled to mixtures of norm one, of the
         samples of each class added up
     kernel_weights_, kernel_importance_ : equal weights of the kernels, which add up to one, and as percentages
-    normalised_kernels_ : names of kernels that had no unit diagonal
     instances_, instance_labels_ : training samples in some prototype, as positions and as index labels
     features_, kernels_, kernel_names_ : features (positions) and kernels that are not constant
     instance_importance_ : what each sample says for an output through all prototypes, as signed percentages
-    instance_variation_, kernel_variation_ : shares in the variation of the decision
-    intercept_, instances_per_class_, history_, n_iter_, objective_, status_, classes_, n_features_in_
-    feature_names_in_ : where X has column names
 
     Notes
     -----
@@ -271,38 +213,12 @@ class KernelGLVQClassifier(NearestClassifier):
 
     citation = SCHLEIF2011
 
-    def __init__(
-        self,
-        n_prototypes: int = 3,
-        max_samples: int = 5,
-        *,
-        learning_rate: float = 0.1,
-        kernels: Any = None,
-        scaling: str | None = "standard",
-        missing: str | None = "absent",
-        categorical_features: Any = "auto",
-        class_weight: Any = None,
-        calibration: int | None = 3,
-        tol: float = 1e-3,
-        max_iter: int = 200,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.n_prototypes = n_prototypes
-        self.max_samples = max_samples
-        self.learning_rate = learning_rate
-        self.kernels = kernels
-        self.scaling = scaling
-        self.missing = missing
-        self.categorical_features = categorical_features
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_prototypes: int = 3
+    max_samples: int = 5
+    _: KW_ONLY
+    learning_rate: float = 0.1
+    tol: float = 1e-3
+    max_iter: int = 200
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -114,7 +114,24 @@ class Prototype:
 
 
 class PrototypeClassifier(Extending, OnSeries):
-    """Base of the classifiers by prototypes; they have a parameter `kernels`."""
+    """Base of the classifiers by prototypes.
+
+    Parameters
+    ----------
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns)
+        Positive semi-definite ones; those without a unit diagonal are normalised. None is a Gaussian on each feature,
+        as wide as its standard deviation.
+    calibration : int or None
+        Folds that fit the probabilities; None: no `predict_proba`, and a faster fit.
+
+    Attributes
+    ----------
+    prototype_labels_ : the class of each prototype
+    prototypes_per_class_ : how many each class has
+    normalised_kernels_ : names of kernels that had no unit diagonal
+    kernel_weights_ : weights of the kept kernels, which add up to one
+    kernel_importance_ : the same as percentages
+    """
 
     _placed = True
     _recipe: ClassVar[Recipe] = per_feature()

@@ -18,6 +18,9 @@ from tamis.expansion import KernelExpansion
 from tamis.explain.words import PREDICTION
 from tamis.parallel import blas_threads
 
+STRATA = 5  # of the numbers to predict, for samples that have some of all
+LEAST = 1e-290  # of a spread
+
 
 @dataclass(frozen=True)
 class Units:
@@ -31,10 +34,10 @@ class Units:
         """Units in which weighted values (n,) have mean zero and variance one, or are all zero."""
         if not np.ptp(values):
             return cls(float(values[0]), 1.0)
-        largest, mass = float(np.max(np.abs(values))), weight / weight.sum()
+        largest, mass = max(float(np.max(np.abs(values))), LEAST), weight / weight.sum()
         scaled = values / largest
         centre = float(mass @ scaled)
-        return cls(largest * centre, largest * float(np.sqrt(mass @ (scaled - centre) ** 2)))
+        return cls(largest * centre, max(largest * float(np.sqrt(mass @ (scaled - centre) ** 2)), LEAST))
 
     def into(self, rows: Rows) -> Rows:
         """Rows whose numbers are in these units."""
@@ -45,6 +48,14 @@ class Units:
         found = model.expansion
         intercept = self.centre + self.spread * found.intercept
         return replace(model, expansion=replace(found, coef=self.spread * found.coef, intercept=intercept))
+
+
+def _strata(response: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Codes (n,) and names of at most STRATA parts with about as many distinct numbers that count, in their order."""
+    distinct = np.unique(response[mass > 0])
+    size = min(STRATA, len(distinct))
+    place = np.minimum(np.searchsorted(distinct, response), len(distinct) - 1)
+    return place * size // len(distinct), np.arange(size)
 
 
 class KernelRegressor(RegressorMixin, KernelEstimator):
@@ -91,8 +102,8 @@ class KernelRegressor(RegressorMixin, KernelEstimator):
         response = check_numbers(y, len(table))
         if len(table) < 2:
             raise ValueError(f"X has n_samples={len(table)}: at least two rows are needed")
-        codes, classes = np.zeros(len(table), dtype=int), np.zeros(1)
-        mass = check_weights(sample_weight, codes, classes)
+        mass = check_weights(sample_weight, np.zeros(len(table), dtype=int), np.zeros(1))
+        codes, classes = _strata(response, mass)
         groups, unit = check_groups(groups, len(codes)), weight_unit(sample_weight, mass)
         return Rows(table, codes, classes, mass, mass, groups, np.arange(len(codes)), unit, response)
 

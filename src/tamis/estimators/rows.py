@@ -9,7 +9,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import BaseCrossValidator, GroupKFold, StratifiedGroupKFold, StratifiedKFold
+from sklearn.model_selection import BaseCrossValidator, GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
 from tamis.estimators.table import Table, is_missing
 
@@ -30,7 +30,7 @@ class Rows:
     groups : (n,) code of the group of each row, or None
     position : (n,) first row of the input with these values
     unit : the sample weight that counts as one in `weight` and `mass`, which are scaled to mean one
-    response : (n,) the number to predict, where it is one: then all rows are of one class; else None
+    response : (n,) the number to predict, where it is one: classes are then strata of it; else None
     """
 
     table: Table
@@ -67,6 +67,11 @@ class Rows:
     def labels(self) -> np.ndarray:
         """What is to be predicted (n,), as the user gave it."""
         return self.classes[self.codes] if self.response is None else self.response
+
+    @property
+    def ties(self) -> list[np.ndarray]:
+        """What tells rows of equal values and class apart, each (n,)."""
+        return [part for part in (self.weight, self.mass, self.groups, self.response) if part is not None]
 
     @property
     def absolute_weight(self) -> np.ndarray:
@@ -172,10 +177,11 @@ def check_groups(groups: Any, n: int) -> np.ndarray | None:
     """Codes (n,) of group labels of any types."""
     if groups is None:
         return None
-    labels = np.empty(len(groups), dtype=object)
-    labels[:] = list(groups)
-    if len(labels) != n:
-        raise ValueError(f"groups has length {len(labels)}, expected {n}: one label per row")
+    found = groups.to_numpy() if hasattr(groups, "to_numpy") else np.asarray(groups, dtype=object)
+    if found.shape != (n,):
+        raise ValueError(f"groups has shape {found.shape}, expected ({n},): one label per row")
+    labels = np.empty(n, dtype=object)
+    labels[:] = found
     if any(is_missing(v) for v in labels):
         raise ValueError("groups has missing labels: give every row a group")
     return _label_codes(labels)
@@ -183,7 +189,12 @@ def check_groups(groups: Any, n: int) -> np.ndarray | None:
 
 def check_weights(sample_weight: Any, codes: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Sample weights (n,), scaled to mean one; refuse negative, infinite or all-zero ones."""
-    weight = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    try:
+        weight = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"sample_weight={sample_weight!r:.60} does not hold numbers: give one weight per row"
+        ) from None
     if weight.ndim == 0:
         weight = np.full(len(codes), float(weight))
     if weight.shape != codes.shape:
@@ -253,15 +264,21 @@ def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
         return [(rows.take(a), rows.take(b)) for a, b in splitter.split(rows.codes, rows.codes, rows.groups)]
     splits = cv.split(rows.table.numbers, rows.labels, rows.groups) if hasattr(cv, "split") else cv
     parts = [(merge_rows(rows.take(np.asarray(a))), merge_rows(rows.take(np.asarray(b)))) for a, b in splits]
-    good = [(a, b) for a, b in parts if len(np.unique(a.codes)) == len(rows.classes) and len(b)]
+    good = [(a, b) for a, b in parts if len(b) and len(a) and (_has_all(a) or rows.response is not None)]
     if len(good) < len(parts):
+        lacks = "lacks a class" if rows.response is None else "is empty"
         warnings.warn(
-            f"{len(parts) - len(good)} of {len(parts)} folds are left out: their training part lacks a class or "
-            "their test part is empty",
+            f"{len(parts) - len(good)} of {len(parts)} folds are left out: their training part {lacks} or their test "
+            "part is empty",
             UserWarning,
             stacklevel=2,
         )
     return good
+
+
+def _has_all(rows: Rows) -> bool:
+    """Whether there are rows of every class."""
+    return len(np.unique(rows.codes)) == len(rows.classes)
 
 
 def counted_folds(rows: Rows, n_folds: int, seed: int) -> list[tuple[Rows, Rows]]:
@@ -287,6 +304,11 @@ def search_folds(rows: Rows, merged: Rows, cv: Any, seed: int) -> list[tuple[Row
 
 
 def _splitter(rows: Rows, n_splits: int, seed: int) -> BaseCrossValidator | None:
+    if rows.response is not None:
+        n_splits = min(n_splits, len(rows) if rows.groups is None else len(np.unique(rows.groups)))
+        if n_splits < 2:
+            return None
+        return KFold(n_splits, shuffle=True, random_state=seed) if rows.groups is None else GroupKFold(n_splits)
     if rows.groups is None:
         most = int(np.bincount(rows.codes).min())
     else:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict
 from functools import partial
 from typing import Any, ClassVar
 
 from tamis.estimators.calibration import Calibrator
 from tamis.estimators.checks import check_choice, check_cv
-from tamis.estimators.direct import DirectClassifier, calibrated
+from tamis.estimators.learning import LearningClassifier, calibrated
 from tamis.estimators.model import Model
+from tamis.estimators.parameters import parameters
 from tamis.estimators.rows import Rows, merge_rows, search_folds
 from tamis.estimators.selection import SCORES, HeldOut, Result, Tests, choose, cross_validate, search_columns
 from tamis.estimators.stacked import check_size
@@ -24,13 +25,31 @@ from tamis.estimators.stacked import check_size
 RULES = ("best", "one_se")
 
 
-class SearchClassifier(DirectClassifier):
-    """Base of the searches; they have parameters `cv`, `scoring` and `rule`."""
+@parameters
+class SearchClassifier(LearningClassifier):
+    """Base of the searches.
 
-    cv: Any
-    scoring: str
-    rule: str
-    _cell: Any
+    Parameters
+    ----------
+    cv : int, splitter or sequence of (train, test) positions
+        An integer (None is 5) asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
+        together. Splitters and positions speak of the rows of X as given.
+    scoring : {"log_loss", "accuracy", "roc_auc", "squared_error"}
+        Log-loss and accuracy are taken after calibration of all held-out decisions together.
+    rule : {"best", "one_se"}
+        "best": the best score, ties to fewer features; "one_se": the fewest features within one standard error of it.
+
+    Attributes
+    ----------
+    cv_results_ : dict of arrays, one entry per cell tried, with the mean number of features over folds
+    n_splits_ : folds that were used
+    scoring_ : the score that decided
+    """
+
+    _: KW_ONLY
+    cv: Any = 5
+    scoring: str = "log_loss"
+    rule: str = "best"
 
     _single: ClassVar[str] = ""  # the name of the classifier without a search
 
@@ -42,11 +61,8 @@ class SearchClassifier(DirectClassifier):
     def _size(self, cell: Any, result: Result) -> Any:
         """A key that is smaller for smaller models."""
 
-    @property
-    def _calibrates(self) -> bool:
-        return True
-
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_choice("scoring", self.scoring, SCORES)
         check_choice("rule", self.rule, RULES)
         check_cv(self.cv)

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any
 
 import numpy as np
 
 from tamis.estimators.calibration import Calibrator
-from tamis.estimators.direct import DirectClassifier
 from tamis.estimators.encoding import Encoder, Position
 from tamis.estimators.extending import with_bank
+from tamis.estimators.learning import LearningClassifier
 from tamis.estimators.model import Model
+from tamis.estimators.parameters import parameters
 from tamis.estimators.rows import Rows
 from tamis.estimators.table import Table
 from tamis.kernels.alignment import Aligned, AlignmentKernels, align, alignment, check_series, is_series
@@ -30,10 +31,18 @@ from tamis.progress import listening
 logger = logging.getLogger("tamis")
 
 
-class OnSeries(DirectClassifier):
-    """Mixin of the classifiers that take series (sample, channel, step) as well as tables."""
+@parameters
+class OnSeries(LearningClassifier):
+    """Base of the classifiers that take series (sample, channel, step) as well as tables.
 
-    kernels: Any
+    Parameters
+    ----------
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns)
+        For series None or `tamis.alignment()`.
+    """
+
+    _: KW_ONLY
+    kernels: Any = None
 
     def _read(self, X: Any, *, reset: bool) -> Table:
         if reset:
@@ -76,7 +85,7 @@ class OnSeries(DirectClassifier):
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
         try:
-            model, calibrator = super()._select(rows)
+            model, calibrator = super()._select(rows)  # type: ignore[safe-super]  # of the class that it is mixed with
             return (model if self._given is None else self._of_series(model)), calibrator
         finally:
             self._given = None

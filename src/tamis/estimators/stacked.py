@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from tamis.estimators.checks import check_cost, check_number
 from tamis.estimators.direct import DirectClassifier
 from tamis.estimators.extending import Extending
 from tamis.estimators.model import Model, PreparedRows
+from tamis.estimators.parameters import parameters
 from tamis.estimators.rows import Rows
 from tamis.expansion import Coefficients
 from tamis.explain import variation
@@ -59,11 +60,22 @@ class Answer:
     facts: Any = None
 
 
+@parameters
 class StackClassifier(Extending, DirectClassifier):
-    """Base of the classifiers on a learned mean of kernels; they have parameters `kernels` and `tol`."""
+    """Base of the classifiers on a learned mean of kernels.
 
-    kernels: Any
-    tol: float
+    Parameters
+    ----------
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns)
+        None is `tamis.bandwidths()`, ten Gaussians on all features; see also `tamis.per_feature()`,
+        `tamis.precomputed()`.
+    tol : float
+        Relative duality gap at which the fit stops.
+    """
+
+    _: KW_ONLY
+    kernels: Any = None
+    tol: float = 1e-3
 
     _placed = True
     _recipe: ClassVar[Recipe] = bandwidths()
@@ -137,7 +149,13 @@ class StackClassifier(Extending, DirectClassifier):
 
 
 class CostClassifier(StackClassifier):
-    """Base of the support vector machines on a learned mean of positive semi-definite kernels."""
+    """Base of the support vector machines on a learned mean of positive semi-definite kernels.
+
+    Parameters
+    ----------
+    C : float
+        Cost of a violated margin; sample and class weights multiply it.
+    """
 
     C: float
 

@@ -129,6 +129,9 @@ def read_columns(
     if not names and X:  # a model that kept nothing
         return Table(np.empty((len(next(iter(X.values()))), 0)), {}, [])
     arrays = [_as_array(X[name]) for name in names]
+    scalars = [name for name, values in zip(names, arrays, strict=True) if values.ndim != 1]
+    if scalars:
+        raise ValueError(f"X: the column {scalars[0]!r} is no list of values: give one value per row, as a list")
     sizes = sorted({len(values) for values in arrays})
     if len(sizes) > 1:
         raise ValueError(f"X has columns of different lengths, {sizes}: one value per row is needed")
@@ -142,8 +145,8 @@ def read_columns(
 def _as_array(values: Any) -> np.ndarray:
     if hasattr(values, "to_numpy"):
         return values.to_numpy()
-    if isinstance(values, np.ndarray):
-        return values
+    if isinstance(values, np.ndarray) or not hasattr(values, "__len__") or isinstance(values, str):
+        return np.asarray(values)
     out = np.empty(len(values), dtype=object)
     out[:] = list(values)
     return out

@@ -90,6 +90,7 @@ class PrototypeAtlasDisplay(Display):
         ax : axes
         """
         cls._check_matplotlib()
+        cls._check_classifier(estimator)
         classes = estimator.classes_.tolist()
         found = np.asarray(estimator.predict(X) if y is None else y)
         place = {value: q for q, value in enumerate(classes)}

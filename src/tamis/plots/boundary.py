@@ -88,6 +88,7 @@ class DecisionBoundaryDisplay(Display):
         ax : axes
         """
         cls._check_matplotlib()
+        cls._check_classifier(estimator)
         values, cases = kept.kept_values(estimator, X), kept.case_values(estimator)
         names = _two_numbers(estimator, values) if features is None else tuple(features)
         bad = [name for name in names if name not in values or values[name].dtype == object]

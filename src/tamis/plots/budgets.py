@@ -42,14 +42,15 @@ class BudgetPathDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, score: str | None = None, ax: Any = None) -> BudgetPathDisplay:
-        """Draw the path of an estimator; `score` None is the one that decided, or accuracy."""
+        """Draw the path of an estimator; `score` None is the one that decided, or accuracy, or R2."""
         cls._check_matplotlib()
         if not hasattr(estimator, "path_"):
             raise ValueError(
                 f"{type(estimator).__name__} has no path_: call path(X, y) of a TamisClassifier, or fit a search such "
                 "as EM2NOLCClassifierCV"
             )
-        score = getattr(estimator, "scoring_", "accuracy") if score is None else score
+        usual = "accuracy" if "accuracy" in estimator.path_ else "r2"
+        score = getattr(estimator, "scoring_", usual) if score is None else score
         names = ("max_instances", "max_features")
         found = [getattr(estimator, f"{name}_", getattr(estimator, name)) for name in names]
         on_grid = all(value in estimator.path_[name] for name, value in zip(names, found, strict=True))

@@ -32,6 +32,7 @@ class PrototypesPerClassDisplay(Display):
     def from_estimator(cls, estimator: PrototypeClassifier, *, ax: Any = None) -> PrototypesPerClassDisplay:
         """Draw the prototypes of a fitted classifier."""
         cls._check_matplotlib()
+        cls._check_classifier(estimator)
         return cls(estimator.classes_.tolist(), estimator.prototypes_).plot(ax)
 
     def plot(self, ax: Any = None) -> PrototypesPerClassDisplay:

@@ -57,6 +57,7 @@ class KSCurveDisplay(Display):
         ax : axes
         """
         cls._check_matplotlib()
+        cls._check_classifier(estimator)
         classes = estimator.classes_.tolist()
         if pos_label is None and len(classes) == 2:
             pos_label = classes[1]

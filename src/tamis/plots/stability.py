@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tamis.estimators.across_folds import stability_across_folds
-from tamis.estimators.classifying import KernelClassifier
+from tamis.estimators.base import KernelEstimator
 from tamis.explain.intervals import Interval
 from tamis.explain.stability import Stability
 from tamis.plots.drawing import PLUS, SCALE, Display, cell_texts, label, name_rows
@@ -33,7 +33,7 @@ class StabilityDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: KernelClassifier, X: Any, y: Any, *, cv: Any = 5, groups: Any = None, ax: Any = None
+        cls, estimator: KernelEstimator, X: Any, y: Any, *, cv: Any = 5, groups: Any = None, ax: Any = None
     ) -> StabilityDisplay:
         """Fit the same kind of model on folds, and draw how well the choices of features agree.
 

@@ -106,7 +106,8 @@ class Job:
         """The unfitted classifier that the job asks for."""
         known = all_estimators("classifier")
         if self.method not in known:
-            raise ValueError(f"method={self.method!r} is unknown: use one of {', '.join(known)}")
+            why = "is no classifier" if self.method in all_estimators() else "is unknown"
+            raise ValueError(f"method={self.method!r} {why}: use one of {', '.join(known)}")
         accepted = inspect.signature(known[self.method]).parameters
         wanted = {"max_instances": self.max_instances, "max_features": self.max_features}
         wanted |= {"class_weight": self.class_weight, "n_jobs": self.n_jobs}
