@@ -22,8 +22,8 @@ from threadpoolctl import threadpool_limits
 
 from l0_mkl import peak
 from tamis import IMKPLClassifier
-from tamis.estimators.prototypes import PrototypeClassifier
 from tamis.methods import imkpl
+from tamis.shells.prototypes import PrototypeClassifier
 
 from datasets import load
 

@@ -22,8 +22,8 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 import tamis
+from tamis.data.rows import merge_rows
 from tamis.estimators.em2nolc import tasks
-from tamis.estimators.rows import merge_rows
 from tamis.methods import em2nolc as method
 
 from datasets import folder, load

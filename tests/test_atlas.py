@@ -11,9 +11,9 @@ from sklearn.datasets import load_wine
 from sklearn.model_selection import StratifiedKFold
 
 from tamis import EM2NOLCClassifier, IMKPLClassifier
-from tamis.estimators import atlas
-from tamis.estimators.atlas import assigned, classical_map, embed, squared_distances
-from tamis.estimators.effects import parameter_effects
+from tamis.shells import atlas
+from tamis.shells.atlas import assigned, classical_map, embed, squared_distances
+from tamis.shells.effects import parameter_effects
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Gaussian, KernelBank, product
-from tamis.estimators.checks import check_names, resolve_columns
+from tamis.data.checks import check_names, resolve_columns
 
 import zoo
 
@@ -86,7 +86,7 @@ def with_cell(value, row=3, column=2):
         ({"sample_weight": np.ones(5)}, r"shape \(5,\)"),
         ({"sample_weight": np.full(60, np.inf)}, "non-finite"),
         ({"sample_weight": (Y > 0).astype(float)}, "zero for all rows of class"),
-        ({"groups": np.arange(7)}, "groups has length 7"),
+        ({"groups": np.arange(7)}, r"groups has shape \(7,\)"),
         ({"X": X[:1], "y": Y[:1]}, "at least two rows"),
         ({"X": X[:0], "y": Y[:0]}, "0 sample"),
         ({"X": X[0]}, "1D array"),

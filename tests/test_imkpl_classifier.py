@@ -441,7 +441,7 @@ def test_a_cache_serves_a_search(tmp_path, monkeypatch):
 
 
 def test_the_search_shares_kernels_over_settings(monkeypatch):
-    from tamis.estimators.prototypes import PrototypeClassifier
+    from tamis.shells.prototypes import PrototypeClassifier
 
     X, y = (part[::2] for part in load_iris(return_X_y=True))
     calls, ready = [], PrototypeClassifier._ready

@@ -382,7 +382,7 @@ def test_a_kernel_that_gives_nan_is_named():
 
 
 def test_too_many_rows_are_refused_with_the_alternative(monkeypatch):
-    from tamis.estimators import stacked
+    from tamis.shells import stacked
 
     monkeypatch.setattr(stacked, "MOST_ROWS", 30)
     with pytest.raises(ValueError, match="EM2NOLCClassifier"):

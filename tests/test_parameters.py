@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 from tamis import all_estimators
-from tamis.estimators.parameters import described, parameters
+from tamis.shells.parameters import described, parameters
 
 TAIL = ["class_weight", "scaling", "missing", "categorical_features", "random_state", "n_jobs", "verbose"]
 

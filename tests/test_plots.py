@@ -21,10 +21,10 @@ from tamis import (
     per_group,
     product,
 )
-from tamis.estimators.across_folds import stability_across_folds
-from tamis.estimators.atlas import assigned, embed
-from tamis.estimators.kept import case_values, kept_features, kept_values
 from tamis.explain.stability import jaccard
+from tamis.shells.across_folds import stability_across_folds
+from tamis.shells.atlas import assigned, embed
+from tamis.shells.kept import case_values, kept_features, kept_values
 
 matplotlib = pytest.importorskip("matplotlib", reason="the displays need matplotlib")
 matplotlib.use("Agg")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, PredefinedSplit
 
-from tamis.estimators.rows import Rows, check_groups, check_weights, class_factors, folds, merge_rows
-from tamis.estimators.table import Table
+from tamis.data.rows import Rows, check_groups, check_weights, class_factors, folds, merge_rows
+from tamis.data.table import Table
 
 
 def rows(X, y, weight=None, groups=None, labels=None):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Gaussian, Plan, Statistics
 from tamis.codec import digest
-from tamis.estimators.keys import fold_of, lowest, lowest_distinct, row_keys, sampling_keys
-from tamis.estimators.table import read_table
+from tamis.data.keys import fold_of, lowest, lowest_distinct, row_keys, sampling_keys
+from tamis.data.table import read_table
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.chebyshev import Chebyshev, Levels
 from tamis.kernels.statistics import Block, ColumnFunctions, PairFunctions, outer_sums

@@ -17,11 +17,9 @@ import tamis.estimators.em2nolc_grid as grid_module
 import tamis.estimators.em2nolc_sums as sums_module
 import tamis.kernels.chebyshev as chebyshev_module
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Laplacian, Plan, Statistics, product
+from tamis.data.rows import codings
+from tamis.data.table import read_table
 from tamis.estimators.em2nolc_grid import Point
-from tamis.estimators.one_pass import second_look
-from tamis.estimators.rows import codings
-from tamis.estimators.summary import Summary
-from tamis.estimators.table import read_table
 from tamis.kernels.recipes import per_feature
 from tamis.methods import em2nolc as method
 from tamis.methods.design import RowDesign
@@ -29,6 +27,8 @@ from tamis.methods.em2nolc import State, Task
 from tamis.methods.polish import better_rows
 from tamis.methods.refit import coefficients
 from tamis.optim.subset import fit_support
+from tamis.sums.one_pass import second_look
+from tamis.sums.summary import Summary
 
 import zoo
 
@@ -247,13 +247,13 @@ class TestFit:
     def test_automatic_engine_goes_by_size_and_kernels(self, monkeypatch):
         X, y = zoo.planted(300)
         assert self.engine_of(X, y) == "rows"
-        monkeypatch.setattr("tamis.estimators.one_pass.MEMORY", 1000)
+        monkeypatch.setattr("tamis.sums.one_pass.MEMORY", 1000)
         assert self.engine_of(X, y) == "sums"
         assert self.engine_of(X, y, kernels=product("all")) == "rows"
         assert self.engine_of(X, y, kernels=per_feature(Laplacian())) == "rows"
         assert self.engine_of(X, y, engine="streaming") == "rows"
         assert self.engine_of(X, y, solver="paper", max_iter=2, tol=1e9) == "rows"
-        monkeypatch.setattr("tamis.estimators.plan.BYTES", 1000)
+        monkeypatch.setattr("tamis.sums.plan.BYTES", 1000)
         assert self.engine_of(X, y) == "rows"
 
     def engine_of(self, X, y, **options):
@@ -275,7 +275,7 @@ class TestFit:
         ):
             with pytest.raises(ValueError, match=match):
                 EM2NOLCClassifier(engine="statistics", **options).fit(X, y)
-        monkeypatch.setattr("tamis.estimators.plan.BYTES", 1000)
+        monkeypatch.setattr("tamis.sums.plan.BYTES", 1000)
         with pytest.raises(ValueError, match=r"more than a gibibyte.*another engine"):
             EM2NOLCClassifier(engine="statistics").fit(X, y)
 
@@ -312,8 +312,8 @@ class TestFit:
         assert any("digits cancel" in str(w.message) for w in caught), [str(w.message) for w in caught]
 
     def test_falling_back_to_rows_for_want_of_memory_is_announced(self, monkeypatch):
-        monkeypatch.setattr("tamis.estimators.one_pass.MEMORY", 1000)
-        monkeypatch.setattr("tamis.estimators.plan.BYTES", 1000)
+        monkeypatch.setattr("tamis.sums.one_pass.MEMORY", 1000)
+        monkeypatch.setattr("tamis.sums.plan.BYTES", 1000)
         with pytest.warns(UserWarning, match="engine='auto' works on rows, which may take long"):
             EM2NOLCClassifier(3, 2, calibration=None).fit(*zoo.planted(100))
 
@@ -535,8 +535,8 @@ class TestFolds:
             EM2NOLCClassifierCV(5, 3, engine="statistics").fit(X, y)
 
     def test_rare_classes_are_always_looked_at(self, monkeypatch):
-        monkeypatch.setattr("tamis.estimators.one_pass.LOOK", 300)
-        monkeypatch.setattr("tamis.estimators.one_pass.RARE", 5)
+        monkeypatch.setattr("tamis.sums.one_pass.LOOK", 300)
+        monkeypatch.setattr("tamis.sums.one_pass.RARE", 5)
         X, y = zoo.planted(3000)
         rare = np.where(np.arange(3000) % 200 == 0, 2, y)
         w = np.random.default_rng(0).integers(1, 4, 3000).astype(float)

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from tamis import EM2NOLCClassifier, Gaussian, IMKPLClassifier, bandwidths, per_feature, product
-from tamis.estimators.kept import kept_features
 from tamis.explain import SIMILAR, part_names, variation
 from tamis.results.describe import cases_of, parts_of, shares, shares_by_key
 from tamis.results.words import counted
+from tamis.shells.kept import kept_features
 from tamis.workflow.told import Told
 
 NAMES = ["a", "b", "c", "town"]

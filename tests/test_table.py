@@ -5,9 +5,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from tamis.estimators import encoding
-from tamis.estimators.encoding import KNOTS, Encoder, Nominal, Number
-from tamis.estimators.table import Table, read_table
+from tamis.data import encoding
+from tamis.data.encoding import KNOTS, Encoder, Nominal, Number
+from tamis.data.table import Table, read_table
 
 
 def table(**columns):

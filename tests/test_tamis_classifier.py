@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tamis import TamisClassifier
-from tamis.estimators import blending as estimator
-from tamis.estimators.rows import merge_rows
+from tamis.data.rows import merge_rows
 from tamis.methods import blend as method
 from tamis.optim.logistic import fit_logistic
+from tamis.shells import blending as estimator
 
 from zoo import line_bump_product as table
 

@@ -7,10 +7,10 @@ from sklearn.datasets import load_diabetes
 from sklearn.model_selection import KFold
 
 from tamis import Job, TamisRegressor, io, plots, run
-from tamis.estimators import blending
-from tamis.estimators.regressing import Units
 from tamis.methods import blend as method
 from tamis.optim.ridge import fit_ridge_path
+from tamis.shells import blending
+from tamis.shells.regressing import Units
 
 
 def table(n=240, seed=0, noise=0.1):
@@ -113,7 +113,7 @@ class TestRows:
         np.testing.assert_allclose(one.kernel_variation_, two.kernel_variation_, atol=1e-6)
 
     def test_rows_without_weight_are_as_good_as_absent(self, monkeypatch):
-        monkeypatch.setattr("tamis.estimators.base.VARIATION_ROWS", 40)
+        monkeypatch.setattr("tamis.shells.base.VARIATION_ROWS", 40)
         X, y = table(200)
         weight = np.ones(200)
         weight[::2] = 0
@@ -224,7 +224,7 @@ class TestWords:
         plots.ShapeFunctionDisplay.from_estimator(fit)
         plots.SurfaceDisplay.from_estimator(fit, "c", "d")
         for display in (plots.KSCurveDisplay, plots.DecisionBoundaryDisplay):
-            with pytest.raises(ValueError, match="needs a classifier"):
+            with pytest.raises(ValueError, match="needs a fitted classifier"):
                 display.from_estimator(fit, X, *([] if display is plots.DecisionBoundaryDisplay else [X["a"]]))
         X, y = table(60)
         other = small(cv=2).fit(X, y)

@@ -1,6 +1,9 @@
-"""Errors that someone outside may want to tell apart; all others are plain ValueErrors."""
+"""Errors that someone outside may want to tell apart, all others being plain ValueErrors; and how to warn."""
 
 from __future__ import annotations
+
+import sys
+import warnings
 
 
 class BadOption(ValueError):
@@ -9,3 +12,11 @@ class BadOption(ValueError):
 
 class UnknownColumn(BadOption):
     """A column was asked for that the table does not have."""
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside the package from which it was called."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tamis"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -31,6 +31,11 @@ def blas_threads(n: int) -> AbstractContextManager:
     return _controller().limit(limits=n, user_api="blas")
 
 
+def one_thread() -> AbstractContextManager:
+    """A context in which all libraries with threads of their own, those loaded lately too, use one."""
+    return ThreadpoolController().limit(limits=1)
+
+
 def thread_map(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """``[function(item) for item in items]`` on all cores: as threads, or within BLAS if there is one item."""
     cores = available_cores()

@@ -152,10 +152,10 @@ def predict(
 ) -> None:
     """Add prediction, score and probability to the rows of a table of any size."""
     with session(as_json) as now:
-        from tamis import io, workflow
+        from tamis import workflow
         from tamis.io.writing import streaming, writing
 
-        classifier = io.load(model)
+        classifier = workflow.load_classifier(model)
         if out is not None and out.resolve() in (data.resolve(), model.resolve()):
             raise ValueError(f"--out {str(out)!r} is one of the files to read: name another")
         odd: dict[str, str] = {}

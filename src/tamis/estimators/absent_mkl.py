@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any
@@ -10,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from tamis.codec import stored
-from tamis.estimators.channelled import ChannelClassifier, ChannelTask
-from tamis.estimators.checks import check_choice, check_integer, check_number
-from tamis.estimators.model import PreparedRows
-from tamis.estimators.parameters import parameters
-from tamis.estimators.stacked import Answer, Task
+from tamis.data.checks import check_choice, check_integer, check_number
+from tamis.errors import warn
 from tamis.kernels.stack import KernelStack
 from tamis.methods import absent_mkl as method
 from tamis.methods.absent_conic import solve_conic_over
+from tamis.models.model import PreparedRows
 from tamis.optim.driver import Iterate, Solution, Status, run
 from tamis.optim.polytope import Polytope
+from tamis.shells.channelled import ChannelClassifier, ChannelTask
+from tamis.shells.parameters import parameters
+from tamis.shells.stacked import Answer, Task
 
 # [Liu2015], as in docs/references.bib
 LIU2015 = (
@@ -237,7 +237,7 @@ def warn_same(same: list[str | None]) -> None:
         count = same.count(program)
         where = "" if count == len(same) else f" in {count} of {len(same)} problems of two classes"
         if count:
-            warnings.warn(f"AbsentMKLClassifier: {reason}{where}", UserWarning, stacklevel=7)
+            warn(f"AbsentMKLClassifier: {reason}{where}")
 
 
 def check_pattern_weight(name: str, value: Any) -> None:

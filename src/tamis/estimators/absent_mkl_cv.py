@@ -11,17 +11,17 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
+from tamis.data.checks import check_choice, check_values
+from tamis.data.rows import Rows
 from tamis.estimators.absent_mkl import LIU2015, AbsentMKLClassifier, check_pattern_weight
-from tamis.estimators.channelled import Channelled
-from tamis.estimators.checks import check_choice, check_values
-from tamis.estimators.extending import Extending
-from tamis.estimators.model import Model, PreparedRows
-from tamis.estimators.parameters import parameters
-from tamis.estimators.rows import Rows
-from tamis.estimators.searching import SearchClassifier
-from tamis.estimators.selection import HeldOut, Result
-from tamis.estimators.stacked import Answer, Task
 from tamis.methods.absent_mkl import PROGRAMS
+from tamis.models.model import Model, PreparedRows
+from tamis.models.selection import HeldOut, Result
+from tamis.shells.channelled import Channelled
+from tamis.shells.extending import Extending
+from tamis.shells.parameters import parameters
+from tamis.shells.searching import SearchClassifier
+from tamis.shells.stacked import Answer, Task
 
 LEARNED = ("duality_gap_", "patterns_", "present_share_", "channel_ranges_", "n_kernels_", "n_items_")
 

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from tamis.codec import stored
-from tamis.estimators.checks import check_cost, check_integer, check_number
+from tamis.data.checks import check_cost, check_integer, check_number
+from tamis.data.rows import Rows
 from tamis.estimators.em2nolc import ZHANG2022
-from tamis.estimators.linear import Coordinates, Found, LinearClassifier, carried
-from tamis.estimators.parameters import parameters
-from tamis.estimators.rows import Rows
-from tamis.estimators.stacked import Answer, CostClassifier, Task
 from tamis.expansion import Coefficients
 from tamis.kernels.recipes import product
 from tamis.methods import admm_kernel_svm, admm_lasso, admm_linear_svm
+from tamis.shells.linear import Coordinates, Found, LinearClassifier, carried
+from tamis.shells.parameters import parameters
+from tamis.shells.stacked import Answer, CostClassifier, Task
 
 
 @stored

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from tamis.codec import stored
-from tamis.estimators.blending import Blending, Held
-from tamis.estimators.calibration import Calibrator
-from tamis.estimators.classifying import KernelClassifier
-from tamis.estimators.learning import warn_unheld
-from tamis.estimators.model import Model
-from tamis.estimators.parameters import parameters
-from tamis.estimators.rows import Rows
-from tamis.estimators.selection import row_scores
+from tamis.data.rows import Rows
 from tamis.methods.blend import Labels
+from tamis.models.calibration import Calibrator
+from tamis.models.model import Model
+from tamis.models.selection import row_scores
+from tamis.shells.blending import Blending, Held
+from tamis.shells.classifying import KernelClassifier
+from tamis.shells.learning import warn_unheld
+from tamis.shells.parameters import parameters
 
 
 @stored

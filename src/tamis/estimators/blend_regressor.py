@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
-
 from sklearn.metrics import r2_score
 
 from tamis.codec import stored
-from tamis.estimators.blending import Blending, Held
-from tamis.estimators.model import Model
-from tamis.estimators.parameters import parameters
-from tamis.estimators.regressing import KernelRegressor, Units
-from tamis.estimators.rows import Rows
+from tamis.data.rows import Rows
+from tamis.errors import warn
 from tamis.methods.blend import Numbers
+from tamis.models.calibration import Calibrator
+from tamis.models.model import Model
+from tamis.shells.blending import Blending, Held
+from tamis.shells.parameters import parameters
+from tamis.shells.regressing import KernelRegressor, Units
 
 
 @stored
@@ -49,16 +49,14 @@ class TamisRegressor(Blending, KernelRegressor):
     def _units(self, rows: Rows) -> Rows:
         return _units_of(rows).into(rows)
 
-    def _learned(self, rows: Rows) -> Model:
+    def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
         model, _, _ = self._blended(rows)
-        return _units_of(rows).back(model)
+        return _units_of(rows).back(model), None
 
     def _warn_unheld(self) -> None:
-        warnings.warn(
+        warn(
             "nothing can be held out, because there is one row, group or fold alone: the members of the blend are "
             "weighed on training rows, which favours those that follow them most closely",
-            UserWarning,
-            stacklevel=6,
         )
 
     def _scores(self, held: Held) -> dict[str, float]:

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from tamis.codec import stored
+from tamis.data.checks import check_choice
 from tamis.estimators.absent_mkl import QUICK, nothing, sizes
-from tamis.estimators.channelled import ChannelClassifier, ChannelTask, used_parts
-from tamis.estimators.checks import check_choice
-from tamis.estimators.model import Model, PreparedRows
-from tamis.estimators.parameters import parameters
-from tamis.estimators.stacked import Answer, Task
 from tamis.methods import absent_mkl
 from tamis.methods import channel_baselines as method
+from tamis.models.model import Model, PreparedRows
 from tamis.optim.driver import Iterate, Status, run
 from tamis.optim.polytope import Polytope
+from tamis.shells.channelled import ChannelClassifier, ChannelTask, used_parts
+from tamis.shells.parameters import parameters
+from tamis.shells.stacked import Answer, Task
 
 LARGEST = 1 << 33  # bytes of filled kernels
 METHODS = ("fusion", "mean_filling", "max_margin")

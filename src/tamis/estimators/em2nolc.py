@@ -10,29 +10,29 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tamis.codec import stored
+from tamis.data.checks import check_bandwidth, check_choice, check_integer, check_number
+from tamis.data.rows import Rows
+from tamis.data.table import checked_input
 from tamis.estimators import em2nolc_sums
-from tamis.estimators.base import draw_seed
-from tamis.estimators.calibration import Calibrator
-from tamis.estimators.checks import check_bandwidth, check_choice, check_integer, check_number
-from tamis.estimators.direct import DirectClassifier
-from tamis.estimators.from_statistics import FromStatistics
-from tamis.estimators.learning import calibrated, warn_unheld
-from tamis.estimators.model import Model, Prepared
-from tamis.estimators.one_pass import Held, OnePass
-from tamis.estimators.parameters import parameters
-from tamis.estimators.plan import Plan
-from tamis.estimators.rows import Rows
-from tamis.estimators.selection import Tests, each_fold
-from tamis.estimators.statistics import Statistics
-from tamis.estimators.summary import PreparedSums, Summary
-from tamis.estimators.table import checked_input
 from tamis.expansion import Coefficients
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.recipes import per_feature
 from tamis.methods import em2nolc as method
 from tamis.methods.em2nolc import State, Task
 from tamis.methods.refit import coefficients, leading_factors
+from tamis.models.calibration import Calibrator
+from tamis.models.model import Model, Prepared
+from tamis.models.selection import Tests, each_fold
 from tamis.optim.driver import Solution
+from tamis.shells.base import draw_seed
+from tamis.shells.direct import DirectClassifier
+from tamis.shells.from_statistics import FromStatistics
+from tamis.shells.learning import calibrated, warn_unheld
+from tamis.shells.parameters import parameters
+from tamis.sums.one_pass import Held, OnePass
+from tamis.sums.plan import Plan
+from tamis.sums.statistics import Statistics
+from tamis.sums.summary import PreparedSums, Summary
 
 ENGINES = ("auto", "dense", "streaming", "statistics")
 COUPLINGS = ("rank_one", "full")
@@ -183,8 +183,9 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
 
         Parameters
         ----------
-        X, y, sample_weight : a block of rows
+        X, y : a block of rows
         classes : all class labels, in the first call, if its rows do not show all of them
+        sample_weight : of these rows
         """
         self._check_parameters()
         known: Statistics | None = getattr(self, "statistics_", None)

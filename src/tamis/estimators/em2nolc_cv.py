@@ -14,17 +14,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
-from tamis.estimators.calibration import Calibrator
-from tamis.estimators.checks import check_bandwidth, check_choice, check_cv, check_number, check_values
+from tamis.data.checks import check_bandwidth, check_choice, check_cv, check_number, check_values
+from tamis.data.rows import Rows, merge_rows, search_folds
 from tamis.estimators.em2nolc import COUPLINGS, REFITS, ZHANG2022, EM2NOLCClassifier, ridge_scale
 from tamis.estimators.em2nolc_grid import Cell, Grid
-from tamis.estimators.from_statistics import FromStatistics
-from tamis.estimators.learning import calibrated
-from tamis.estimators.model import Encoded, Model
-from tamis.estimators.one_pass import OnePass
-from tamis.estimators.parameters import parameters
-from tamis.estimators.rows import Rows, merge_rows, search_folds
-from tamis.estimators.selection import (
+from tamis.kernels.recipes import per_feature
+from tamis.models.calibration import Calibrator
+from tamis.models.model import Encoded, Model
+from tamis.models.selection import (
     LOSSES,
     SCORES,
     Result,
@@ -34,8 +31,11 @@ from tamis.estimators.selection import (
     search_columns,
     smoothed,
 )
-from tamis.estimators.summary import Summary
-from tamis.kernels.recipes import per_feature
+from tamis.shells.from_statistics import FromStatistics
+from tamis.shells.learning import calibrated
+from tamis.shells.parameters import parameters
+from tamis.sums.one_pass import OnePass
+from tamis.sums.summary import Summary
 
 ALPHAS = (0.01, 0.1)
 SEARCH_LOOK = 20_000  # most held-out rows on which the cells of the search are scored beside the statistics

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from tamis.data.rows import Rows
 from tamis.estimators.em2nolc import tasks
-from tamis.estimators.model import Encoded, Prepared
-from tamis.estimators.one_pass import Held
-from tamis.estimators.rows import Rows
-from tamis.estimators.selection import HeldOut
-from tamis.estimators.summary import Summary
 from tamis.expansion import Coefficients
 from tamis.kernels.recipes import per_feature
 from tamis.methods import em2nolc as method
 from tamis.methods.design import MomentDesign
 from tamis.methods.refit import coefficients
+from tamis.models.model import Encoded, Prepared
+from tamis.models.selection import HeldOut
 from tamis.optim.driver import Solution
+from tamis.sums.one_pass import Held
+from tamis.sums.summary import Summary
 
 Pair = tuple[int, int]
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tamis.estimators.model import Model, Pool
-from tamis.estimators.summary import LOOK, PreparedSums
+from tamis.errors import warn
 from tamis.expansion import Coefficients
 from tamis.kernels.statistics import CHUNK, Block, PairFunctions, outer_sums
 from tamis.methods import em2nolc as method
@@ -17,8 +15,10 @@ from tamis.methods.design import MomentDesign, RowDesign, Sums
 from tamis.methods.em2nolc import State, Task
 from tamis.methods.polish import better_rows
 from tamis.methods.refit import coefficients
+from tamis.models.model import Model, Pool
 from tamis.optim.driver import Solution
 from tamis.optim.subset import fit_support
+from tamis.sums.summary import LOOK, PreparedSums
 
 DECISION = 1e-4  # error of a decision that calls for exact kernels
 MOST_PAIRS = 2000  # of instance and kernel that an exact refit takes on
@@ -62,12 +62,10 @@ def doubts(prepared: PreparedSums, task: Task, solution: Solution[State], found:
     error = float(np.abs(by_kernel.sum(axis=1)).max())
     if prepared.summary.rows is None or pairs > MOST_PAIRS:
         if error > DECISION:
-            warnings.warn(
+            warn(
                 f"the polynomials in the place of kernels move decisions by up to {error:.1g}, and there is no exact "
                 "refit from statistics alone or of so many pairs: use more degrees or shorter ranges in the plan, a "
                 "wider bandwidth or a larger alpha",
-                UserWarning,
-                stacklevel=8,
             )
         return False
     if error > DECISION:
@@ -115,11 +113,9 @@ def warn_of_cancellation(
     all_seen = rows is not None and len(rows) <= LOOK
     noise = 0.0 if all_seen else float(squares.std()) / np.sqrt(len(squares))
     if abs(by_sums - by_rows) > 0.02 * abs(by_rows) + 6.0 * noise:
-        warnings.warn(
+        warn(
             f"the squared error is {by_rows:.3g} on rows and {by_sums:.3g} by their sums: coefficients are so large "
             "that digits cancel; raise alpha or take a narrower bandwidth",
-            UserWarning,
-            stacklevel=8,
         )
 
 

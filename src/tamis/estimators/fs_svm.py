@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from tamis.codec import stored
-from tamis.estimators.checks import check_bandwidth, check_cost, check_integer, check_number
-from tamis.estimators.direct import DirectClassifier
-from tamis.estimators.model import Encoded, Model
-from tamis.estimators.parameters import parameters
-from tamis.estimators.rows import Rows
-from tamis.estimators.stacked import check_size, factors_of
+from tamis.data.checks import check_bandwidth, check_cost, check_integer, check_number
+from tamis.data.rows import Rows
 from tamis.expansion import Coefficients
 from tamis.explain import part_name
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import ScaledGaussian
 from tamis.methods import fs_svm as method
+from tamis.models.model import Encoded, Model
 from tamis.optim.driver import Solution
+from tamis.shells.direct import DirectClassifier
+from tamis.shells.parameters import parameters
+from tamis.shells.stacked import check_size, factors_of
 
 # [Weston2000], as in docs/references.bib
 WESTON2000 = (

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
 
 from tamis.codec import stored
-from tamis.estimators.checks import check_choice, check_integer, check_number
-from tamis.estimators.coded import CodingClassifier
-from tamis.estimators.direct import DirectClassifier
-from tamis.estimators.parameters import parameters
-from tamis.estimators.prototypes import Found, Ready, outputs_of
+from tamis.data.checks import check_choice, check_integer, check_number
+from tamis.errors import warn
 from tamis.kernels.unit import LabelledRows
 from tamis.methods import imkpl
 from tamis.methods.imkpl_weights import RULES, weight_rule
 from tamis.methods.prototypes import CodedExpansion
+from tamis.shells.coded import CodingClassifier
+from tamis.shells.direct import DirectClassifier
+from tamis.shells.parameters import parameters
+from tamis.shells.prototypes import Found, Ready, outputs_of
 
 # [Hosseini2019], as in docs/references.bib
 HOSSEINI2019 = (
@@ -122,11 +122,9 @@ class IMKPLClassifier(CodingClassifier, DirectClassifier):
         asked = self.n_prototypes or self.prototype_size
         fewest = int(np.bincount(ready.rows.codes).min())
         if fewest < asked:
-            warnings.warn(
+            warn(
                 f"the smallest class has {fewest} distinct samples, fewer than the {asked} prototypes asked for: there "
                 "will be fewer; set n_prototypes, or a smaller prototype_size",
-                UserWarning,
-                stacklevel=7,
             )
 
     def _find(self, ready: Ready) -> Found:

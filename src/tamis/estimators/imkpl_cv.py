@@ -11,16 +11,16 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
-from tamis.estimators.checks import check_values
-from tamis.estimators.coded import CodingClassifier
+from tamis.data.checks import check_values
+from tamis.data.rows import Rows, by_class
 from tamis.estimators.imkpl import HOSSEINI2019, IMKPLClassifier
-from tamis.estimators.model import Model
-from tamis.estimators.parameters import parameters
-from tamis.estimators.prototypes import Found, Ready
-from tamis.estimators.rows import Rows, by_class
-from tamis.estimators.searching import SearchClassifier
-from tamis.estimators.selection import HeldOut, Result
 from tamis.methods.prototypes import PrototypeExpansion
+from tamis.models.model import Model
+from tamis.models.selection import HeldOut, Result
+from tamis.shells.coded import CodingClassifier
+from tamis.shells.parameters import parameters
+from tamis.shells.prototypes import Found, Ready
+from tamis.shells.searching import SearchClassifier
 
 
 @dataclass(frozen=True)

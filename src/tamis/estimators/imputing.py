@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tamis.estimators.checks import LARGEST, check_integer, check_number
+from tamis.data.checks import LARGEST, check_integer, check_number
 from tamis.methods.filling import conditional_means, fit_gaussian
 from tamis.parallel import blas_threads
 

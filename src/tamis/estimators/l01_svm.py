@@ -6,12 +6,12 @@ from dataclasses import KW_ONLY
 from typing import Any
 
 from tamis.codec import stored
-from tamis.estimators.checks import check_choice, check_integer, check_number
-from tamis.estimators.model import PreparedRows
-from tamis.estimators.parameters import parameters
-from tamis.estimators.stacked import Answer, CostClassifier, Task
+from tamis.data.checks import check_choice, check_integer, check_number
 from tamis.methods import l01_svm as method
 from tamis.methods.l01_certificate import Certificate
+from tamis.models.model import PreparedRows
+from tamis.shells.parameters import parameters
+from tamis.shells.stacked import Answer, CostClassifier, Task
 
 # [Zhu2023], as in docs/references.bib
 ZHU2023 = "Zhu, Bin; Shi, Yijie (2023). MKL-L0/1-SVM."

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
 
 from tamis.codec import stored
-from tamis.estimators.checks import check_choice, check_cost, check_integer, check_number, check_penalty
-from tamis.estimators.learning import LearningClassifier
-from tamis.estimators.model import PreparedRows
-from tamis.estimators.parameters import parameters
-from tamis.estimators.rows import Rows
-from tamis.estimators.selecting import Selecting
-from tamis.estimators.stacked import Answer, StackClassifier, Task
+from tamis.data.checks import check_choice, check_cost, check_integer, check_number, check_penalty
+from tamis.data.rows import Rows
+from tamis.errors import warn
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.base import Sigmoid
 from tamis.kernels.recipes import per_feature
 from tamis.methods import l0_mkl as method
 from tamis.methods.l0_steps import BETA_STEPS, Problem
+from tamis.models.model import PreparedRows
+from tamis.shells.learning import LearningClassifier
+from tamis.shells.parameters import parameters
+from tamis.shells.selecting import Selecting
+from tamis.shells.stacked import Answer, StackClassifier, Task
 
 # [XueSong2020], as in docs/references.bib
 XUESONG2020 = (
@@ -210,11 +210,9 @@ def warn_bent(estimator: Any) -> None:
     """Say where the problem was changed to have a solution."""
     name = type(estimator).__name__
     if estimator.clipped_:
-        warnings.warn(
+        warn(
             f"{name}: a weight step had no minimum and was bounded by force (negative slopes were cut at zero); "
             "beta_step='ridge' always has one",
-            UserWarning,
-            stacklevel=5,
         )
 
 

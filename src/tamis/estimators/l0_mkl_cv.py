@@ -11,17 +11,17 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
-from tamis.estimators.checks import check_choice, check_values
+from tamis.data.checks import check_choice, check_values
+from tamis.data.rows import Rows
 from tamis.estimators.l0_mkl import CHOICES, XUESONG2020, L0Classifier, L0MKLClassifier, answer, told_ridge, warn_bent
-from tamis.estimators.model import Model
-from tamis.estimators.parameters import parameters
-from tamis.estimators.rows import Rows
-from tamis.estimators.searching import SearchClassifier
-from tamis.estimators.selection import LOSSES, HeldOut, Result
-from tamis.estimators.stacked import model_of
 from tamis.kernels.base import Sigmoid
 from tamis.kernels.recipes import per_feature
 from tamis.methods import l0_mkl as method
+from tamis.models.model import Model
+from tamis.models.selection import LOSSES, HeldOut, Result
+from tamis.shells.parameters import parameters
+from tamis.shells.searching import SearchClassifier
+from tamis.shells.stacked import model_of
 
 SIGMOIDS = {f"sigmoid {a}, {r}": per_feature(Sigmoid(a, r)) for a, r in ((0.1, 0.1), (0.1, 1.0), (0.3, 0.1))}
 HELD = 1 << 28  # bytes of kernel values, or of their short forms, that a fold of the search may hold
@@ -40,7 +40,7 @@ class Cell:
 @stored
 @parameters
 class L0MKLClassifierCV(L0Classifier, SearchClassifier):
-    """l0-MKL with penalty, tightness and kernels chosen by cross-validation [XueSong2020].
+    """Search of l0-MKL: penalty, tightness and kernels chosen by cross-validation [XueSong2020].
 
     For all kernels and every lambda1 the first machine and its pass over the kernels serve all penalties, and each path
     goes from the largest lambda2 down. Scores come from held-out rows of the training data only; the score of the

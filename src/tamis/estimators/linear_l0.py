@@ -9,14 +9,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
-from tamis.estimators.checks import check_cost, check_number, check_penalty
+from tamis.data.checks import check_cost, check_number, check_penalty
+from tamis.data.rows import Rows
 from tamis.estimators.l0_mkl import XUESONG2020
-from tamis.estimators.linear import Coordinates, Found, LinearClassifier, carried
-from tamis.estimators.parameters import parameters
-from tamis.estimators.rows import Rows
-from tamis.estimators.selecting import Selecting
 from tamis.methods import linear_l0 as method
 from tamis.penalties import PENALTIES
+from tamis.shells.linear import Coordinates, Found, LinearClassifier, carried
+from tamis.shells.parameters import parameters
+from tamis.shells.selecting import Selecting
 
 
 @stored

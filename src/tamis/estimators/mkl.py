@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY
 from typing import Any
 
 from tamis.codec import stored
-from tamis.estimators.checks import check_choice, check_integer, check_number
-from tamis.estimators.model import PreparedRows
-from tamis.estimators.parameters import parameters
-from tamis.estimators.stacked import Answer, CostClassifier, Task
+from tamis.data.checks import check_choice, check_integer, check_number
+from tamis.errors import warn
 from tamis.methods import average_mkl, easy_mkl, simple_mkl
+from tamis.models.model import PreparedRows
+from tamis.shells.parameters import parameters
+from tamis.shells.stacked import Answer, CostClassifier, Task
 
 # [Rakotomamonjy2008] and [Aiolli2015], as in docs/references.bib
 RAKOTOMAMONJY2008 = (
@@ -147,11 +147,9 @@ class EasyMKLClassifier(CostClassifier):
 
     def _facts(self, facts: list[Any], prepared: PreparedRows) -> None:
         if any(facts):
-            warnings.warn(
+            warn(
                 "EasyMKLClassifier: no kernel tells the classes apart, so that all have the same weight; look at the "
                 "widths of the kernels, or raise lam",
-                UserWarning,
-                stacklevel=6,
             )
 
 

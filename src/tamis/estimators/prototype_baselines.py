@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
 
 from tamis.codec import stored
-from tamis.estimators.checks import check_integer, check_number
-from tamis.estimators.direct import DirectClassifier
-from tamis.estimators.model import decide
-from tamis.estimators.parameters import parameters
-from tamis.estimators.prototypes import Found, PrototypeClassifier, Ready, outputs_of
+from tamis.data.checks import check_integer, check_number
+from tamis.errors import warn
 from tamis.methods import kernel_glvq, prototype_selection
 from tamis.methods.prototypes import NearestExpansion
+from tamis.models.model import decide
+from tamis.shells.direct import DirectClassifier
+from tamis.shells.parameters import parameters
+from tamis.shells.prototypes import Found, PrototypeClassifier, Ready, outputs_of
 
 # [Bien2011] and [Schleif2011], as in docs/references.bib
 BIEN2011 = (
@@ -141,12 +141,10 @@ class PrototypeSelectionClassifier(NearestClassifier):
         super()._warn()
         without = [label for label, n in self.prototypes_per_class_.items() if not n]
         if without and len(self.instances_):
-            warnings.warn(
+            warn(
                 f"{type(self).__name__}: no prototype stands for {without[0]!r}"
                 f"{f' and {len(without) - 1} more classes' if len(without) > 1 else ''}, because its samples lie among "
                 "others; use a smaller radius, or give the class more weight",
-                UserWarning,
-                stacklevel=4,
             )
 
     def chosen(self) -> dict[str, Any]:

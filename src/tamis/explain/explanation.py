@@ -61,12 +61,12 @@ class Explanation:
 
     @property
     def by_instance(self) -> np.ndarray:
-        """(rows, outputs, instances)"""
+        """Contributions (rows, outputs, instances)."""
         return self.contributions.sum(axis=3)
 
     @property
     def by_kernel(self) -> np.ndarray:
-        """(rows, outputs, kernels)"""
+        """Contributions (rows, outputs, kernels)."""
         return self.contributions.sum(axis=2)
 
     @property

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from tamis import codec
-from tamis.estimators.base import KernelEstimator
 from tamis.estimators.registry import all_estimators
 from tamis.results.data import Results
+from tamis.shells.base import KernelEstimator
 
 
 def save(model: KernelEstimator | Results, path: str | os.PathLike) -> None:

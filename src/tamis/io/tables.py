@@ -30,6 +30,7 @@ def read(
     path : .csv, .tsv, .txt, .parquet, .arff or .npz, or one of these with .gz, .bz2, .xz, .zst or .zip
     text : columns to read as text whatever they look like
     missing : cells that mean a missing value, besides the usual marks (empty, NA, NaN, NULL, ?, ...)
+    encoding : of text files
 
     Returns
     -------
@@ -135,7 +136,9 @@ def blocks(
 
     Parameters
     ----------
+    path : as in `read`
     kinds : {name: "number", "text" or "flag"} of the columns to interpret; a cell that is not a number is refused
+    missing, encoding : as in `read`
 
     Yields
     ------

@@ -6,7 +6,6 @@ The kernels themselves are in `global_alignment`, the form of series in `series`
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from tamis.codec import digest, replacing, stored
+from tamis.errors import warn
 from tamis.kernels.frozen import HoldsArrays
 from tamis.kernels.global_alignment import (
     Present,
@@ -141,7 +141,7 @@ def _cached(folder: Path, series: np.ndarray, widths: np.ndarray, n_jobs: int | 
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.savez(file, values=values)
     except OSError as error:
-        warnings.warn(f"kernel values could not be kept in {str(folder)!r}: {error}", UserWarning, stacklevel=2)
+        warn(f"kernel values could not be kept in {str(folder)!r}: {error}")
     return values
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tamis.arrays import Array
 from tamis.codec import stored
-from tamis.kernels.base import Categorical, Kernel, Sigmoid, presence_of
+from tamis.kernels.base import Categorical, Kernel, Sigmoid, is_by_position, presence_of
 from tamis.kernels.chebyshev import Basis, Levels, chebyshev
 from tamis.kernels.factored import FactoredStack
 from tamis.kernels.stack import ChebyshevStack, DenseStack, KernelStack, StreamingStack
@@ -68,6 +68,7 @@ class KernelBank:
 
     @property
     def names(self) -> list[str]:
+        """Names of the channels."""
         return [channel.name for channel in self.channels]
 
     @property
@@ -84,7 +85,7 @@ class KernelBank:
     @property
     def positions(self) -> bool:
         """Whether a kernel takes positions of items in place of features."""
-        return any(getattr(channel.kernel, "positions", False) for channel in self.channels)
+        return any(is_by_position(channel.kernel) for channel in self.channels)
 
     def incidence(self, n_columns: int) -> np.ndarray:
         """Boolean matrix (kernels, columns): which channel stands on which column."""
@@ -118,6 +119,7 @@ class KernelBank:
 
         Parameters
         ----------
+        X, Y : encoded rows
         form : "dense" keeps all values, "streaming" recomputes them in blocks, "auto" is dense
             up to a gibibyte. "chebyshev" is for kernels of one column each that are short polynomials
             (Gaussian, polynomial, sigmoid) or indicators: products with vectors in linear time, values to within

@@ -37,6 +37,21 @@ class Kernel(Protocol):
     def __call__(self, S: Array, T: Array) -> Array: ...
 
 
+def is_positive(kernel: Any) -> bool:
+    """Whether a kernel says that it is positive semi-definite on any rows."""
+    return bool(getattr(kernel, "positive", False))
+
+
+def has_unit_norms(kernel: Any) -> bool:
+    """Whether a kernel says that it is one for every row with itself."""
+    return bool(getattr(kernel, "unit", False))
+
+
+def is_by_position(kernels: Any) -> bool:
+    """Whether a kernel, or a recipe, reads rows as positions among items that it knows."""
+    return bool(getattr(kernels, "positions", False))
+
+
 def _check_width(bandwidth: float) -> None:
     if not 1e-100 < bandwidth < 1e100:
         raise ValueError(f"bandwidth={bandwidth!r} must be a positive number of moderate size")
@@ -252,6 +267,7 @@ class Polynomial:
 
     @property
     def positive(self) -> bool:
+        """Whether it is positive semi-definite on any rows."""
         return self.offset >= 0 and self.degree == int(self.degree) and self.degree >= 0
 
     def __call__(self, S: Array, T: Array) -> Array:

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from tamis.kernels.base import Gaussian, Kernel, Laplacian
+from tamis.kernels.base import Gaussian, Kernel, Laplacian, is_positive
 from tamis.kernels.batches import for_each
 from tamis.kernels.stack import ALL, DIAGONAL, Index, KernelStack, StreamingStack
 
@@ -308,7 +308,7 @@ def _gaussians(Z: np.ndarray, widths: np.ndarray, limit: int) -> list[Factor | N
 def _general(channel: OnColumns, X: np.ndarray, limit: int) -> Factor | None:
     """The factor of any kernel. Where it is not known to be positive semi-definite all its values are compared."""
     factor = _pivoted(lambda j: channel(X, X[[j]])[:, 0], _diagonal(channel, X), limit)
-    if factor is None or getattr(channel.kernel, "positive", False):
+    if factor is None or is_positive(channel.kernel):
         return factor
     stream = StreamingStack([channel], X, X)
     size = float(np.max(np.abs(_diagonal(channel, X)), initial=0.0))

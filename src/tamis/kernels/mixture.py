@@ -18,6 +18,8 @@ from tamis.kernels.base import (
     _squared_distance,
     _zero_absent,
     _zero_each,
+    has_unit_norms,
+    is_positive,
     presence_of,
 )
 
@@ -93,11 +95,11 @@ class Tensor:
 
     @property
     def positive(self) -> bool:
-        return all(getattr(kernel, "positive", False) for kernel in self.kernels)
+        return all(is_positive(kernel) for kernel in self.kernels)
 
     @property
     def unit(self) -> bool:
-        return all(getattr(kernel, "unit", False) for kernel in self.kernels)
+        return all(has_unit_norms(kernel) for kernel in self.kernels)
 
     def __call__(self, S: Array, T: Array) -> Array:
         parts = [kernel(S[:, [c]], T[:, [c]]) for c, kernel in enumerate(self.kernels)]

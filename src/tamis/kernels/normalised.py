@@ -10,7 +10,7 @@ import numpy as np
 from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import Kernel, presence_of
+from tamis.kernels.base import Kernel, has_unit_norms, is_by_position, is_positive, presence_of
 from tamis.kernels.stack import DIAGONAL
 
 ROUNDING = 1e-9  # difference to one that counts as rounding
@@ -25,11 +25,11 @@ class Normalised:
 
     @property
     def positive(self) -> bool:
-        return getattr(self.kernel, "positive", False)
+        return is_positive(self.kernel)
 
     @property
     def positions(self) -> bool:
-        return getattr(self.kernel, "positions", False)
+        return is_by_position(self.kernel)
 
     def __call__(self, S: Array, T: Array) -> Array:
         left = inverse_roots(diagonal(self.kernel, S))
@@ -56,7 +56,7 @@ def unit_bank(bank: KernelBank, Z: np.ndarray) -> tuple[KernelBank, list[str]]:
     """The bank with kernels of unit diagonal on the rows Z (zero where absent), and the names of those it scaled."""
     channels, scaled = [], []
     for channel in bank.channels:
-        new = channel if getattr(channel.kernel, "unit", False) else _unit(channel, Z)
+        new = channel if has_unit_norms(channel.kernel) else _unit(channel, Z)
         channels.append(new)
         scaled += [] if new is channel else [channel.name]
     return KernelBank(tuple(channels)) if scaled else bank, scaled

@@ -26,7 +26,7 @@ import numpy as np
 from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import Kernel, presence_of
+from tamis.kernels.base import Kernel, is_by_position, is_positive, presence_of
 from tamis.kernels.frozen import HoldsArrays
 from tamis.kernels.precomputed import SYMMETRY
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
@@ -49,7 +49,7 @@ def check_positive(kernels: KernelBank | Sequence[Channel], Z: np.ndarray, seed:
     rows = Z[_draw(len(Z), ROWS, seed)]
     channels = kernels.channels if isinstance(kernels, KernelBank) else kernels
     for channel in channels:
-        if getattr(channel.kernel, "positive", False):
+        if is_positive(channel.kernel):
             continue
         lam = np.linalg.eigvalsh(gram(channel, rows))
         if _indefinite(lam, SINGLE * np.sqrt(len(rows))):
@@ -68,7 +68,7 @@ def check_kernels(kernels: KernelBank, Z: np.ndarray, seed: int) -> None:
     """
     rows = Z[_draw(len(Z), ROWS, seed)]
     for channel in {id(channel.kernel): channel for channel in reversed(kernels.channels)}.values():
-        if not getattr(channel.kernel, "positive", False):
+        if not is_positive(channel.kernel):
             gram(channel, rows)
 
 
@@ -140,7 +140,7 @@ class Repaired(HoldsArrays):
 
     @property
     def positions(self) -> bool:
-        return getattr(self.kernel, "positions", False)
+        return is_by_position(self.kernel)
 
     def __call__(self, S: Array, T: Array) -> Array:
         if self.how == "shift":
@@ -228,7 +228,7 @@ def repaired(kernels: Recipe | KernelBank, how: str = "clip") -> Recipe:
 
 def _repair(channel: Channel, how: str, Z: np.ndarray, seed: int) -> Channel:
     """The channel itself if it is positive semi-definite on anchors drawn from Z, else repaired on them."""
-    if getattr(channel.kernel, "positive", False):
+    if is_positive(channel.kernel):
         return channel
     rows = Z[_draw(len(Z), ANCHORS, seed)]
     lam, U = np.linalg.eigh(gram(channel, rows))

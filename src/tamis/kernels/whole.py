@@ -22,6 +22,9 @@ from tamis.kernels.base import (
     Polynomial,
     ScaledGaussian,
     Sigmoid,
+    has_unit_norms,
+    is_by_position,
+    is_positive,
     presence_of,
 )
 from tamis.kernels.normalised import Normalised
@@ -38,11 +41,11 @@ class Whole:
 
     @property
     def positive(self) -> bool:
-        return getattr(self.kernel, "positive", False)
+        return is_positive(self.kernel)
 
     @property
     def unit(self) -> bool:
-        return getattr(self.kernel, "unit", False)
+        return has_unit_norms(self.kernel)
 
     def __call__(self, S: Array, T: Array) -> Array:
         rows, columns = _complete(S), _complete(T)
@@ -92,6 +95,6 @@ def whole_bank(bank: KernelBank) -> KernelBank:
 def _whole(channel: Channel) -> Channel:
     kernel = channel.kernel
     of_one = len(channel.columns) == 1 and isinstance(kernel, OF_CELLS)
-    if of_one or isinstance(kernel, Whole) or getattr(kernel, "positions", False):
+    if of_one or isinstance(kernel, Whole) or is_by_position(kernel):
         return channel
     return replace(channel, kernel=Whole(kernel))

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators import atlas
-from tamis.estimators.prototypes import PrototypeClassifier
 from tamis.plots.drawing import PLAIN, Display, label, legend_beside, point_style
+from tamis.shells import atlas
+from tamis.shells.prototypes import PrototypeClassifier
 
 MOST_IN_LEGEND = 10  # classes; more of them have their names on the map
 METHODS = {"tsne": "t-SNE", "mds": "classical scaling"}
@@ -85,7 +85,7 @@ class PrototypeAtlasDisplay(Display):
         estimator : classifier by prototypes, fitted to a table or to series
         X : rows or series of the same kind
         y : classes of the rows; None: those that the classifier gives them
-        method, random_state : as in `tamis.estimators.atlas.embed`
+        method, random_state : as in `tamis.shells.atlas.embed`
         links : see `plot`
         ax : axes
         """

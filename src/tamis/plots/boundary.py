@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.ndimage import distance_transform_edt
 
-from tamis.estimators import kept
-from tamis.estimators.classifying import KernelClassifier
 from tamis.plots.drawing import COLOURS, MARKERS, MINUS, PLUS, Display, label, legend_beside
+from tamis.shells import kept
+from tamis.shells.classifying import KernelClassifier
 
 RESOLUTION = 120
 MARGIN = 0.04  # beyond the data, as a share of their range

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators import kept
-from tamis.estimators.base import KernelEstimator
 from tamis.explain.explanation import Explanation
 from tamis.explain.words import contribution_of, decision_of
 from tamis.plots.drawing import PLAIN, SCALE, Display, label, name_rows, shortened, signed_bars
+from tamis.shells import kept
+from tamis.shells.base import KernelEstimator
 
 MOST = 20  # parts that get a line of their own
 KINDS = ("waterfall", "beeswarm")
@@ -83,6 +83,7 @@ class ContributionDisplay(Display):
 
         Parameters
         ----------
+        explanation : what `explain` gives
         kind : {"waterfall", "beeswarm"}
             One row from its base value to its decision, or all rows at once.
         by : {"part", "instance"}

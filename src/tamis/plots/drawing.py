@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # of Okabe and Ito
 MORE_COLOURS = (*COLOURS, "#882255", "#999933", "#332288", "#44AA99", "#8C564B", "#999999")  # with those of Tol
@@ -46,8 +45,8 @@ class Display:
     @classmethod
     def _check_classifier(cls, estimator: Any) -> None:
         """Fail for what has no classes."""
-        if not is_classifier(estimator):
-            raise ValueError(f"{cls.__name__} needs a classifier, and {type(estimator).__name__} is none")
+        if not hasattr(estimator, "classes_"):
+            raise ValueError(f"{cls.__name__} needs a fitted classifier, and {type(estimator).__name__} is none")
 
     def _panels(self, ax: Any, shape: tuple[int, int], size: tuple[float, float], **options: Any) -> np.ndarray:
         """Axes (rows, columns): those given, or those of a new figure of this size in inches."""

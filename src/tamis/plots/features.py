@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tamis.estimators.across_folds import take_columns
 from tamis.plots.drawing import MINUS, PLUS, Display
+from tamis.shells.across_folds import take_columns
 
 MOST = 40  # features of a curve
 
@@ -50,6 +50,7 @@ class FeaturePathDisplay(Display):
         X, y : the training rows
         X_test, y_test : other rows
         most : largest number of features
+        ax : axes
         """
         cls._check_matplotlib()
         if not hasattr(estimator, "feature_path_"):

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators import kept
-from tamis.estimators.base import KernelEstimator
 from tamis.optim.driver import History
 from tamis.plots.drawing import MARKERS, PLAIN, Display, class_style, label, legend_beside, line_style
+from tamis.shells import kept
+from tamis.shells.base import KernelEstimator
 
 
 def histories(estimator: KernelEstimator) -> tuple[list[History], list[Any]]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators import kept
-from tamis.estimators.base import KernelEstimator
 from tamis.explain.importance import Kept
 from tamis.plots.drawing import COLOURS, HATCH, PLAIN, Display, label, legend_beside, name_rows, signed_bars
+from tamis.shells import kept
+from tamis.shells.base import KernelEstimator
 
 MOST = 30  # rows of a panel, unless the caller wants more
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tamis.estimators.prototypes import Prototype, PrototypeClassifier
 from tamis.plots.drawing import PLUS, Display, name_rows
+from tamis.shells.prototypes import Prototype, PrototypeClassifier
 
 
 class PrototypesPerClassDisplay(Display):

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators import kept
-from tamis.estimators.base import KernelEstimator
 from tamis.plots.drawing import COLOURS, HATCH, PLAIN, Display, class_style, label, legend_beside
 from tamis.results.describe import bin_edges
+from tamis.shells import kept
+from tamis.shells.base import KernelEstimator
 
 RUG = 200  # rows up to which each gets a tick; beyond, a histogram
 COLUMNS = 3  # panels side by side

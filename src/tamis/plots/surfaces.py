@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators import kept
-from tamis.estimators.base import KernelEstimator
 from tamis.plots.drawing import PLAIN, Display, cell_texts, label
+from tamis.shells import kept
+from tamis.shells.base import KernelEstimator
 
 COLUMNS = 3  # panels side by side
 DARK = 0.6  # share of the largest value from which a cell is too dark for black letters

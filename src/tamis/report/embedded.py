@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators.calibration import Calibrator
-from tamis.estimators.encoding import Nominal, Number
+from tamis.data.encoding import Nominal, Number
 from tamis.kernels.base import Categorical, Gaussian, Kernel, Laplacian, Polynomial, Sigmoid
 from tamis.kernels.mixture import Mixture, Tensor
+from tamis.models.calibration import Calibrator
 from tamis.results.data import Results
 
 KERNELS = (Gaussian, Laplacian, Polynomial, Sigmoid, Categorical, Mixture, Tensor)  # that model.js knows

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators.classifying import KernelClassifier
 from tamis.report.style import COLOURS, INK, MUTED, PAPER, PLUS, SYMBOLS, Chart, Figure, axis, fill, layout, sign_fill
 from tamis.report.text import Table, literal, per_output, percent, signed_percent
 from tamis.results.data import Part
+from tamis.shells.classifying import KernelClassifier
 
 MOST_BARS = 40  # parts in a chart
 

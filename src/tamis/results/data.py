@@ -11,10 +11,10 @@ import numpy as np
 
 from tamis.codec import read, stored, write
 from tamis.estimators import registry  # noqa: F401  (files name classifiers that must be known)
-from tamis.estimators.classifying import KernelClassifier
 from tamis.explain.explanation import Explanation
 from tamis.explain.intervals import Interval
 from tamis.explain.stability import Stability
+from tamis.shells.classifying import KernelClassifier
 
 
 @stored

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators.classifying import KernelClassifier
-from tamis.estimators.encoding import Nominal, Position
-from tamis.estimators.kept import case_pulls, case_values, kept_cases, kept_features, parts
+from tamis.data.encoding import Nominal, Position
 from tamis.explain import measures, part_names
 from tamis.explain.importance import variation
 from tamis.explain.intervals import UNKNOWN, Interval, bootstrap
 from tamis.results.data import Case, Curve, Evaluation, Part, ShownRows
+from tamis.shells.classifying import KernelClassifier
+from tamis.shells.kept import case_pulls, case_values, kept_cases, kept_features, parts
 
 Columns = Mapping[str, np.ndarray]
 

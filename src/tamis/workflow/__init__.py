@@ -5,6 +5,7 @@ from tamis.workflow.comparison import Comparison, compare
 from tamis.workflow.files import (
     check_folder,
     export_dataset,
+    load_classifier,
     load_results,
     read_for,
     write,
@@ -26,6 +27,7 @@ __all__ = [
     "evaluate_on",
     "explain_row",
     "export_dataset",
+    "load_classifier",
     "load_results",
     "predicted",
     "read_for",

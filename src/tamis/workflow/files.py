@@ -17,6 +17,7 @@ from tamis.io.tables import Columns, read
 from tamis.io.writing import writing
 from tamis.results.data import Results
 from tamis.results.words import summary
+from tamis.shells.classifying import KernelClassifier
 from tamis.workflow.comparison import Comparison
 from tamis.workflow.job import describe
 from tamis.workflow.score import kinds_of
@@ -63,7 +64,15 @@ def _page(render: Callable[[], str]) -> bytes | None:
 def load_results(path: str | os.PathLike) -> Results:
     """Results from a model file; of a model that was saved alone, what it knows of itself."""
     loaded = codec.read(path, "model")
-    return loaded if isinstance(loaded, Results) else describe(load(path), Path(path).name)
+    return loaded if isinstance(loaded, Results) else describe(load_classifier(path), Path(path).name)
+
+
+def load_classifier(path: str | os.PathLike) -> KernelClassifier:
+    """Read the classifier of a model file."""
+    model = load(path)
+    if not isinstance(model, KernelClassifier):
+        raise ValueError(f"{str(path)!r} holds a {type(model).__name__}, not a classifier: use it from Python")
+    return model
 
 
 def read_for(results: Results, path: Path, missing: Collection[str] = (), encoding: str = "utf-8") -> Columns:

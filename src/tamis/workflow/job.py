@@ -16,16 +16,16 @@ import scipy
 import sklearn
 
 import tamis
+from tamis.data.keys import row_keys
+from tamis.data.table import read_columns
 from tamis.errors import BadOption
-from tamis.estimators.across_folds import fit_folds, stability_of
-from tamis.estimators.classifying import KernelClassifier
-from tamis.estimators.keys import row_keys
 from tamis.estimators.registry import all_estimators
-from tamis.estimators.table import read_columns
 from tamis.explain.stability import Stability
 from tamis.io.cells import level, number
 from tamis.results.data import Notes, Results, ShownRows, Task
 from tamis.results.describe import cases_of, evaluate, parts_of, shares_by_key, show_rows, take
+from tamis.shells.across_folds import fit_folds, stability_of
+from tamis.shells.classifying import KernelClassifier
 from tamis.workflow.prepare import (
     Data,
     as_columns,
@@ -126,6 +126,7 @@ def run(table: Any, job: Job, source: str = "table") -> Results:
     Parameters
     ----------
     table : DataFrame (pandas, polars) or dict of columns
+    job : what to do
     source : name of the table, for the notes
     """
     seconds: dict[str, float] = {}
@@ -193,6 +194,8 @@ def evaluate_on(results: Results, table: Any, source: str, target: str | None = 
 
     Parameters
     ----------
+    results : of a fit
+    table, source : other rows, and what they are called
     target : its column of classes, by default that of the fit; without one nothing is evaluated
     """
     columns, task = as_columns(table), results.task

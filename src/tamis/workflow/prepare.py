@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from tamis.data.table import is_missing
 from tamis.errors import BadOption, UnknownColumn
-from tamis.estimators.table import is_missing
 from tamis.io.cells import level, number
 from tamis.io.tables import Columns, levels
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators.classifying import KernelClassifier
-from tamis.estimators.encoding import Nominal
+from tamis.data.encoding import Nominal
 from tamis.explain.explanation import Explanation
 from tamis.io.opening import arrow
 from tamis.io.tables import Columns, blocks, flags, header, levels
+from tamis.shells.classifying import KernelClassifier
 from tamis.workflow.prepare import check_column
 
 BEYOND = 0.05  # share of a column beyond the training range that is worth a warning
@@ -125,9 +125,13 @@ def predicted(
     encoding: str = "utf-8",
     odd: dict[str, str] | None = None,
 ) -> Iterator[Any]:
-    """The record batches of a file with prediction, score, probability and contributions added.
+    """Read a file block by block, with prediction, score, probability and contributions added.
 
     What is odd about a column is put into `odd`, by the first block that shows it.
+
+    Yields
+    ------
+    batch : a pyarrow record batch
     """
     pa = arrow()
     empty = True

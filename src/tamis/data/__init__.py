@@ -1,0 +1,1 @@
+"""Training tables: reading, rows with classes or numbers, encodings, keys."""

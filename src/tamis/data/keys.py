@@ -1,0 +1,106 @@
+"""Random keys of rows that depend on their values and a seed alone.
+
+Folds, samples and candidate pools that follow the keys are the same however the rows are ordered, cut
+into blocks or spread over machines, and equal rows always go together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from tamis.data.table import Table
+from tamis.parallel import thread_map
+
+BLOCK = 1 << 15  # rows at a time
+GAP = np.uint64(0x9E3779B97F4A7C15)  # stands for a missing cell
+
+
+def row_keys(table: Table, seed: int) -> np.ndarray:
+    """Keys (n,) of the rows, 64 random bits each; equal rows have equal keys."""
+    n, d = table.numbers.shape
+    draws = np.random.default_rng([seed, d]).integers(0, 1 << 63, size=d, dtype=np.uint64)
+    factors = np.bitwise_or(draws << np.uint64(1), np.uint64(1))
+    keys = np.empty(n, dtype=np.uint64)
+
+    def fill(start: int) -> None:
+        part = table.take(slice(start, start + BLOCK))
+        numbers = part.numbers.astype(np.float64) + 0.0  # minus zero is zero
+        bits = numbers.view(np.uint64)
+        gaps = np.isnan(numbers)
+        if gaps.any():
+            bits[gaps] = GAP
+        bits += draws
+        bits ^= bits >> np.uint64(32)
+        bits *= factors
+        bits ^= bits >> np.uint64(29)
+        total = np.add.reduce(bits, axis=1)
+        for j, values in part.labels.items():
+            total += label_keys(values, seed) * factors[j]  # where the numbers have gaps
+        keys[start : start + len(total)] = _mix(total)
+
+    thread_map(fill, range(0, n, BLOCK))
+    return keys
+
+
+def label_keys(labels: Iterable[Any], seed: int) -> np.ndarray:
+    """Keys of labels of any types."""
+    labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    known = {label: _label_key(label, seed) for label in set(labels)}
+    return np.fromiter(map(known.__getitem__, labels), dtype=np.uint64, count=len(labels))
+
+
+def _label_key(label: Any, seed: int) -> int:
+    text = f"{seed} {type(label).__name__} {label}"
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _mix(x: np.ndarray) -> np.ndarray:
+    """Let every bit depend on every other."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def fold_of(keys: np.ndarray, n_folds: int) -> np.ndarray:
+    """Fold (n,) of each key, independent of the order of the keys."""
+    return (_mix(~keys) % np.uint64(max(1, n_folds))).astype(np.int64)
+
+
+def sampling_keys(keys: np.ndarray, codes: np.ndarray, ties: Sequence[np.ndarray] = ()) -> np.ndarray:
+    """Keys (n,) of rows of given classes in which equal rows differ too, so that the lowest are a sample of rows.
+
+    `ties` are what else tells rows with equal keys apart, so that it does not matter which of them comes first.
+    """
+    keys = _mix(keys + codes.astype(np.uint64) * GAP)
+    ordered = np.sort(keys)
+    if np.all(ordered[1:] != ordered[:-1]):
+        return keys
+    order = np.lexsort([*ties, keys])
+    ordered = keys[order]
+    first = np.r_[True, ordered[1:] != ordered[:-1]]
+    place = np.arange(len(keys))
+    copies = place - np.maximum.accumulate(np.where(first, place, 0))
+    out = np.empty_like(keys)
+    out[order] = np.where(first, ordered, _mix(ordered + copies.astype(np.uint64) * GAP))
+    return out
+
+
+def lowest(keys: np.ndarray, size: int) -> np.ndarray:
+    """Positions, sorted, of the `size` rows with the lowest keys."""
+    if size >= len(keys):
+        return np.arange(len(keys))
+    return np.sort(np.argpartition(keys, size)[:size])
+
+
+def lowest_distinct(keys: np.ndarray, size: int) -> np.ndarray:
+    """First positions of the `size` lowest distinct keys, sorted."""
+    few = lowest(keys, 4 * size)
+    distinct, first = np.unique(keys[few], return_index=True)
+    if len(distinct) < size and len(few) < len(keys):
+        few = np.arange(len(keys))
+        distinct, first = np.unique(keys, return_index=True)
+    return np.sort(few[first[:size]])

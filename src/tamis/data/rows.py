@@ -1,0 +1,321 @@
+"""Training rows: table, classes or numbers, weights, groups, with where they stood in the user's input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import BaseCrossValidator, GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+
+from tamis.data.table import Table, is_missing
+from tamis.errors import warn
+
+KEYS = 8  # columns that rows are first sorted by
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Training rows; once merged, distinct rows of positive weight in an order that is not the input's.
+
+    Attributes
+    ----------
+    table : Table of n rows
+    codes : (n,) class of each row, an index into `classes`
+    classes : the class labels, sorted
+    weight : (n,) what a row counts in the loss: its sample weight times that of its class
+    mass : (n,) what it counts in the population: its sample weight
+    groups : (n,) code of the group of each row, or None
+    position : (n,) first row of the input with these values
+    unit : the sample weight that counts as one in `weight` and `mass`, which are scaled to mean one
+    response : (n,) the number to predict, where it is one: classes are then strata of it; else None
+    """
+
+    table: Table
+    codes: np.ndarray
+    classes: np.ndarray
+    weight: np.ndarray
+    mass: np.ndarray
+    groups: np.ndarray | None
+    position: np.ndarray
+    unit: float = 1.0
+    response: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, rows: np.ndarray) -> Rows:
+        return replace(
+            self,
+            table=self.table.take(rows),
+            codes=self.codes[rows],
+            weight=self.weight[rows],
+            mass=self.mass[rows],
+            groups=None if self.groups is None else self.groups[rows],
+            position=self.position[rows],
+            response=None if self.response is None else self.response[rows],
+        )
+
+    @property
+    def targets(self) -> np.ndarray:
+        """Outputs (n, q): the number to predict, or in {-1, +1} one for two classes, one per class otherwise."""
+        return coding(len(self.classes))[self.codes] if self.response is None else self.response[:, None]
+
+    @property
+    def labels(self) -> np.ndarray:
+        """What is to be predicted (n,), as the user gave it."""
+        return self.classes[self.codes] if self.response is None else self.response
+
+    @property
+    def ties(self) -> list[np.ndarray]:
+        """What tells rows of equal values and class apart, each (n,)."""
+        return [part for part in (self.weight, self.mass, self.groups, self.response) if part is not None]
+
+    @property
+    def absolute_weight(self) -> np.ndarray:
+        """Weights (n,) in the units of the input, for methods whose loss is a sum and not a mean."""
+        return self.weight * self.unit
+
+    def problems(self, shared: bool) -> list[np.ndarray]:
+        """Targets of each problem to solve."""
+        return [c[self.codes] for c in codings(len(self.classes), shared)]
+
+
+def coding(n_classes: int) -> np.ndarray:
+    """Targets (classes, q) in {-1, +1} of each class: one output for two classes, one per class otherwise."""
+    return np.array([[-1.0], [1.0]]) if n_classes == 2 else 2.0 * np.eye(n_classes) - 1.0
+
+
+def codings(n_classes: int, shared: bool) -> list[np.ndarray]:
+    """The coding of each problem to solve: all outputs in one if `shared`, else one output each."""
+    whole = coding(n_classes)
+    return [whole] if shared else [whole[:, [k]] for k in range(whole.shape[1])]
+
+
+def merge_rows(rows: Rows) -> Rows:
+    """Drop rows of weight zero, add up the weights of identical rows, sort by value.
+
+    Repeating a row and doubling its weight then give the same training set, and so does any
+    permutation of the input.
+    """
+    rows = rows.take(np.flatnonzero(rows.weight > 0))
+    ranks = _value_ranks(rows)
+    order = np.lexsort([rows.position, ranks])
+    starts = np.flatnonzero(np.diff(ranks[order], prepend=-1))
+    weight, mass = (np.add.reduceat(w[order], starts) for w in (rows.weight, rows.mass))
+    return replace(rows.take(order[starts]), weight=weight, mass=mass)
+
+
+def merged_places(rows: Rows) -> np.ndarray:
+    """Where `merge_rows` puts each row (n,); -1 for rows of weight zero, which it drops."""
+    counted = np.flatnonzero(rows.weight > 0)
+    places = np.full(len(rows), -1)
+    places[counted] = _value_ranks(rows.take(counted))
+    return places
+
+
+def _value_ranks(rows: Rows) -> np.ndarray:
+    """Ranks (n,) 0, 1, ... of the rows by group, class, labels and numbers, the last column first; equal rows tie."""
+    keys = [_label_codes(values) for values in rows.table.labels.values()]
+    keys += [] if rows.response is None else [rows.response]
+    ranks = _ranks([*keys, rows.codes, *([] if rows.groups is None else [rows.groups])])
+    stop, width = rows.table.numbers.shape[1], KEYS
+    while stop > 0 and ranks.max(initial=-1) < len(rows) - 1:  # more columns only where rows tie
+        start = max(0, stop - width)
+        ranks = _ranks([*_sortable(rows.table.numbers[:, start:stop]).T, ranks])
+        stop, width = start, 2 * width
+    return ranks
+
+
+def _ranks(keys: Sequence[np.ndarray]) -> np.ndarray:
+    """Ranks (n,) by the last key, then the last but one, and so on; equal keys have equal ranks."""
+    order = np.lexsort(keys)
+    moved = np.any([key[order[1:]] != key[order[:-1]] for key in keys], axis=0)
+    ranks = np.zeros(len(order), dtype=int)
+    ranks[order[1:]] = np.cumsum(moved)
+    return ranks
+
+
+def concatenate(parts: Sequence[Rows]) -> Rows:
+    """Rows one after another."""
+    table = parts[0].table
+    numbers = np.concatenate([part.table.numbers for part in parts])
+    labels = {j: np.concatenate([part.table.labels[j] for part in parts]) for j in table.labels}
+    names = ("codes", "weight", "mass", "position", *(() if parts[0].response is None else ("response",)))
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    groups = None if parts[0].groups is None else np.concatenate([part.groups for part in parts])
+    return replace(parts[0], table=Table(numbers, labels, table.names), groups=groups, **arrays)
+
+
+def merge_keyed(rows: Rows, keys: np.ndarray) -> Rows:
+    """Add up the weights of rows with equal keys and class, in the order of the keys.
+
+    As `merge_rows`, for rows whose values have keys (equal keys, equal values).
+    """
+    order = np.lexsort([rows.codes, keys])
+    keys, codes = keys[order], rows.codes[order]
+    first = np.r_[True, (keys[1:] != keys[:-1]) | (codes[1:] != codes[:-1])]
+    starts = np.flatnonzero(first)
+    weight, mass = (np.add.reduceat(w[order], starts) for w in (rows.weight, rows.mass))
+    return replace(rows.take(order[first]), weight=weight, mass=mass)
+
+
+def _sortable(numbers: np.ndarray) -> np.ndarray:
+    """Missing cells as one value that no number takes."""
+    return np.where(np.isnan(numbers), np.inf, numbers)
+
+
+def _label_codes(values: np.ndarray) -> np.ndarray:
+    """Codes of labels of any types."""
+    text = np.array([("", "") if v is None else (type(v).__name__, str(v)) for v in values])
+    return np.unique(text, axis=0, return_inverse=True)[1].ravel()
+
+
+def check_groups(groups: Any, n: int) -> np.ndarray | None:
+    """Codes (n,) of group labels of any types."""
+    if groups is None:
+        return None
+    found = groups.to_numpy() if hasattr(groups, "to_numpy") else np.asarray(groups, dtype=object)
+    if found.shape != (n,):
+        raise ValueError(f"groups has shape {found.shape}, expected ({n},): one label per row")
+    labels = np.empty(n, dtype=object)
+    labels[:] = found
+    if any(is_missing(v) for v in labels):
+        raise ValueError("groups has missing labels: give every row a group")
+    return _label_codes(labels)
+
+
+def check_weights(sample_weight: Any, codes: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Sample weights (n,), scaled to mean one; refuse negative, infinite or all-zero ones."""
+    try:
+        weight = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"sample_weight={sample_weight!r:.60} does not hold numbers: give one weight per row"
+        ) from None
+    if weight.ndim == 0:
+        weight = np.full(len(codes), float(weight))
+    if weight.shape != codes.shape:
+        raise ValueError(f"sample_weight has shape {weight.shape}, expected ({len(codes)},): one weight per row")
+    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
+        raise ValueError("sample_weight holds negative or non-finite values: weights must be finite and at least 0")
+    mass = np.bincount(codes, weights=weight, minlength=len(classes))
+    if np.any(mass == 0):
+        which = f" of class {classes.tolist()[int(np.argmin(mass))]!r}" if len(classes) > 1 else ""
+        raise ValueError(f"sample_weight is zero for all rows{which}: give some of them a positive weight")
+    return _mean_one(weight)
+
+
+def weight_unit(sample_weight: Any, mass: np.ndarray) -> float:
+    """What `check_weights` divided by."""
+    return 1.0 if sample_weight is None else float(np.max(np.asarray(sample_weight, dtype=float)) / np.max(mass))
+
+
+def _mean_one(weight: np.ndarray) -> np.ndarray:
+    """Scale to mean one over the rows of positive weight: only ratios of weights matter."""
+    if not np.any(weight > 0):
+        return weight
+    scaled = weight / weight.max()
+    return scaled / scaled[scaled > 0].mean()
+
+
+def class_factors(class_weight: Any, sample_weight: np.ndarray, codes: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Factor of each row (n,) that `class_weight` asks for."""
+    if class_weight is None:
+        return np.ones(len(codes))
+    if isinstance(class_weight, str):
+        if class_weight != "balanced":
+            raise ValueError(f"class_weight={class_weight!r} is unknown: use None, 'balanced' or a dict")
+        mass = np.bincount(codes, weights=sample_weight, minlength=len(classes))
+        return (mass.sum() / (len(classes) * mass))[codes]
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight={class_weight!r} is unknown: use None, 'balanced' or a dict")
+    unknown = [key for key in class_weight if key not in classes]
+    if unknown:
+        raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class: the classes are {list(classes)}")
+    factors = np.array([float(class_weight.get(c, 1.0)) for c in classes])
+    if np.any(factors <= 0) or not np.all(np.isfinite(factors)):
+        raise ValueError(f"class_weight={class_weight!r} holds values that are not positive: use positive numbers")
+    return factors[codes]
+
+
+def by_class(factors: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """The factor (classes,) that `class_factors` gave the rows of each class; one where there are none."""
+    out = np.ones(n_classes)
+    out[codes] = factors
+    return out
+
+
+def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
+    """Training and test rows of each fold; one that cannot be used is left out with a warning.
+
+    Parameters
+    ----------
+    cv : an integer asks for shuffled stratified folds of merged rows, at most as many as the smallest
+        class has rows (or groups), and none at all where that is fewer than two. A splitter or a
+        sequence of (train, test) positions speaks of the rows of the input: `rows` are not merged then.
+    """
+    if isinstance(cv, Integral):
+        splitter = _splitter(rows, int(cv), seed)
+        if splitter is None:
+            return []
+        return [(rows.take(a), rows.take(b)) for a, b in splitter.split(rows.codes, rows.codes, rows.groups)]
+    splits = cv.split(rows.table.numbers, rows.labels, rows.groups) if hasattr(cv, "split") else cv
+    parts = [(merge_rows(rows.take(np.asarray(a))), merge_rows(rows.take(np.asarray(b)))) for a, b in splits]
+    good = [(a, b) for a, b in parts if len(b) and len(a) and (_has_all(a) or rows.response is not None)]
+    if len(good) < len(parts):
+        lacks = "lacks a class" if rows.response is None else "is empty"
+        warn(
+            f"{len(parts) - len(good)} of {len(parts)} folds are left out: their training part {lacks} or their test "
+            "part is empty",
+        )
+    return good
+
+
+def _has_all(rows: Rows) -> bool:
+    """Whether there are rows of every class."""
+    return len(np.unique(rows.codes)) == len(rows.classes)
+
+
+def counted_folds(rows: Rows, n_folds: int, seed: int) -> list[tuple[Rows, Rows]]:
+    """Folds of merged rows whose mass, where it is whole, says how often each came: equal rows may go apart.
+
+    Were all rows of one class with the same values held out together, those of another class with these values would be
+    all that is left to learn from. A row comes no oftener than there are folds.
+    """
+    whole = np.allclose(rows.mass, np.round(rows.mass), rtol=0.0, atol=1e-9)
+    times = np.clip(np.round(rows.mass), 1, n_folds).astype(int) if whole else np.ones(len(rows), dtype=int)
+    copies = rows.take(np.repeat(np.arange(len(rows)), times))
+    shared = np.repeat(times, times)
+    copies = replace(copies, weight=copies.weight / shared, mass=copies.mass / shared)
+    return [(merge_rows(train), test) for train, test in folds(copies, n_folds, seed)]
+
+
+def search_folds(rows: Rows, merged: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
+    """The folds of a search, of merged rows where `cv` is a number (None: 5), else of the rows of the input."""
+    cv = 5 if cv is None else cv
+    if isinstance(cv, Integral):
+        return folds(merged, cv, seed)
+    return folds(rows, cv if hasattr(cv, "split") else list(cv), seed)
+
+
+def _splitter(rows: Rows, n_splits: int, seed: int) -> BaseCrossValidator | None:
+    if rows.response is not None:
+        n_splits = min(n_splits, len(rows) if rows.groups is None else len(np.unique(rows.groups)))
+        if n_splits < 2:
+            return None
+        return KFold(n_splits, shuffle=True, random_state=seed) if rows.groups is None else GroupKFold(n_splits)
+    if rows.groups is None:
+        most = int(np.bincount(rows.codes).min())
+    else:
+        most = min(len(np.unique(rows.groups[rows.codes == c])) for c in range(len(rows.classes)))
+    n_splits = min(n_splits, most)
+    if n_splits < 2:
+        return None
+    if rows.groups is None:
+        return StratifiedKFold(n_splits, shuffle=True, random_state=seed)
+    if len(np.unique(rows.groups)) < n_splits:
+        return GroupKFold(n_splits)
+    return StratifiedGroupKFold(n_splits, shuffle=True, random_state=seed)

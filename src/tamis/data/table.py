@@ -1,0 +1,263 @@
+"""From what users pass (arrays, pandas or polars frames, dicts of columns) to a `Table`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from tamis.data.checks import check_names
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as numbers, with the columns that are not numbers beside them.
+
+    Attributes
+    ----------
+    numbers : (n, d) float64 or float32, NaN for missing cells and throughout the columns of `labels`
+    labels : {column: (n,) object array}, None for missing cells
+    names : the d column names
+    """
+
+    numbers: np.ndarray
+    labels: dict[int, np.ndarray]
+    names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def take(self, rows: np.ndarray | slice) -> Table:
+        return replace(self, numbers=self.numbers[rows], labels={j: v[rows] for j, v in self.labels.items()})
+
+    def select(self, columns: np.ndarray) -> Table:
+        place = {int(c): k for k, c in enumerate(columns)}
+        return Table(
+            self.numbers[:, columns],
+            {place[j]: v for j, v in self.labels.items() if j in place},
+            [self.names[c] for c in columns],
+        )
+
+
+def row_labels(X: Any, rows: np.ndarray) -> np.ndarray:
+    """Index labels of some rows where X has an index, else their positions."""
+    index = getattr(X, "index", None)
+    if index is None or callable(index):
+        return rows
+    labels = np.empty(len(rows), dtype=object)
+    labels[:] = [index[i] for i in rows]
+    return labels
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a DataFrame (pandas, polars or alike)."""
+    if type(X).__name__ == "LazyFrame":
+        raise ValueError("X is a lazy frame: call .collect() first")
+    return hasattr(X, "columns") and hasattr(X, "shape")
+
+
+def read_table(X: Any, names: Sequence[str], categorical: Sequence[int] | None, allow_missing: bool) -> Table:
+    """Read validated input; `categorical` lists the columns that are categories (None: by their type)."""
+    d = X.shape[1]
+    if not d:
+        raise ValueError(f"X has 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
+    if not is_frame(X) and X.dtype != object:
+        numbers = X if X.dtype == np.float32 else np.asarray(X, dtype=float)
+        return _declared(Table(numbers, {}, list(names)), categorical, allow_missing)
+    numbers = np.full(X.shape, np.nan)
+    plain = _fill_plain(numbers, X) if is_frame(X) else set()
+    nominal = set() if categorical is None else set(categorical)
+    columns = {j: _column(X, j, names[j], j in nominal) for j in range(d) if j not in plain}
+    return _make_table(numbers, columns, names, categorical, allow_missing)
+
+
+def _fill_plain(numbers: np.ndarray, X: Any) -> set[int]:
+    """Copy the columns of a frame that are plainly numbers, those of one type together; return which they are."""
+    types: dict[Any, list[int]] = {}
+    for j, dtype in enumerate(getattr(X, "dtypes", ())):
+        types.setdefault(dtype, []).append(j)
+    plain = set()
+    for dtype, columns in types.items():
+        if str(dtype).lower().startswith(("float", "int", "uint")):
+            block = (X.iloc[:, columns] if hasattr(X, "iloc") else X[:, columns]).to_numpy()
+            if block.dtype.kind in "fiu":  # else a nullable type
+                numbers[:, columns] = block
+                plain.update(columns)
+    return plain
+
+
+def _make_table(
+    numbers: np.ndarray,
+    columns: Mapping[int, np.ndarray],
+    names: Sequence[str],
+    categorical: Sequence[int] | None,
+    allow_missing: bool,
+) -> Table:
+    """The table with those numbers and, in their places, the `columns`."""
+    labels = {j: _as_labels(v) for j, v in columns.items() if v.dtype == object}
+    for j in columns.keys() - labels.keys():
+        numbers[:, j] = columns[j]
+    return _declared(Table(numbers, labels, list(names)), categorical, allow_missing)
+
+
+def _declared(table: Table, categorical: Sequence[int] | None, allow_missing: bool) -> Table:
+    """The checked table with the columns in `categorical`, and no others, as categories."""
+    numbers, labels, names = table.numbers, table.labels, table.names
+    if categorical is not None:
+        new = list(set(categorical) - set(labels))
+        if new:
+            labels.update({j: number_labels(numbers[:, j]) for j in new})
+            numbers = numbers.copy()
+            numbers[:, new] = np.nan
+        for j in sorted(set(labels) - set(categorical)):
+            numbers[:, j] = flags(labels.pop(j), names[j], "and categorical_features does not name it")
+    table = Table(numbers, labels, names)
+    _check_cells(table, allow_missing)
+    return table
+
+
+def read_columns(
+    X: Mapping[str, Any], names: Sequence[str], categorical: Sequence[int] | None, allow_missing: bool
+) -> Table:
+    """Read those columns of a dict that are called `names`, as `read_table` would."""
+    absent = [name for name in names if name not in X]
+    if absent:
+        raise ValueError(f"X has no column {absent[0]!r}, which the model needs: it has {[str(k) for k in X]}")
+    if not names and X:  # a model that kept nothing
+        return Table(np.empty((len(next(iter(X.values()))), 0)), {}, [])
+    arrays = [_as_array(X[name]) for name in names]
+    scalars = [name for name, values in zip(names, arrays, strict=True) if values.ndim != 1]
+    if scalars:
+        raise ValueError(f"X: the column {scalars[0]!r} is no list of values: give one value per row, as a list")
+    sizes = sorted({len(values) for values in arrays})
+    if len(sizes) > 1:
+        raise ValueError(f"X has columns of different lengths, {sizes}: one value per row is needed")
+    if not sizes or not sizes[0]:
+        raise ValueError("X has 0 sample(s) or 0 feature(s): at least one row and one column are needed")
+    nominal = set() if categorical is None else set(categorical)
+    columns = {j: _column_values(v, "", names[j], j in nominal) for j, v in enumerate(arrays)}
+    return _make_table(np.full((sizes[0], len(names)), np.nan), columns, names, categorical, allow_missing)
+
+
+def _as_array(values: Any) -> np.ndarray:
+    if hasattr(values, "to_numpy"):
+        return values.to_numpy()
+    if isinstance(values, np.ndarray) or not hasattr(values, "__len__") or isinstance(values, str):
+        return np.asarray(values)
+    out = np.empty(len(values), dtype=object)
+    out[:] = list(values)
+    return out
+
+
+def _check_cells(table: Table, allow_missing: bool) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(table.numbers.sum()):  # quick, and nearly always enough
+            return
+    infinite = np.isinf(table.numbers).any(axis=0)
+    if infinite.any():
+        name = table.names[int(np.argmax(infinite))]
+        raise ValueError(f"X contains infinity in column {name!r}: replace it by a finite value or by NaN (missing)")
+    if allow_missing:
+        return
+    gaps = np.isnan(table.numbers).any(axis=0)
+    for j, values in table.labels.items():
+        gaps[j] = any(v is None for v in values)
+    if gaps.any():
+        raise ValueError(
+            f"X contains NaN in column {table.names[int(np.argmax(gaps))]!r} and missing=None refuses missing cells: "
+            "use missing='absent' or missing='median', or impute first"
+        )
+
+
+def _column(X: Any, j: int, name: str, nominal: bool) -> np.ndarray:
+    """One column as floats, or as objects if it is text, boolean or of a categorical type."""
+    series = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
+    kind = str(series.dtype).lower()
+    values = series.to_numpy() if hasattr(series, "to_numpy") else np.asarray(series)
+    return _column_values(values, kind, name, nominal)
+
+
+def _column_values(values: np.ndarray, kind: str, name: str, nominal: bool) -> np.ndarray:
+    if "categor" in kind or kind.startswith("enum") or values.dtype.kind in "USb":
+        return values.astype(object)
+    if values.dtype.kind in "fiu":
+        return values.astype(float)
+    if values.dtype.kind in "mM":
+        raise ValueError(
+            f"column {name!r} holds dates or times: convert it to numbers, such as days since a fixed date"
+        )
+    if values.dtype.kind == "c":
+        raise ValueError(f"column {name!r} holds complex numbers: Complex data not supported")
+    text = [isinstance(v, str) for v in values]
+    known = [not is_missing(v) for v in values]
+    if any(text) and sum(text) < sum(known) and not nominal:
+        example = values[text.index(True)]
+        raise ValueError(
+            f"column {name!r} mixes numbers and text ({example!r}): clean it, or name it in categorical_features"
+        )
+    if any(text) or any(isinstance(v, bool | np.bool_) for v in values):
+        return values
+    return np.array([float(v) if k else np.nan for v, k in zip(values, known, strict=True)], dtype=float)
+
+
+def is_missing(v: Any) -> bool:
+    """Whether a cell is None, NaN or pandas' NA or NaT."""
+    return v is None or type(v).__name__ in ("NAType", "NaTType") or (isinstance(v, float) and v != v)
+
+
+def _as_labels(values: np.ndarray) -> np.ndarray:
+    out = np.empty(len(values), dtype=object)
+    out[:] = [None if is_missing(v) else v.item() if isinstance(v, np.generic) else v for v in values]
+    return out
+
+
+def kinds(values: Any) -> set[str]:
+    """Whether cells hold text, numbers or both."""
+    return {"text" if isinstance(v, str) else "numbers" for v in values if v is not None}
+
+
+def flags(values: np.ndarray, name: str, why: str) -> np.ndarray:
+    """Booleans as numbers in a column that is not a category."""
+    if "text" in kinds(values):
+        raise ValueError(f"column {name!r} holds text {why}: convert it to numbers or make it a category")
+    return np.array([np.nan if v is None else float(v) for v in values])
+
+
+def number_labels(values: np.ndarray) -> np.ndarray:
+    """Numbers as the labels of a category, None for missing cells."""
+    return np.array([None if v != v else v for v in values.tolist()], dtype=object)
+
+
+def has_names(X: Any) -> bool:
+    """Whether X names its columns by text, as scikit-learn understands it."""
+    return is_frame(X) and all(isinstance(c, str) for c in X.columns)
+
+
+def checked_input(X: Any) -> tuple[Any, list[str]]:
+    """A validated frame or array, and the names of its columns."""
+    if is_frame(X):
+        check_names(X)
+        if not len(X):
+            raise ValueError(f"X has 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
+        return X, [str(c) for c in X.columns]
+    checked = check_plain(X)
+    return checked, [f"x{j}" for j in range(checked.shape[1])]
+
+
+def check_plain(X: Any) -> np.ndarray:
+    """Validate an array that is not a frame: numbers, or objects with text in some columns."""
+    if isinstance(X, list):
+        cells = np.empty((len(X), len(X[0]) if X and hasattr(X[0], "__len__") else 0), dtype=object)
+        if cells.size and all(hasattr(row, "__len__") and len(row) == cells.shape[1] for row in X):
+            cells[:] = X
+            X = cells if any(isinstance(v, str) for v in cells.ravel()) else X
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2 and any(map(_not_plain, X.ravel())):
+        return check_array(X, dtype=object, ensure_all_finite=False)
+    return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
+
+
+def _not_plain(v: Any) -> bool:
+    return isinstance(v, str) or type(v).__name__ in ("NAType", "NaTType")

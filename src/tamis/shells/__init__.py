@@ -1,0 +1,1 @@
+"""What estimators share: parameters, reading, folds, publishing, explaining, searching."""

@@ -1,0 +1,88 @@
+"""Do folds of the rows lead to the same features? The fits behind `tamis.explain.stability`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.utils.parallel import Parallel, delayed
+
+from tamis.explain.stability import Stability, stability
+from tamis.progress import tracked
+from tamis.shells.base import KernelEstimator
+
+ROWS = 2000  # most rows that measure how features are correlated
+
+
+def stability_across_folds(estimator: KernelEstimator, X: Any, y: Any, cv: Any = 5, groups: Any = None) -> Stability:
+    """Fit the same kind of model to the training rows of each fold, and compare the chosen features.
+
+    Parameters
+    ----------
+    estimator : one that chooses (a search) must be fitted, its choices are kept; others need not be
+    X, y : rows, and what is to be predicted
+    cv : int, splitter or sequence of (train, test) positions, default=5
+        An integer asks for shuffled folds, stratified for classes.
+    groups : labels of shape (n_samples,); rows of one group never stand on both sides of a fold
+    """
+    labels = np.asarray(y)
+    kinds = (StratifiedKFold, StratifiedGroupKFold) if is_classifier(estimator) else (KFold, GroupKFold)
+    maker = kinds[groups is not None]
+    splitter = maker(cv, shuffle=True, random_state=0) if isinstance(cv, int) else check_cv(cv, labels)
+    splits = list(splitter.split(np.zeros((len(labels), 1)), labels, groups))
+    return stability_of(fit_folds(estimator, X, labels, [train for train, _ in splits]), X)
+
+
+def fit_folds(
+    estimator: KernelEstimator, X: Any, y: np.ndarray, parts: Sequence[np.ndarray], n_jobs: int | None = None
+) -> list[KernelEstimator]:
+    """Models of the same kind, fitted to some `parts` of the rows; what they warn of is left unsaid."""
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
+    fits = parallel(delayed(_fit)(_fresh(estimator), take_rows(X, part), y[part]) for part in parts)
+    return list(tracked(fits, "stability of the selection", len(parts)))
+
+
+def stability_of(models: Sequence[KernelEstimator], X: Any) -> Stability:
+    """Agreement of the features that several models chose from the columns of X."""
+    table = _fresh(models[0])._read(X, reset=True)
+    some = table.take(slice(None, None, -(-len(table) // ROWS)))
+    supports = [model.features_ for model in models]
+    return stability(supports, lambda j: some.labels[j] if j in some.labels else some.numbers[:, j], table.names)
+
+
+def _fit(model: KernelEstimator, X: Any, y: np.ndarray) -> KernelEstimator:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, y)
+
+
+def _fresh(estimator: KernelEstimator) -> KernelEstimator:
+    """An unfitted copy without probabilities, which say nothing of the features."""
+    model = estimator.fixed()
+    params = {"calibration": None, "n_jobs": None}
+    return model.set_params(**{k: v for k, v in params.items() if k in model.get_params(deep=False)})
+
+
+def take_rows(X: Any, rows: np.ndarray) -> Any:
+    """Some rows of a table of any kind."""
+    if isinstance(X, Mapping) and not hasattr(X, "shape"):
+        return {name: np.asarray(column)[rows] for name, column in X.items()}
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
+
+
+def take_columns(X: Any, columns: np.ndarray) -> Any:
+    """Some columns of a table of any kind, by position."""
+    if isinstance(X, Mapping) and not hasattr(X, "shape"):
+        names = list(X)
+        return {names[c]: X[names[c]] for c in columns}
+    if hasattr(X, "iloc"):
+        return X.iloc[:, columns]
+    if hasattr(X, "columns"):
+        return X[[X.columns[c] for c in columns]]
+    return np.asarray(X)[:, columns]

@@ -1,0 +1,267 @@
+"""The shared shell of all estimators: validation, weights, what was learned, prediction, explanation.
+
+A classifier derives from `KernelClassifier` (`classifying.py`), most of them through `DirectClassifier` (`direct.py`),
+a regressor from `KernelRegressor` (`regressing.py`); everything a user sees comes from the model.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from tamis.data.checks import check_choice, check_integer, check_jobs, check_seed, resolve_columns
+from tamis.data.keys import lowest, row_keys, sampling_keys
+from tamis.data.rows import Rows
+from tamis.data.table import Table, checked_input, read_columns, read_table, row_labels
+from tamis.errors import warn
+from tamis.explain import signed_percentages
+from tamis.models.calibration import Calibrator
+from tamis.models.model import Model
+from tamis.optim.driver import Iterate, Status
+from tamis.parallel import blas_threads
+from tamis.shells.explaining import Explaining, variation_shares
+from tamis.shells.keeping import Keeping
+from tamis.shells.parameters import parameters
+
+logger = logging.getLogger("tamis")
+
+
+VARIATION_ROWS = 2000  # most training rows that measure the variation of contributions
+
+
+@parameters
+class KernelEstimator(Explaining, Keeping, BaseEstimator):
+    """Base of the estimators that end in a kernel expansion.
+
+    Parameters
+    ----------
+    scaling : {"standard", "rank", None}
+        Numbers with mean zero and variance one, as ranks, which suits columns with long tails, or as they are.
+    missing : {"absent", "median", None}
+        "absent": a missing cell contributes nothing (in a kernel on several features it counts as the mean, one unit
+        aside); "median": filled with the training median (the most frequent category); None: refused.
+    categorical_features : "auto" or list of names, positions or booleans
+        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
+    random_state : int, RandomState or None
+        For the folds and all else that is drawn at random. None is as good as 0.
+    n_jobs : int or None
+        Processes for the folds.
+    verbose : int
+        Log every round of the fit.
+
+    Attributes
+    ----------
+    instances_ : training rows with a coefficient, as positions
+    instance_labels_ : the same as index labels
+    features_ : kept features, as positions in X
+    kernels_ : kept kernels
+    kernel_names_ : their names
+    intercept_ : of each output
+    instance_variation_ : shares of the instances in the variation of the decision over training rows, in per cent
+    kernel_variation_ : shares of the kernels in it
+    history_ : objective, violation and seconds of every round; a list where several problems were solved
+    n_iter_ : rounds, the most of all problems
+    objective_ : at the end, summed over all problems
+    status_ : how the fit ended
+    n_features_in_ : columns of X
+    feature_names_in_ : their names, where X has them
+    """
+
+    citation: ClassVar[str] = ""  # of the paper behind the method
+
+    _: KW_ONLY
+    scaling: str | None = "standard"
+    missing: str | None = "absent"
+    categorical_features: Any = "auto"
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    def check_parameters(self) -> None:
+        """Raise ValueError for parameters that no data could make right; `fit` does this too."""
+        self._check_parameters()
+
+    def _check_parameters(self) -> None:
+        """What `check_parameters` checks."""
+        check_choice("scaling", self.scaling, ("standard", "rank", None))
+        check_choice("missing", self.missing, ("absent", "median", None))
+        check_seed(self.random_state)
+        check_jobs(self.n_jobs)
+        check_integer("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0)
+
+    # ------------------------------------------------------------------ fitting
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, DataFrame or dict of columns of shape (n_samples, n_features); NaN or None are missing
+            cells. Where rows are predicted or explained, a dict of the kept features is enough.
+        y : class labels, or for regressors numbers, of shape (n_samples,)
+        sample_weight : weights of shape (n_samples,), at least 0; only their ratios matter, except where a
+            method has a cost `C`: there a weight multiplies C, as in scikit-learn's SVC
+        groups : labels of shape (n_samples,); rows of one group never stand on both sides of a fold
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        self._seed = draw_seed(self.random_state)
+        self.__dict__.pop("outside_", None)  # of an earlier fit from statistics
+        rows = self._rows(X, y, sample_weight, groups)
+        with blas_threads(1):
+            model, calibrator = self._select(rows)
+        self._publish(rows.classes, model, calibrator, measured_variation(model, rows))
+        self.instance_labels_ = row_labels(X, self.instances_)
+        return self
+
+    @abstractmethod
+    def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
+        """Make the model, and the calibrator if there is one, from the rows of the input."""
+
+    # ------------------------------------------------------------------ reading
+
+    @abstractmethod
+    def _rows(self, X: Any, y: Any, sample_weight: Any, groups: Any, *, reset: bool = True) -> Rows:
+        """Validate everything that is as long as the data."""
+
+    def _read(self, X: Any, *, reset: bool) -> Table:
+        if isinstance(X, Mapping) and not hasattr(X, "shape"):  # scipy has sparse arrays that are dicts
+            return self._read_columns(X, reset=reset)
+        checked, names = checked_input(X)
+        validate_data(self, checked, reset=reset, skip_check_array=True)
+        names = list(getattr(self, "feature_names_in_", names))
+        if reset:
+            self._categorical = resolve_columns(self.categorical_features, names)
+            self._allow_missing = self.missing is not None
+        return read_table(checked, names, self._categorical, self._allow_missing)
+
+    def _read_columns(self, X: Mapping[str, Any], *, reset: bool) -> Table:
+        """Read a dict of columns; after the fit it needs the kept ones only."""
+        if not reset:
+            encoder = self.model_.encoder
+            kept = [c for c in self._categorical or () if c in self.features_]
+            places = None if self._categorical is None else [self.features_.tolist().index(c) for c in kept]
+            return read_columns(X, encoder.names, places, self._allow_missing)
+        names = list(X)
+        self._expect(names, named=True)
+        self._categorical = resolve_columns(self.categorical_features, names)
+        self._allow_missing = self.missing is not None
+        return read_columns(X, names, self._categorical, self._allow_missing)
+
+    def _expect(self, names: list[str], *, named: bool) -> None:
+        """Learn the number of columns, and their names if they are `named`."""
+        self.__dict__.pop("feature_names_in_", None)
+        validate_data(self, np.zeros((1, len(names))), reset=True, skip_check_array=True)
+        if named:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    # ------------------------------------------------------------------ what was learned
+
+    def _publish(
+        self,
+        classes: np.ndarray,
+        model: Model,
+        calibrator: Calibrator | None,
+        shares: tuple[np.ndarray, np.ndarray],
+    ) -> None:
+        """Set the learned attributes; only kept rows and columns are stored.
+
+        `shares` are those of instances and of kernels in the variation of the decision.
+        """
+        self.model_ = model
+        self.instances_, self.kernels_, self.features_ = model.instances, model.kernels, model.columns
+        self.kernel_names_ = np.array(model.expansion.bank.names, dtype=object)
+        self.intercept_ = model.expansion.intercept
+        if model.dual_coef is not None and model.kernel_weights is not None:
+            self.dual_coef_, self.kernel_weights_ = _squeeze(model.dual_coef), _squeeze(model.kernel_weights)
+            self.instance_importance_ = signed_percentages(self.dual_coef_)
+            self.kernel_importance_ = signed_percentages(self.kernel_weights_)
+        self.instance_variation_, self.kernel_variation_ = map(_squeeze, shares)
+        histories = [s.history for s in model.solutions]
+        self.history_ = histories[0] if len(histories) == 1 else histories
+        self.n_iter_ = max((s.n_iter for s in model.solutions), default=0)
+        self.objective_ = sum(s.objective for s in model.solutions)
+        self.status_ = _worst_status([s.status for s in model.solutions])
+        self._warn()
+
+    def _warn(self) -> None:
+        """Say what a user would not see otherwise."""
+        name = type(self).__name__
+        if not self.status_.converged:
+            reason = getattr(self, "reason_", "")
+            told = f"{self.status_.value} ({reason})" if reason else self.status_.value
+            warn(f"{name}: {told}", ConvergenceWarning)
+        elif not len(self.instances_):
+            warn(
+                f"{name} kept no instance: nothing in X tells y under these parameters, and every row gets the same "
+                "score",
+            )
+
+    def fixed(self) -> Self:
+        """An unfitted copy that would fit the same kind of model without choosing anything again."""
+        return clone(self)
+
+    def chosen(self) -> dict[str, Any]:
+        """What a fit settled on, in words: {what: value}; empty where there is nothing to tell."""
+        return {}
+
+    def _progress(self) -> Callable[[int, Iterate], None] | None:
+        """A callback that logs iterates when verbose."""
+        if not self.verbose:
+            return None
+        if not logger.handlers:
+            logger.addHandler(logging.StreamHandler())
+        logger.setLevel(logging.INFO)
+
+        def report(step: int, iterate: Iterate) -> None:
+            logger.info("round %d  objective %.6g  violation %.2g", step, iterate.objective, iterate.violation)
+
+        return report
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing is not None
+        return tags
+
+
+def measured_variation(model: Model, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of instances and of kernels in the variation of the decision: the model's, or those over some rows."""
+    if model.variation is not None:
+        return model.variation
+    some = rows.take(np.flatnonzero(rows.mass > 0))
+    if len(some) > VARIATION_ROWS:
+        some = some.take(lowest(sampling_keys(row_keys(some.table, 0), some.codes, some.ties), VARIATION_ROWS))
+    return variation_shares(model, model.encode(some.table), some.mass)
+
+
+def _worst_status(statuses: list[Status]) -> Status:
+    """The first that did not converge, else the first that says more than that it did."""
+    telling = [s for s in statuses if not s.converged] + [s for s in statuses if s is not Status.CONVERGED]
+    return telling[0] if telling else Status.CONVERGED
+
+
+def _squeeze(values: np.ndarray) -> np.ndarray:
+    """Without the axis of outputs if there is only one."""
+    return values[0] if len(values) == 1 else values
+
+
+def draw_seed(random_state: Any) -> int:
+    """One integer from `random_state`, on which every part of a fit agrees; None is as good as 0."""
+    if random_state is None or isinstance(random_state, int | np.integer):
+        return int(random_state or 0)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

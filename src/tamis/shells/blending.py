@@ -1,0 +1,386 @@
+"""The common part of `TamisClassifier` and `TamisRegressor`: choose, weigh and join the members of a blend."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property, partial
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from tamis.data.checks import check_cv, check_integer, check_values
+from tamis.data.encoding import usual_ranges
+from tamis.data.keys import lowest, row_keys, sampling_keys
+from tamis.data.rows import Rows, counted_folds, folds, merge_rows
+from tamis.expansion import CentredExpansion, Coefficients, KernelExpansion
+from tamis.kernels.grouping import keep_columns, telling_columns
+from tamis.kernels.recipes import Sample
+from tamis.kernels.terms import Terms, terms
+from tamis.methods import blend as method
+from tamis.models.model import Encoded, Groundwork, Model
+from tamis.models.selection import LOSSES, Split, Tests, each_fold
+from tamis.optim.driver import Callback, Solution
+from tamis.optim.ridge_blocks import Block, Problem, minimise
+from tamis.shells.base import KernelEstimator, draw_seed
+from tamis.shells.parameters import parameters
+
+POOL = 400  # rows from which features and instances are chosen
+MOST = 5_000  # rows on which everything but the last coefficients is chosen
+FEWEST = 10  # rows of each class that are among them if there are so many
+RARE = 100  # rows of each class that are among them if there are so many
+REPEATS, FEW = 2, 1000  # times that the folds are drawn where there are at most so many rows
+BUDGETS = (2, 5, 10, 20)
+EXACT = 2.0**31  # no weight from here on is a count
+
+
+class Held(NamedTuple):
+    """What a blend says (n, q) of rows that it has not seen, and these rows."""
+
+    decision: np.ndarray
+    tests: Tests
+
+
+@parameters
+class Blending(KernelEstimator):
+    """Base of the estimators that blend near-linear, additive, pairwise and case-based models.
+
+    Parameters
+    ----------
+    max_instances : int
+        Most training cases kept, for all outputs together.
+    max_features : int
+        Most features kept, for all outputs together.
+    interactions : int
+        Most pairs of features that may act together beside the similarity of cases.
+    blend : "cv" or array of shape (members, ridges)
+        Weights of the members and their ridges: chosen on held-out rows, or given, as in `blend_` of another fit. Given
+        weights take no folds.
+    cv : int, splitter or sequence of (train, test) positions
+        Folds on which the members are weighed; None is 5. An integer asks for shuffled folds (stratified for classes),
+        drawn twice up to a thousand rows; with `groups` in `fit`, rows of one group stay together. Splitters and
+        positions speak of the rows of X as given.
+    scaling : {"standard", "rank", None}
+        Numbers far beyond the others (ten times the distance of the 5 and 95 per cent quantiles) count as the nearest
+        that are not. "rank" suits columns with long tails.
+    missing : {"absent", "median", None}
+        "absent": a missing cell has no similarity with any case, and so a value of its own in every shape (in the
+        similarity of cases it counts as the mean, one unit aside); "median": filled with the training median (the most
+        frequent category); None: refused.
+
+    Attributes
+    ----------
+    features_, kernels_, kernel_names_ : kept features (positions) and channels
+    pairs_ : kept pairs of features, by name, those that matter most first
+    blend_ : weights of the members (rows: lines, cases, all) and their ridges (columns); one alone beyond five thousand
+        rows
+    intercept_ : the mean decision over training rows (those looked at, see Notes)
+    n_splits_ : folds that were used
+    path_ : after `path`, scores over budgets
+    history_, n_iter_, objective_, status_ : of the choice of cases: the share of the channels' functions that the cases
+        so far leave unexplained; beyond five thousand rows, of the last fit to all rows
+    """
+
+    max_instances: int = 20
+    max_features: int = 20
+    _: KW_ONLY
+    interactions: int = 10
+    blend: Any = "cv"
+    cv: Any = 5
+
+    _likelihood: ClassVar[method.Likelihood]
+
+    @abstractmethod
+    def _scores(self, held: Held) -> dict[str, float]:
+        """Scores of held-out decisions, better when greater (losses are negated)."""
+
+    @abstractmethod
+    def _warn_unheld(self) -> None:
+        """Say that nothing could be held out."""
+
+    def _units(self, rows: Rows) -> Rows:
+        """The rows with targets in units that the ridges suit."""
+        return rows
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_integer("max_instances", self.max_instances, 1)
+        check_integer("max_features", self.max_features, 1)
+        check_integer("interactions", self.interactions, 0)
+        check_cv(self.cv)
+        if not (isinstance(self.blend, str) and self.blend == "cv"):
+            _given(self.blend)
+
+    # ------------------------------------------------------------------ fitting
+
+    def _blended(self, given: Rows) -> tuple[Model, Rows, Held | None]:
+        """The model, the merged rows that it was chosen on, and what was said of held-out rows, if any was."""
+        self.__dict__.pop("path_", None)
+        rows = self._units(_counted(given))
+        some, merged = self._looked_at(rows)
+        held = None
+        if isinstance(self.blend, str):
+            self.blend_, held = self._weighed(given, some, merged, alone=len(rows) > MOST)
+        else:
+            self.blend_, self.n_splits_ = _given(self.blend), 0
+        return self._final(self._fitted(merged, self._progress()), rows, merged), merged, held
+
+    def _looked_at(self, rows: Rows) -> tuple[Rows, Rows]:
+        """The rows that everything is chosen on, as given and merged."""
+        some = rows if len(rows) <= MOST else rows.take(_sample(rows, self._seed))
+        return some, merge_rows(some)
+
+    def _weighed(self, given: Rows, some: Rows, merged: Rows, *, alone: bool) -> tuple[np.ndarray, Held]:
+        """Weights of the members and ridges, or the best of them `alone`, and what that says of held-out rows."""
+        splits = self._splits(given, some, merged)
+        self.n_splits_ = len(splits)
+        if splits:
+            parts = each_fold(partial(_held_out, self), splits, self.n_jobs, "tuning")
+        else:
+            self._warn_unheld()
+            parts, splits = [self._fitted(merged).decisions(merged)], [(merged, merged)]
+        tests, held = Tests.of(splits), np.concatenate(parts, axis=1)
+        surprise = self._likelihood.surprise(held, tests.targets, tests.weight)
+        weights = method.blend_weights(surprise, float(merged.mass.sum()))
+        if alone:
+            weights = np.eye(weights.size)[np.argmax(weights)].reshape(weights.shape)
+        return weights, Held(np.tensordot(weights.ravel(), held, 1), tests)
+
+    def _splits(self, given: Rows, some: Rows, merged: Rows) -> list[Split]:
+        """Folds of the rows that are looked at; each training part is merged."""
+        cv = 5 if self.cv is None else self.cv
+        if not isinstance(cv, Integral):
+            place = np.full(len(given), -1)
+            place[some.position] = np.arange(len(some))
+            pairs = [(place[a], place[b]) for a, b in _positions(cv, given)]
+            return folds(some, [(a[a >= 0], b[b >= 0]) for a, b in pairs], self._seed)
+        again = REPEATS if len(merged) <= FEW else 1
+        return [split for r in range(again) for split in counted_folds(merged, int(cv), self._seed + r)]
+
+    def _fitted(self, rows: Rows, callback: Callback | None = None) -> Fitted:
+        """Choose features, instances and pairs, and fit all members to merged rows."""
+        encoded = Encoded.of(
+            rows,
+            scaling=self.scaling,
+            missing=self.missing,
+            max_features=self.max_features,
+            candidates=POOL,
+            seed=self._seed,
+            engine="dense",
+            ranges=usual_ranges(rows.table),
+            fewest=FEWEST,
+        )
+        sample, pool = encoded.sample, encoded.candidates
+        Z, y, weight = sample.Z, sample.targets, sample.sample_weight
+        columns = self._columns(sample, pool, weight)
+        alone = terms(sample, columns)
+        kinds = np.r_[alone.kinds["shape"], alone.kinds["cases"]]
+        among = alone.values(Z[pool], Z[pool], kinds)
+        share = method.shares_of(alone.kinds, len(alone.bank))[list(method.MEMBERS).index("all"), kinds]
+        solution = method.choose_instances(among, y[pool], weight[pool], share, self.max_instances, callback)
+        S, shapes = Z[pool[solution.state]], alone.kinds["shape"]
+        found = method.screen_pairs(
+            alone.values(Z, S, shapes), alone.values(S, S, shapes), y, weight, self.interactions
+        )
+        chosen = terms(sample, columns, [(columns[a], columns[b]) for a, b in found])
+        shares = method.shares_of(chosen.kinds, len(chosen.bank))
+        members = method.fit_members(self._likelihood, chosen.values(Z, S), chosen.values(S, S), shares, y, weight)
+        return Fitted(self._likelihood, encoded.ground(chosen.bank), chosen, solution, members)
+
+    def _columns(self, sample: Sample, pool: np.ndarray, weight: np.ndarray) -> list[int]:
+        """The columns to keep: all that tell something, or of more than the budget those that the pool wants."""
+        told = telling_columns(sample.Z)
+        if len(told) <= self.max_features:
+            return told.tolist()
+        Z, mismatch = sample.Z[np.ix_(pool, told)], sample.mismatch[told]
+        return told[keep_columns(Z, mismatch, sample.targets[pool], weight[pool], self.max_features)].tolist()
+
+    def _final(self, fitted: Fitted, rows: Rows, merged: Rows) -> Model:
+        """The blend of all members, or the best of them fitted to all rows where they are more than were looked at."""
+        few = len(rows) <= MOST
+        model = fitted.blended(self.blend_) if few else fitted.best(self.blend_, rows, self._progress())
+        centred = CentredExpansion.around(model.expansion, model.encode(merged.table), merged.mass)
+        return replace(model, expansion=centred)
+
+    # ------------------------------------------------------------------ budgets
+
+    def path(
+        self,
+        X: Any,
+        y: Any,
+        max_instances: Sequence[int] = BUDGETS,
+        max_features: Sequence[int] = BUDGETS,
+        *,
+        sample_weight: Any = None,
+        groups: Any = None,
+    ) -> dict[str, np.ndarray]:
+        """Scores on held-out rows over budgets, each blended anew on the folds of `cv`; the fit stays as it is.
+
+        Parameters
+        ----------
+        X, y, sample_weight, groups : rows as in `fit`
+        max_instances, max_features : budgets (a,) and (b,)
+
+        Returns
+        -------
+        The budgets, and scores (a, b): `accuracy`, `roc_auc` and `log_loss` of a classifier, `r2` of a regressor;
+        also kept as `path_`.
+        """
+        check_values("max_instances", max_instances)
+        check_values("max_features", max_features)
+        other = clone(self)
+        other._check_parameters()
+        other._seed = draw_seed(self.random_state)
+        given = other._rows(X, y, sample_weight, groups)
+        rows = other._units(_counted(given))
+        some, merged = other._looked_at(rows)
+        cells = []
+        for k in max_instances:
+            for m in max_features:
+                other.set_params(max_instances=k, max_features=m)._check_parameters()
+                _, held = other._weighed(given, some, merged, alone=len(rows) > MOST)
+                cells.append(other._scores(held))
+        shape = len(max_instances), len(max_features)
+        path = {"max_instances": np.array(max_instances), "max_features": np.array(max_features)}
+        for name in cells[0]:
+            sign = -1.0 if name in LOSSES else 1.0
+            path[name] = np.array([sign * cell[name] for cell in cells]).reshape(shape)
+        self.path_ = path
+        return path
+
+    def fixed(self) -> Self:
+        check_is_fitted(self)
+        return clone(self).set_params(blend=self.blend_)
+
+    def chosen(self) -> dict[str, Any]:
+        check_is_fitted(self)
+        parts = zip(method.MEMBERS, self.blend_.sum(axis=1), strict=True)
+        return {
+            "most cases": self.max_instances,
+            "most features": self.max_features,
+            "most pairs": self.interactions,
+            "blend": ", ".join(f"{name} {100 * weight:.0f}%" for name, weight in parts),
+        }
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """All members on their common instances: what is left is to weigh them.
+
+    Attributes
+    ----------
+    likelihood : of what the rows are
+    ground : the way back to a model
+    terms : the channels
+    solution : the instances, as positions in the pool, and how they were found
+    members : with every ridge
+    """
+
+    likelihood: method.Likelihood
+    ground: Groundwork
+    terms: Terms
+    solution: Solution[np.ndarray]
+    members: list[method.Member]
+
+    @property
+    def instances(self) -> np.ndarray:
+        """Encoded (k, d)."""
+        return self.ground.pool.Z[self.solution.state]
+
+    @cached_property
+    def tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (cells, q, k, L) and intercepts (cells, q)."""
+        parts = [member.tables for member in self.members]
+        return np.concatenate([coef for coef, _ in parts]), np.concatenate([free for _, free in parts])
+
+    def decisions(self, rows: Rows) -> np.ndarray:
+        """Decisions (cells, n, q) of all cells about some rows."""
+        values = self.terms.values(self.ground.encoder.encode(rows.table), self.instances)
+        return method.decisions(values, *self.tables)
+
+    def blended(self, weights: np.ndarray) -> Model[KernelExpansion]:
+        """The mean of the members and ridges with some weights (members, ridges)."""
+        coef, intercept = (np.tensordot(weights.ravel(), part, 1) for part in self.tables)
+        return self._model(coef, intercept, self.solution)
+
+    def best(self, weights: np.ndarray, rows: Rows, callback: Callback | None) -> Model[KernelExpansion]:
+        """The member and ridge of the largest weight, fitted to all rows."""
+        m, r = np.unravel_index(np.argmax(weights), weights.shape)
+        member, targets = self.members[m], rows.targets
+        channels, instances = member.space.channels, self.instances
+
+        def read(some: slice) -> Block:
+            values = self.terms.values(self.ground.encoder.encode(rows.table.take(some)), instances, channels)
+            return Block(values.reshape(-1, values.shape[2]), targets[some], rows.weight[some])
+
+        ridge, total = method.RIDGES[r], float(rows.weight.sum())
+        problem = Problem(self.likelihood.loss, read, member.space, len(rows), total, ridge)
+        solution = minimise(problem, np.column_stack([member.slopes[r], member.free[r]]), callback)
+        return self._model(*member.space.table(solution.state[:, :-1], solution.state[:, -1]), solution)
+
+    def _model(self, coef: np.ndarray, intercept: np.ndarray, solution: Solution) -> Model[KernelExpansion]:
+        kernels = np.arange(len(self.ground.bank))
+        return self.ground.model([Coefficients(self.solution.state, kernels, coef, intercept)], [solution])
+
+
+def _held_out(estimator: Blending, train: Rows, test: Rows) -> np.ndarray:
+    return estimator._fitted(train).decisions(test)
+
+
+def _given(blend: Any) -> np.ndarray:
+    """Weights of members and ridges from a parameter, adding up to one."""
+    shape = len(method.MEMBERS), len(method.RIDGES)
+    try:
+        weights = np.asarray(blend, dtype=float)
+    except (TypeError, ValueError):
+        weights = np.empty(0)
+    if weights.shape != shape or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
+        raise ValueError(f"blend={blend!r} must be 'cv' or {shape} weights of at least 0, such as blend_ of a fit")
+    return weights / weights.sum()
+
+
+def _counted(rows: Rows) -> Rows:
+    """Rows of positive weight; where all sample weights are whole numbers they count rows, else only ratios matter.
+
+    Of class weights only the ratios matter: they leave the weight of all rows as it is.
+    """
+    if not rows.weight.all():
+        rows = rows.take(np.flatnonzero(rows.weight > 0))
+    counts = rows.mass * rows.unit
+    if counts.min() > 0.5 and counts.max() < EXACT and np.allclose(counts, np.round(counts), rtol=0.0, atol=1e-9):
+        rows = replace(rows, mass=np.round(counts), unit=1.0)
+    return replace(rows, weight=rows.weight * (rows.mass.sum() / rows.weight.sum()))
+
+
+def _positions(cv: Any, rows: Rows) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The training and test positions of a splitter or of a sequence of pairs."""
+    if hasattr(cv, "split"):
+        return list(cv.split(rows.table.numbers, rows.labels, rows.groups))
+    pairs = []
+    for entry in cv:
+        try:
+            train, test = (np.asarray(part, dtype=int) for part in entry)
+        except (TypeError, ValueError):
+            raise ValueError(f"cv holds {entry!r}, which is no pair (train, test) of positions of rows") from None
+        if train.ndim != 1 or test.ndim != 1:
+            raise ValueError(f"cv holds {entry!r}, which is no pair (train, test) of positions of rows")
+        both = np.concatenate([train, test])
+        if len(both) and not 0 <= both.min() <= both.max() < len(rows):
+            raise ValueError(f"cv names the rows {both.min()} to {both.max()}, but X has the rows 0 to {len(rows) - 1}")
+        pairs.append((train, test))
+    return pairs
+
+
+def _sample(rows: Rows, seed: int) -> np.ndarray:
+    """Some rows of each class, in proportion but not too few, whatever the order of the rows."""
+    keys = sampling_keys(row_keys(rows.table, seed), rows.codes, rows.ties)
+    chosen = []
+    for c in range(len(rows.classes)):
+        members = np.flatnonzero(rows.codes == c)
+        size = max(RARE, round(MOST * len(members) / len(rows)))
+        chosen.append(members[lowest(keys[members], size)])
+    return np.sort(np.concatenate(chosen))

@@ -1,0 +1,159 @@
+"""What classifiers that can be fitted from sums over rows have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY
+from typing import Any
+
+import numpy as np
+
+from tamis.data.checks import check_bandwidth
+from tamis.data.rows import Rows
+from tamis.errors import warn
+from tamis.kernels.recipes import per_feature
+from tamis.models.calibration import Calibrator
+from tamis.models.model import Model
+from tamis.parallel import blas_threads
+from tamis.shells.base import draw_seed
+from tamis.shells.classifying import KernelClassifier
+from tamis.shells.explaining import variation_shares
+from tamis.shells.parameters import parameters
+from tamis.sums.one_pass import OnePass, second_look, sum_rows
+from tamis.sums.plan import Plan
+from tamis.sums.statistics import Statistics
+
+OUTSIDE = 0.01  # share of a column's cells beyond the plan's range that is worth a warning
+
+
+@parameters
+class FromStatistics(KernelClassifier):
+    """Adds `fit_statistics` to classifiers that have ``_select_sums(one_pass)``.
+
+    Parameters
+    ----------
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns)
+        None is `tamis.per_feature()`; see also `tamis.product()`; recipes can be added.
+    solver : {"splicing", "admm", "paper"}
+        "paper" is the algorithm as printed (which runs 50 rounds; its own intercept is kept with
+        ``calibration=None``), for study: it often ends above the constant model. "admm" is its repaired
+        form. "splicing" is monotone and ends lowest.
+    engine : {"auto", "dense", "streaming", "statistics"}
+        Kernel values are kept in memory ("dense"), computed in blocks ("streaming"), or replaced by sums
+        over the rows of short polynomials ("statistics"): one pass, then nothing depends on the number of
+        rows; for kernels of one column each. "auto" is dense up to a gibibyte, then statistics where
+        the kernels allow it, else streaming.
+    candidates : int, "all" or None
+        How many training rows may become instances: a stratified random pool, at least one of each
+        class. None: up to 1000. "all": every row; with the statistics engine, a pool first and then
+        better rows from all of them.
+    shared_support : bool
+        With more than two classes, one set of cases and features for all classes.
+    tol : float
+        Largest relative decrease of the objective that one exchange may still bring.
+    max_iter : int
+        Most rounds of instance and feature steps.
+    n_jobs : int or None
+        Processes for calibration folds. Sums over rows use all cores in any case.
+
+    Attributes
+    ----------
+    dual_coef_, kernel_weights_, intercept_ : the factors of the coefficients (closest ones if "full")
+    instance_importance_, feature_importance_, kernel_importance_ : signed percentages, the paper's II
+        and FI; the largest kernel weight is positive
+    outside_ : after a fit from statistics, {column: cells beyond the plan's range or levels}
+    statistics_ : after partial fits, their sums
+    """
+
+    _: KW_ONLY
+    kernels: Any = None
+    solver: str = "splicing"
+    engine: str = "auto"
+    candidates: int | str | None = None
+    shared_support: bool = False
+    tol: float = 1e-4
+    max_iter: int = 30
+
+    @abstractmethod
+    def _select_sums(self, one: OnePass) -> tuple[Model, Calibrator | None]:
+        """Make the model, and a calibrator where there are rows for one."""
+
+    def _sum(self, rows: Rows, choices: Sequence[Any], bandwidths: Sequence[Any], cv: Any) -> OnePass | None:
+        """Sum the rows if `engine` asks for it; None if they are to be kept as rows."""
+        if self.solver == "paper":
+            return None
+        widths = [check_bandwidth(b, rows.table.numbers.shape[1]) for b in bandwidths]
+        return sum_rows(
+            rows,
+            self.engine,
+            per_feature(),
+            choices=choices,
+            bandwidths=widths,
+            scaling=self.scaling,
+            missing=self.missing,
+            candidates=self.candidates,
+            cv=cv,
+            seed=self._seed,
+        )
+
+    def fit_statistics(
+        self, statistics: Statistics, X: Any = None, y: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> FromStatistics:
+        """Fit from sums over rows.
+
+        Parameters
+        ----------
+        statistics : Statistics. Scaling, missing cells, categories, class weights, candidates and folds are
+            those of its plan, whatever the parameters of the same name say here.
+        X, y, sample_weight, groups : rows for a second look, if they are at hand; a sample will do.
+            Probabilities, logistic refits and scores other than the squared error need them.
+
+        Returns
+        -------
+        self
+        """
+        if not isinstance(statistics, Statistics):
+            raise ValueError(f"statistics={type(statistics).__name__} is not a Statistics object")
+        self._check_parameters()
+        if self.solver == "paper":
+            raise ValueError("solver='paper' works on rows: use another solver with statistics")
+        statistics.check_usable()
+        plan = statistics.plan
+        self._adopt(plan)
+        self._seed = draw_seed(self.random_state)
+        rows = None
+        if X is not None:
+            rows = self._rows(X, y, sample_weight, groups, reset=False)
+            self._check_classes(rows.classes, plan)
+        with blas_threads(1):
+            model, calibrator = self._select_sums(second_look(statistics, rows, groups))
+        shares = variation_shares(model, plan.pool.Z[:, model.columns], np.ones(len(plan.pool)))
+        self._publish(plan.classes, model, calibrator, shares)
+        place = {position: k for k, position in enumerate(plan.pool.position.tolist())}
+        self.instance_labels_ = plan.pool_labels[[place[i] for i in self.instances_.tolist()]]
+        self._report_outside(statistics)
+        self.__dict__.pop("statistics_", None)  # of partial fits to other rows
+        return self
+
+    def _adopt(self, plan: Plan) -> None:
+        """Expect the columns of the plan."""
+        self._expect(list(plan.encoder.names), named=plan.named)
+        self._categorical = None if plan.categorical is None else list(plan.categorical)
+        self._allow_missing = plan.allow_missing
+
+    @staticmethod
+    def _check_classes(classes: np.ndarray, plan: Plan) -> None:
+        if classes.tolist() != plan.classes.tolist():
+            raise ValueError(f"y has the classes {classes.tolist()}, but the statistics have {plan.classes.tolist()}")
+
+    def _report_outside(self, statistics: Statistics) -> None:
+        """Publish and, where they are many, warn of cells beyond the plan's ranges."""
+        self.outside_ = statistics.outside
+        bar = (OUTSIDE + 2 * statistics.plan.winsorise) * statistics.n_rows
+        many = [f"{name!r} ({100 * n / statistics.n_rows:.1f}%)" for name, n in self.outside_.items() if n > bar]
+        if many:
+            warn(
+                "cells beyond the plan's ranges or levels count as the nearest value or as no category: "
+                f"{', '.join(many)}; make the plan from rows that show the whole range",
+            )

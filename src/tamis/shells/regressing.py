@@ -1,0 +1,82 @@
+"""The shared shell of regressors: numbers to predict, in units in which they vary by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from tamis.data.checks import check_numbers
+from tamis.data.rows import Rows, check_groups, check_weights, weight_unit
+from tamis.expansion import KernelExpansion
+from tamis.explain.words import PREDICTION
+from tamis.models.model import Model
+from tamis.shells.base import KernelEstimator
+
+STRATA = 5  # of the numbers to predict, for samples that have some of all
+LEAST = 1e-290  # of a spread
+
+
+@dataclass(frozen=True)
+class Units:
+    """A number is `centre` plus so many times `spread`."""
+
+    centre: float
+    spread: float
+
+    @classmethod
+    def of(cls, values: np.ndarray, weight: np.ndarray) -> Units:
+        """Units in which weighted values (n,) have mean zero and variance one, or are all zero."""
+        if not np.ptp(values):
+            return cls(float(values[0]), 1.0)
+        largest, mass = max(float(np.max(np.abs(values))), LEAST), weight / weight.sum()
+        scaled = values / largest
+        centre = float(mass @ scaled)
+        return cls(largest * centre, max(largest * float(np.sqrt(mass @ (scaled - centre) ** 2)), LEAST))
+
+    def into(self, rows: Rows) -> Rows:
+        """Rows whose numbers are in these units."""
+        return rows if rows.response is None else replace(rows, response=(rows.response - self.centre) / self.spread)
+
+    def back(self, model: Model[KernelExpansion]) -> Model[KernelExpansion]:
+        """A model of numbers in these units as one of the numbers themselves."""
+        found = model.expansion
+        intercept = self.centre + self.spread * found.intercept
+        return replace(model, expansion=replace(found, coef=self.spread * found.coef, intercept=intercept))
+
+
+def _strata(response: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Codes (n,) and names of at most STRATA parts with about as many distinct numbers that count, in their order."""
+    distinct = np.unique(response[mass > 0])
+    size = min(STRATA, len(distinct))
+    place = np.minimum(np.searchsorted(distinct, response), len(distinct) - 1)
+    return place * size // len(distinct), np.arange(size)
+
+
+class KernelRegressor(RegressorMixin, KernelEstimator):
+    """Base of the regressors that end in a kernel expansion."""
+
+    @property
+    def _outputs(self) -> list[Any]:
+        return [PREDICTION]
+
+    @property
+    def _in_words(self) -> tuple[str, str]:
+        return "Predicts a number", ""
+
+    def _rows(self, X: Any, y: Any, sample_weight: Any, groups: Any, *, reset: bool = True) -> Rows:
+        table = self._read(X, reset=reset)
+        response = check_numbers(y, len(table))
+        if len(table) < 2:
+            raise ValueError(f"X has n_samples={len(table)}: at least two rows are needed")
+        mass = check_weights(sample_weight, np.zeros(len(table), dtype=int), np.zeros(1))
+        codes, classes = _strata(response, mass)
+        groups, unit = check_groups(groups, len(codes)), weight_unit(sample_weight, mass)
+        return Rows(table, codes, classes, mass, mass, groups, np.arange(len(codes)), unit, response)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predicted numbers (n_samples,)."""
+        model, table = self._seen(X)
+        return model.decision(table)[:, 0]

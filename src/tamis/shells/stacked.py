@@ -1,0 +1,209 @@
+"""The shell of the classifiers that end in one coefficient per row and one weight per kernel.
+
+    f(x) = sum_l weights[l] sum_i dual_coef[i] k_l(x_i, x) + intercept
+
+A method derives from `StackClassifier` and adds its parameters and ``_solve``, which sees kernels between
+training rows, labels in {-1, +1} and the cost of each row; a support vector machine derives from `CostClassifier`,
+which has a parameter C and takes positive semi-definite kernels only. More than two classes are one against the rest.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tamis.data.checks import check_cost, check_number
+from tamis.data.rows import Rows
+from tamis.expansion import Coefficients
+from tamis.explain import variation
+from tamis.kernels.recipes import Recipe, bandwidths
+from tamis.kernels.spectrum import check_positive
+from tamis.kernels.stack import KernelStack
+from tamis.models.model import Model, PreparedRows
+from tamis.optim.driver import Solution
+from tamis.shells.direct import DirectClassifier
+from tamis.shells.extending import Extending
+from tamis.shells.parameters import parameters
+
+WIDTH = 1.0  # of recipes that bring none
+TOP = 3  # kernels that `chosen` names
+SOME_ROWS = 300  # most training rows that measure the variation of contributions
+MOST_ROWS = 20_000  # a matrix between so many rows takes 3 GiB
+
+
+@dataclass(frozen=True)
+class Task:
+    """One problem: kernels (L, n, n), labels (n,) in {-1, +1}, costs (n,), and whether a rough answer will do.
+
+    `incidence` (L, columns) says which columns stand behind each kernel; None where each has its own one.
+    """
+
+    stack: KernelStack
+    y: np.ndarray
+    cost: np.ndarray
+    quick: bool
+    incidence: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a method makes of a task: its machine, how the run went, and what else there is to tell."""
+
+    dual_coef: np.ndarray
+    weights: np.ndarray
+    intercept: float
+    solution: Solution
+    facts: Any = None
+
+
+@parameters
+class StackClassifier(Extending, DirectClassifier):
+    """Base of the classifiers on a learned mean of kernels.
+
+    Parameters
+    ----------
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns)
+        None is `tamis.bandwidths()`, ten Gaussians on all features; see also `tamis.per_feature()`,
+        `tamis.precomputed()`.
+    tol : float
+        Relative duality gap at which the fit stops.
+    """
+
+    _: KW_ONLY
+    kernels: Any = None
+    tol: float = 1e-3
+
+    _placed = True
+    _recipe: ClassVar[Recipe] = bandwidths()
+    _form: ClassVar[str] = "auto"
+
+    @abstractmethod
+    def _solve(self, task: Task) -> Answer:
+        """Solve one problem of two classes."""
+
+    def _facts(self, facts: list[Any], prepared: PreparedRows) -> None:
+        """Set the learned attributes that only this method has, from the facts of its answers."""
+
+    @property
+    def _engine(self) -> str:
+        """The form of the kernel stack."""
+        return self._form
+
+    def _costs(self, rows: Rows) -> np.ndarray:
+        """What each row (n,) counts in the loss."""
+        return rows.absolute_weight
+
+    def _check_kernels(self, prepared: PreparedRows) -> None:
+        """Refuse kernels that the method cannot work with."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("tol", self.tol, 0.0, strict=True)
+
+    def chosen(self) -> dict[str, Any]:
+        if not hasattr(self, "kernel_weights_") or not len(self.kernel_names_):
+            return {}
+        share = np.atleast_2d(self.kernel_weights_).mean(axis=0)
+        top = np.argsort(-share, kind="stable")[:TOP]
+        text = ", ".join(f"{self.kernel_names_[k]} ({100 * share[k]:.0f}%)" for k in top)
+        more = len(share) - len(top)
+        return {"weights of kernels": text + (f" and {more} more" if more else "")}
+
+    def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
+        check_size(type(self).__name__, len(rows))
+        prepared = self._prepare(rows)
+        if not quick:
+            self._check_kernels(prepared)
+        answers = [self._solve(task) for task in self._tasks(prepared, quick)]
+        model = self._assembled(prepared, answers)
+        if quick:
+            return model
+        self._facts([a.facts for a in answers], prepared)
+        self._measure(prepared.bank)
+        dual, weights = factors_of(model.expansion.coef)
+        shares = self._shares(model, prepared, answers)
+        return replace(model, dual_coef=dual, kernel_weights=weights, variation=shares)
+
+    def _assembled(self, prepared: PreparedRows, answers: Sequence[Answer]) -> Model:
+        """The model of the answers."""
+        return model_of(prepared, answers)
+
+    def _shares(self, model: Model, prepared: PreparedRows, answers: list[Answer]) -> tuple[np.ndarray, np.ndarray]:
+        """Shares of the kept instances and kernels in the variation of the decision over training rows."""
+        return _variation(prepared, answers, prepared.encoded.rows.mass)
+
+    def _tasks(self, prepared: PreparedRows, quick: bool) -> list[Task]:
+        """The problems to solve, one for each output."""
+        rows = prepared.encoded.rows
+        cost = self._costs(rows)
+        incidence = None if prepared.bank.positions else prepared.incidence
+        return [Task(prepared.stack, y[:, 0], cost, quick, incidence) for y in rows.problems(shared=False)]
+
+    def _prepare(self, rows: Rows) -> PreparedRows:
+        encoded = self._encoded(rows, rows.table.numbers.shape[1], self._engine)
+        return encoded.prepare(self.kernels, self._recipe, WIDTH)
+
+
+class CostClassifier(StackClassifier):
+    """Base of the support vector machines on a learned mean of positive semi-definite kernels.
+
+    Parameters
+    ----------
+    C : float
+        Cost of a violated margin; sample and class weights multiply it.
+    """
+
+    C: float
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("C", self.C, 0.0, strict=True)
+
+    def chosen(self) -> dict[str, Any]:
+        return {"cost C": self.C, **super().chosen()}
+
+    def _costs(self, rows: Rows) -> np.ndarray:
+        return check_cost(self.C, rows.absolute_weight)
+
+    def _check_kernels(self, prepared: PreparedRows) -> None:
+        check_positive(prepared.bank, prepared.pool.Z, self._seed)
+
+
+def check_size(name: str, n: int) -> None:
+    """Refuse more rows than a matrix between all of them can be made for."""
+    if n > MOST_ROWS:
+        raise ValueError(
+            f"X has {n} distinct rows, and {name} works with the matrix between all of them "
+            f"({8 * n**2 / 2**30:.0f} GiB): give at most {MOST_ROWS}, or use EM2NOLCClassifier, which is linear in the "
+            "number of rows"
+        )
+
+
+def model_of(prepared: PreparedRows, answers: Sequence[Answer]) -> Model:
+    """The model of the answers, one for each output."""
+    blocks = [Coefficients.rank_one(a.dual_coef, a.weights, a.intercept) for a in answers]
+    return prepared.model(blocks, [a.solution for a in answers])
+
+
+def factors_of(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """dual_coef (q, k) and weights (q, L), adding up to one, of coefficients that are their products."""
+    total = np.abs(coef).sum(axis=(1, 2))[:, None]
+    return coef.sum(axis=2), np.abs(coef).sum(axis=1) / np.where(total > 0, total, 1.0)
+
+
+def _variation(prepared: PreparedRows, answers: list[Answer], mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of the kept instances and kernels in the variation of the decision over training rows."""
+    n = len(mass)
+    rows = np.arange(0, n, -(-n // SOME_ROWS))
+    instances = np.flatnonzero(np.any([a.dual_coef != 0 for a in answers], axis=0))
+    kernels = np.flatnonzero(np.any([(a.weights != 0) & a.dual_coef.any() for a in answers], axis=0))
+    part = prepared.stack.take(rows=rows, cols=instances, kernels=kernels)
+    dual = np.array([a.dual_coef[instances] for a in answers])
+    weights = np.array([a.weights[kernels] for a in answers])
+    by_instance = np.stack([part.combine(w).dense() * d for d, w in zip(dual, weights, strict=True)], axis=1)
+    by_kernel = part.apply(dual.T).transpose(0, 2, 1) * weights
+    return variation(by_instance, mass[rows]), variation(by_kernel, mass[rows])

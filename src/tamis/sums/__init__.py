@@ -1,0 +1,1 @@
+"""Sums over rows in place of rows: plans, statistics, one pass."""

@@ -1,0 +1,214 @@
+"""Training from sums over rows: one pass, folds apart, and a second look at some rows for what sums lack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from tamis.data.checks import check_integer
+from tamis.data.keys import fold_of, label_keys, lowest, row_keys, sampling_keys
+from tamis.data.rows import Rows, by_class, concatenate, merge_keyed
+from tamis.errors import warn
+from tamis.kernels.bank import MEMORY
+from tamis.kernels.recipes import Recipe
+from tamis.models.model import POOL
+from tamis.sums.plan import Plan, TooLarge, make_plan
+from tamis.sums.plan_columns import NotSummable
+from tamis.sums.statistics import Statistics
+from tamis.sums.summary import LOOK, Summary
+
+RARE = 1000  # rows of a class that the second look takes at least, if there are so many
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a fold keeps back: its sums under a plan, and some of its rows."""
+
+    plan: Plan
+    sums: np.ndarray
+    look: Rows | None
+
+
+@dataclass(frozen=True)
+class OnePass:
+    """Sums of training rows by fold, with what of the rows is at hand.
+
+    Attributes
+    ----------
+    statistics : Statistics
+    n_folds : folds that may be held out; further parts of the statistics never are
+    look, look_fold : rows of the second look and their folds, or None
+    rows : all rows, or None
+    """
+
+    statistics: Statistics
+    n_folds: int
+    look: Rows | None = None
+    look_fold: np.ndarray | None = None
+    rows: Rows | None = None
+
+    @property
+    def folds(self) -> list[int]:
+        """Folds that have rows and leave rows of every class; others are left out with a warning."""
+        parts, count = self.statistics.parts, self.statistics.count
+        size = self.statistics.plan.functions.size
+        mass = np.array([np.diagonal(part)[size:] for part in parts])
+        good = [k for k in range(self.n_folds) if count[k] and np.all(mass.sum(axis=0) - mass[k] > 0)]
+        if len(parts) == 1:
+            return []
+        if len(good) < self.n_folds:
+            warn(
+                f"{self.n_folds - len(good)} of {self.n_folds} folds are left out: they have no rows (rows with equal "
+                "values, or of one group, share a fold), or leave no row of some class",
+            )
+        return good
+
+    def summary(self, leave_out: int | None = None, pool: int | None = None) -> Summary:
+        """Training sums, without one fold if asked, with at most `pool` candidates."""
+        plan = self.statistics.plan
+        kept = np.flatnonzero(plan.pool_fold != (-1 if leave_out is None else leave_out))
+        if not len(kept):
+            raise ValueError(
+                f"all candidates lie in fold {leave_out}: make the plan with more candidates, or from rows of all folds"
+            )
+        candidates = plan.pool.take(kept)
+        if pool is not None:
+            candidates = candidates.take(_evenly(candidates.codes, pool))
+        look = self.look
+        if look is not None and self.look_fold is not None and leave_out is not None:
+            look = look.take(np.flatnonzero(self.look_fold != leave_out))
+        rows = self.rows if leave_out is None else None
+        return Summary(plan, self.statistics.sums(leave_out), candidates, look, rows)
+
+    def held(self, fold: int, most: int = LOOK) -> Held:
+        """What `fold` keeps back, with at most `most` rows."""
+        look = None
+        if self.look is not None:
+            members = np.flatnonzero(self.look_fold == fold)
+            look = self.look.take(members[:: -(-len(members) // most)] if len(members) > most else members)
+        return Held(self.statistics.plan, self.statistics.parts[fold], look)
+
+
+def _evenly(codes: np.ndarray, size: int) -> np.ndarray:
+    """At most `size` positions, spread evenly over the members of each class."""
+    if size >= len(codes):
+        return np.arange(len(codes))
+    chosen = []
+    for c in np.unique(codes):
+        members = np.flatnonzero(codes == c)
+        most = max(1, round(size * len(members) / len(codes)))
+        chosen.append(members[np.unique(np.linspace(0, len(members) - 1, most).astype(int))])
+    return np.sort(np.concatenate(chosen))
+
+
+def sum_rows(
+    rows: Rows,
+    engine: str,
+    default: Recipe,
+    *,
+    choices: Sequence[Any],
+    bandwidths: Sequence[Any],
+    scaling: str | None,
+    missing: str | None,
+    candidates: int | str | None,
+    cv: Any,
+    seed: int,
+) -> OnePass | None:
+    """Sum the rows if the engine asks for it; None if they are to be kept as rows.
+
+    "auto" sums where kernel values would not fit in memory and the kernels have short forms.
+    """
+    n, d = rows.table.numbers.shape
+    pool = n if isinstance(candidates, str) else min(n, POOL if candidates is None else candidates)
+    if engine in ("dense", "streaming") or (engine == "auto" and 8 * d * n * pool <= MEMORY):
+        return None
+    keys = row_keys(rows.table, seed)
+    try:
+        fold, n_folds, n_parts = _parts(rows, keys, cv, seed)
+        if not rows.weight.all():
+            some = np.flatnonzero(rows.weight > 0)
+            rows, keys, fold = rows.take(some), keys[some], fold[some]
+        random = sampling_keys(keys, rows.codes)
+        plan = make_plan(
+            rows,
+            default,
+            choices=choices,
+            bandwidths=bandwidths,
+            scaling=scaling,
+            missing=missing,
+            candidates=candidates,
+            n_folds=n_parts,
+            seed=seed,
+            class_factor=by_class(rows.weight / rows.mass, rows.codes, len(rows.classes)),
+            keys=keys,
+            random=random,
+            fold=fold,
+        )
+    except NotSummable as reason:
+        if engine == "statistics":
+            raise
+        if isinstance(reason, TooLarge):
+            warn(f"engine='auto' works on rows, which may take long: {reason}")
+        return None
+    statistics = Statistics(replace(plan, dtype=rows.table.numbers.dtype.name))
+    weight = None if np.all(rows.weight == 1.0) else rows.weight
+    statistics.add_table(rows.table, rows.codes, weight, fold)
+    return OnePass(statistics, n_folds, *_look(rows, keys, random, fold), rows)
+
+
+def second_look(statistics: Statistics, rows: Rows | None, groups: Any = None) -> OnePass:
+    """Statistics that came alone, or with rows (and the labels of their groups) for a second look."""
+    n_folds, seed = statistics.plan.n_folds, statistics.plan.seed
+    if rows is None:
+        return OnePass(statistics, n_folds)
+    statistics.check_rows(rows.table, groups is not None)
+    rows = replace(rows, weight=rows.mass * statistics.plan.class_factor[rows.codes])
+    keys = row_keys(rows.table, seed)
+    fold = fold_of(keys if groups is None else label_keys(groups, seed), n_folds)
+    return OnePass(statistics, n_folds, *_look(rows, keys, sampling_keys(keys, rows.codes), fold))
+
+
+def _look(rows: Rows, keys: np.ndarray, random: np.ndarray, fold: np.ndarray) -> tuple[Rows, np.ndarray]:
+    """A sample of the rows, equal ones of a fold merged, with their folds.
+
+    Classes are drawn in proportion to their rows, but up to RARE rows of each are taken; the weights
+    of a class still add up to what they are in all rows.
+    """
+    share = min(1.0, LOOK / len(rows))
+    factor, chosen = np.ones(len(rows.classes)), []
+    for c in range(len(rows.classes)):
+        members = np.flatnonzero(rows.codes == c)
+        some = members[lowest(random[members], max(round(share * len(members)), RARE))]
+        factor[c] = rows.weight[members].sum() / max(rows.weight[some].sum(), np.finfo(float).tiny)
+        chosen.append(some)
+    some = np.concatenate(chosen)
+    parts = [some[fold[some] == k] for k in np.unique(fold[some])]
+    merged = [merge_keyed(rows.take(part), keys[part]) for part in parts]
+    whole = concatenate(merged)
+    scaled = replace(whole, weight=whole.weight * factor[whole.codes], mass=whole.mass * factor[whole.codes])
+    return scaled, np.repeat(np.unique(fold[some]), [len(part) for part in merged])
+
+
+def _parts(rows: Rows, keys: np.ndarray, cv: Any, seed: int) -> tuple[np.ndarray, int, int]:
+    """Part (n,) of each row, how many of the parts are folds, and how many there are."""
+    if cv is None:
+        return np.zeros(len(rows), dtype=np.int64), 1, 1
+    if isinstance(cv, Integral):
+        check_integer("cv", cv, 2)
+        by = keys if rows.groups is None else label_keys(rows.groups, seed)
+        return fold_of(by, int(cv)), int(cv), int(cv)
+    splits = list(cv.split(rows.table.numbers, rows.labels, rows.groups) if hasattr(cv, "split") else cv)
+    part = np.full(len(rows), len(splits))
+    for k, (train, test) in enumerate(splits):
+        trained, tested = (np.bincount(np.arange(len(rows))[rows_], minlength=len(rows)) for rows_ in (train, test))
+        if np.any(part[test] < len(splits)) or np.any((trained > 0) == (tested > 0)):
+            raise NotSummable(
+                "engine='statistics' needs folds that train on all rows which they do not test, and test each row at "
+                f"most once: cv={cv!r} does otherwise; use an integer or another engine"
+            )
+        part[test] = k
+    return part, len(splits), len(splits) + 1

@@ -1,0 +1,133 @@
+"""How a plan treats each column: its encoding, and the functions that stand for its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tamis.data.checks import check_integer
+from tamis.data.encoding import Encoder, Nominal, Number, Position, sorted_levels
+from tamis.data.rows import Rows
+from tamis.data.table import Table
+from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.chebyshev import SIZES, Basis, Chebyshev, Levels, chebyshev
+
+PEEK = 1000  # rows that show whether a column has few values
+
+
+class NotSummable(ValueError):
+    """The kernels cannot be written as short sums of functions of single columns."""
+
+
+def fit_encoder(
+    rows: Rows,
+    some: np.ndarray,
+    levels: Mapping[int, np.ndarray],
+    ranges: dict[int, tuple[float, float]],
+    scaling: str | None,
+    missing: str | None,
+    winsorise: float,
+) -> Encoder:
+    """Scales from `some` of the rows; ranges as given, whole for columns with few values, else winsorised."""
+    table = rows.table
+    for j in range(len(table.names)):
+        if j in levels:
+            ranges.setdefault(j, (float(levels[j][0]), float(levels[j][-1])))
+        elif winsorise == 0 and j not in table.labels and not np.isnan(table.numbers[:, j]).all():
+            column = table.numbers[:, j]
+            ranges.setdefault(j, (float(np.nanmin(column)), float(np.nanmax(column))))
+    options: dict[str, Any] = {"scaling": scaling, "missing": missing}
+    encoder = Encoder.fit(table.take(some), rows.weight[some], winsorise=winsorise, ranges=ranges, **options)
+    if table.labels and len(some) < len(table):
+        nominal = np.array(sorted(table.labels))
+        whole = Encoder.fit(table.select(nominal), rows.weight, **options)
+        columns = list(encoder.columns)
+        for j, own in zip(nominal, whole.columns, strict=True):
+            columns[j] = own
+        encoder = replace(encoder, columns=tuple(columns))
+    return encoder
+
+
+def with_levels(encoder: Encoder, categories: Mapping[int, Sequence[Any]]) -> Encoder:
+    """The encoder with further levels of some categories."""
+    columns = list(encoder.columns)
+    for j, levels in categories.items():
+        column = columns[j]
+        if not isinstance(column, Nominal):
+            raise ValueError(
+                f"categories names {encoder.names[j]!r}, which is not a category: see categorical_features"
+            )
+        known = [*column.levels, *(level for level in levels if level not in column.levels)]
+        order = sorted_levels(known)
+        fill = column.fill if np.isnan(column.fill) else float(order.index(column.levels[int(column.fill)]))
+        columns[j] = Nominal(tuple(order), fill)
+    return replace(encoder, columns=tuple(columns))
+
+
+def few_values(table: Table, peek: Table, column: int) -> np.ndarray | None:
+    """The values of a numeric column, sorted, if they are few: not many even in the rows of `peek`."""
+    if column in table.labels:
+        return None
+    values = table.numbers[:, column]
+    seen = np.unique(peek.numbers[:, column])
+    seen = seen[~np.isnan(seen)].astype(float)
+    for _ in range(SIZES[1]):
+        if len(seen) > SIZES[1] or not len(seen):
+            return None
+        place = np.searchsorted(seen, values).clip(0, len(seen) - 1)
+        stray = values[(seen[place] != values) & ~np.isnan(values)]
+        if not len(stray):
+            return seen
+        seen = np.union1d(seen, stray[: 10 * PEEK].astype(float))
+    return None
+
+
+def columns_with_gaps(table: Table, encoder: Encoder) -> np.ndarray:
+    """Which columns have missing cells that stay missing once encoded."""
+    kept = [isinstance(column, Number) and bool(np.isnan(column.fill)) for column in encoder.columns]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.isnan(table.numbers.sum(axis=0)) & np.array(kept)
+
+
+def choose_basis(
+    j: int,
+    column: Number | Nominal | Position,
+    banks: Sequence[KernelBank],
+    values: np.ndarray | None,
+    degrees: int | Mapping[int, int] | None,
+) -> Basis:
+    """The functions of one column: as many as its most demanding kernel needs."""
+    if isinstance(column, Nominal):
+        return Levels(tuple(float(k) for k in range(max(1, len(column.levels)))), nearest=False)
+    low, high = column.encode(np.array([column.low, column.high])).tolist()
+    found: list[Chebyshev] = []
+    for channel in (ch for bank in banks for ch in bank.channels):
+        if only_column(channel) == j:
+            basis = chebyshev(channel.kernel, low, high)
+            if basis is None:
+                raise NotSummable(
+                    f"engine='statistics' has no short form of the kernel of {channel.name!r}, which is too narrow for "
+                    "its range or neither Gaussian nor polynomial: use others, or another engine"
+                )
+            found.append(basis)
+    most = max(found, key=lambda basis: basis.size, default=Chebyshev(low, high, SIZES[0]))
+    given = degrees.get(j) if isinstance(degrees, Mapping) else degrees
+    if given is not None:
+        check_integer("degrees", given, 2)
+        most = Chebyshev(low, high, int(given))
+    elif values is not None and len(values) <= most.size:
+        return Levels(tuple(column.encode(values).tolist()), nearest=True)
+    return most
+
+
+def only_column(channel: Channel) -> int:
+    """The column of a channel that stands on one."""
+    if len(channel.columns) != 1:
+        raise NotSummable(
+            f"engine='statistics' works with kernels of one column, and {channel.name!r} stands on "
+            f"{len(channel.columns)}: use per_feature() kernels or another engine"
+        )
+    return channel.columns[0]

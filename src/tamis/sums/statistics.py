@@ -1,0 +1,262 @@
+"""Statistics: mergeable sums over rows, from which models are fitted without the rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tamis.codec import digest, read, stored, write
+from tamis.data.checks import check_length, encode_classes
+from tamis.data.encoding import UNSEEN, Nominal, Number
+from tamis.data.keys import fold_of, label_keys, row_keys
+from tamis.data.table import Table, checked_input, has_names, read_table
+from tamis.kernels.chebyshev import Chebyshev, Levels
+from tamis.kernels.statistics import Block, outer_sums
+from tamis.sums.plan import Plan
+
+
+@stored
+class Statistics:
+    """Sums over rows under a `Plan`: update with blocks of rows, add up, save, fit models from them.
+
+    Parameters
+    ----------
+    plan : Plan
+
+    Attributes
+    ----------
+    parts : (folds, A, A) sums of outer products of the rows' vectors ``[1, functions, class]``
+    count : (folds,) rows of positive weight
+    grouped : whether groups decided the folds; None before the first row
+    outside : {column: cells beyond the plan's range or levels}; they count as the nearest value in
+        range, unknown categories as no category
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tamis import EM2NOLCClassifier, Plan, Statistics
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3))
+    >>> y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 > 1
+    >>> plan = Plan.of(X, y)
+    >>> here, there = Statistics(plan).update(X[:900], y[:900]), Statistics(plan).update(X[900:], y[900:])
+    >>> clf = EM2NOLCClassifier(max_instances=10, max_features=2).fit_statistics(here + there)
+    >>> clf.features_.tolist()
+    [0, 1]
+    """
+
+    def __init__(self, plan: Plan):
+        if not isinstance(plan, Plan):
+            raise ValueError(f"plan={type(plan).__name__} is not a Plan: make one with Plan.of(X, y)")
+        size = plan.functions.size + len(plan.classes)
+        self.plan = plan
+        self.parts = np.zeros((plan.n_folds, size, size))
+        self.count = np.zeros(plan.n_folds, dtype=np.int64)
+        self.grouped: bool | None = None
+        self._outside = np.zeros(len(plan.encoder.names), dtype=np.int64)
+
+    def __repr__(self) -> str:
+        names = self.plan.encoder.names
+        return f"Statistics({self.n_rows} rows, {len(names)} columns, {self.plan.n_folds} folds)"
+
+    @property
+    def n_rows(self) -> int:
+        """Rows summed so far."""
+        return int(self.count.sum())
+
+    @property
+    def outside(self) -> dict[str, int]:
+        """{column: cells beyond its range or levels in the plan}."""
+        names = self.plan.encoder.names
+        return {name: int(n) for name, n in zip(names, self._outside, strict=True) if n}
+
+    def update(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Statistics:
+        """Add rows, in place (from one thread at a time; add up statistics of several).
+
+        Parameters
+        ----------
+        X : array or DataFrame with the columns of the plan
+        y : class labels, all among the plan's classes
+        sample_weight : (n,) at least 0
+        groups : labels (n,); rows of one group share a fold
+        """
+        plan = self.plan
+        checked, names = checked_input(X)
+        self._check_columns(names, has_names(X))
+        table = read_table(checked, list(plan.encoder.names), plan.categorical, plan.allow_missing)
+        codes, labels = encode_classes(y, len(table))
+        unknown = [label for label in labels.tolist() if label not in plan.classes.tolist()]
+        if unknown:
+            raise ValueError(f"y holds {unknown[0]!r}, which is not a class of the plan: {plan.classes.tolist()}")
+        codes = np.searchsorted(plan.classes, labels)[codes]
+        weight = _checked_weight(sample_weight, len(codes))
+        if weight is not None or np.any(plan.class_factor != 1.0):
+            weight = (1.0 if weight is None else weight) * plan.class_factor[codes]
+        check_length("groups", groups, len(codes))
+        self.check_rows(table, groups is not None)
+        parts = None if groups is None else fold_of(label_keys(groups, plan.seed), plan.n_folds)
+        self.grouped = groups is not None
+        if weight is not None and not weight.all():
+            kept = np.flatnonzero(weight > 0)
+            table, codes, weight = table.take(kept), codes[kept], weight[kept]
+            parts = None if parts is None else parts[kept]
+        self.add_table(table, codes, weight, parts)
+        return self
+
+    def _check_columns(self, names: list[str], named: bool) -> None:
+        known = list(self.plan.encoder.names)
+        if len(names) != len(known):
+            raise ValueError(f"X has {len(names)} columns, but the plan has {len(known)}: {known}")
+        if named and self.plan.named and names != known:
+            other = next(a for a, b in zip(names, known, strict=True) if a != b)
+            raise ValueError(
+                f"X has the column {other!r} where the plan has others: its columns are {known}, in this order"
+            )
+
+    def check_rows(self, table: Table, grouped: bool) -> None:
+        """Refuse rows that do not go with the plan or with the rows before them.
+
+        Missing cells need a function of their own, which the plan has only where it was told to expect
+        them (categories and columns with few values need none).
+        """
+        if self.grouped is not None and grouped != self.grouped:
+            raise ValueError("groups must be given for all rows or for none: they decide the folds")
+        missing = np.isnan(table.numbers).any(axis=0)
+        columns = zip(self.plan.encoder.columns, self.plan.functions.bases, self.plan.functions.gaps, strict=True)
+        for j, (column, basis, gap) in enumerate(columns):
+            kept = isinstance(column, Number) and np.isnan(column.fill) and j not in table.labels
+            if missing[j] and kept and not gap and isinstance(basis, Chebyshev) and basis.panels == 1:
+                raise ValueError(
+                    f"column {self.plan.encoder.names[j]!r} has missing cells, but the plan saw none there: make the "
+                    "plan with gaps='all' or from rows that have some"
+                )
+
+    def add_table(
+        self,
+        table: Table,
+        codes: np.ndarray,
+        weight: np.ndarray | None,
+        parts: np.ndarray | None,
+    ) -> None:
+        """Add rows that have been read already; `parts` are their folds, by default those of their keys."""
+        plan, outside, counted = self.plan, [], []
+        if parts is None:
+            parts = fold_of(row_keys(table, plan.seed), plan.n_folds)
+
+        def read(chunk: slice) -> Block:
+            some = table.take(chunk)
+            Z = plan.encoder.encode(some)
+            outside.append(_outside(plan, some, Z))
+            w = None if weight is None else weight[chunk]
+            fold = parts[chunk]
+            counted.append(np.bincount(fold if w is None else fold[w > 0], minlength=plan.n_folds))
+            return Block(Z, codes[chunk], w, fold)
+
+        size = {"n_classes": len(plan.classes), "n_parts": plan.n_folds}
+        self.parts += outer_sums(plan.functions, read, len(codes), dtype=plan.dtype, **size)
+        self.count += np.sum(counted, axis=0)
+        self._outside += np.sum(outside, axis=0)
+
+    def __add__(self, other: Statistics) -> Statistics:
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        if self.plan is not other.plan and digest(self.plan) != digest(other.plan):
+            raise ValueError("statistics of different plans do not add up: make all of them with one Plan")
+        known = {s.grouped for s in (self, other)} - {None}
+        if len(known) > 1:
+            raise ValueError("statistics with and without groups do not add up: groups decide the folds")
+        total = Statistics(self.plan)
+        total.grouped = known.pop() if known else None
+        total.parts = self.parts + other.parts
+        total.count = self.count + other.count
+        total._outside = self._outside + other._outside
+        return total
+
+    def __radd__(self, other: Any) -> Statistics:
+        """So that ``sum(list_of_statistics)`` works."""
+        return self + Statistics(self.plan) if other == 0 else NotImplemented
+
+    def save(self, path: str | Path) -> None:
+        """Write the sums and the plan to one file of JSON and arrays (no pickle)."""
+        write(path, "statistics", self)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Statistics:
+        """Read a file that `save` has written."""
+        loaded = read(path, "statistics")
+        if not isinstance(loaded, cls):
+            raise ValueError(f"{str(path)!r} holds a {type(loaded).__name__}, not statistics")
+        return loaded
+
+    def to_stored(self) -> dict[str, Any]:
+        """What a file holds."""
+        names = ("plan", "parts", "count", "grouped", "_outside")
+        return {name.lstrip("_"): getattr(self, name) for name in names}
+
+    @classmethod
+    def from_stored(cls, parts: dict[str, Any]) -> Statistics:
+        """The statistics of a file."""
+        out = cls(parts["plan"])
+        for name, own in (("parts", out.parts), ("count", out.count), ("outside", out._outside)):
+            if parts[name].shape != own.shape:
+                raise ValueError("its sums do not fit its plan")
+            own[...] = parts[name]
+        out.grouped = parts["grouped"]
+        return out
+
+    @property
+    def class_mass(self) -> np.ndarray:
+        """Weight (classes,) of each class, class weights included."""
+        size = self.plan.functions.size
+        return np.einsum("kii->i", self.parts)[size:]
+
+    @property
+    def _unit(self) -> float:
+        """Makes the mean weight one, class weights apart: only ratios of weights matter."""
+        return self.n_rows / float(np.sum(self.class_mass / self.plan.class_factor))
+
+    def sums(self, leave_out: int | None = None) -> np.ndarray:
+        """Sums of all folds, or of all but one."""
+        total = np.zeros(self.parts.shape[1:])
+        for k, part in enumerate(self.parts):
+            if k != leave_out:
+                total += part
+        total *= self._unit
+        return total
+
+    def check_usable(self) -> None:
+        """Refuse what no classifier can be fitted to."""
+        if not self.n_rows:
+            raise ValueError("the statistics are empty: update them with rows first")
+        empty = self.plan.classes[self.class_mass == 0].tolist()
+        if empty:
+            raise ValueError(
+                f"the statistics have no row of class {empty[0]!r}: a classifier needs rows of every class"
+            )
+
+
+def _checked_weight(sample_weight: Any, n: int) -> np.ndarray | None:
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, dtype=float)
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weight.shape}, expected ({n},): one weight per row")
+    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
+        raise ValueError("sample_weight holds negative or non-finite values: weights must be finite and at least 0")
+    return weight
+
+
+def _outside(plan: Plan, table: Table, Z: np.ndarray) -> np.ndarray:
+    """How many cells of each column lie beyond the plan's range, or are unknown categories."""
+    out = np.zeros(Z.shape[1], dtype=np.int64)
+    for j, column in enumerate(plan.encoder.columns):
+        if isinstance(column, Nominal):
+            out[j] = np.count_nonzero(Z[:, j] == UNSEEN)
+        elif j not in table.labels:
+            x, basis = table.numbers[:, j], plan.functions.bases[j]
+            out[j] = np.count_nonzero(x < column.low) + np.count_nonzero(x > column.high)
+            if isinstance(basis, Levels):
+                out[j] += np.count_nonzero(~np.isin(Z[:, j], basis.values) & ~np.isnan(Z[:, j]))
+    return out
