@@ -10,6 +10,12 @@ import numpy as np
 from tamis.arrays import Array, namespace
 
 
+def slack(f: Array, y: Array) -> Array:
+    """``max(0, 1 - y f)``: what is missing to a margin of one, which is the hinge loss."""
+    short = 1.0 - y * f
+    return namespace(short).where(short > 0, short, namespace(short).zeros_like(short))
+
+
 class Loss(Protocol):
     """A loss, convex in the decision value f, and its first two derivatives in f."""
 
@@ -39,17 +45,13 @@ class SquaredHinge:
     """``max(0, 1 - y f)^2``; the curvature jumps at the margin, where it is taken to be zero."""
 
     def value(self, f: Array, y: Array) -> Array:
-        return self._slack(f, y) ** 2
+        return slack(f, y) ** 2
 
     def gradient(self, f: Array, y: Array) -> Array:
-        return -2.0 * y * self._slack(f, y)
+        return -2.0 * y * slack(f, y)
 
     def curvature(self, f: Array, y: Array) -> Array:
         return namespace(f).where(y * f < 1.0, namespace(f).full_like(f, 2.0), namespace(f).zeros_like(f))
-
-    def _slack(self, f: Array, y: Array) -> Array:
-        slack = 1.0 - y * f
-        return namespace(f).where(slack > 0, slack, namespace(f).zeros_like(slack))
 
 
 @dataclass(frozen=True)

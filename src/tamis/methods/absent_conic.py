@@ -60,6 +60,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.sparse import block_array, csr_array, diags_array
 
+from tamis.losses import slack
 from tamis.optim.conic import Cone, ConicSolution, Outcome, solve_conic
 from tamis.optim.polytope import Polytope, widest
 from tamis.optim.svm import check_labels, relative_gap, solve_svm
@@ -198,8 +199,8 @@ def _solve_scaled(Ks: list[np.ndarray], y: np.ndarray, cost: np.ndarray, rows: n
         dual_coef, intercept = _machine(Ks, weights, y, cost, point)
     images = np.array([K @ dual_coef for K in Ks]).reshape(-1, len(y))
     norms = weights * np.sqrt(np.maximum(images @ dual_coef, 0.0))
-    margin = y * (weights @ images + intercept)
-    objective = _regulariser(program, rows, weights, norms, point.mu) + float(cost @ np.maximum(0.0, 1.0 - margin))
+    loss = float(cost @ slack(weights @ images + intercept, y))
+    objective = _regulariser(program, rows, weights, norms, point.mu) + loss
     gap = relative_gap(objective, _bound(program, Ks, y, cost, rows, point))
     return ConicModel(dual_coef, weights, intercept, objective, gap, point.solution.iterations, gap <= GAP)
 

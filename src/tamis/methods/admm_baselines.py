@@ -27,6 +27,7 @@ from typing import Protocol
 
 import numpy as np
 
+from tamis.losses import slack
 from tamis.optim.svm import relative_gap
 
 RELAXATION = 1.6
@@ -163,7 +164,7 @@ def certified(
     f = apply(alpha * y)
     energy = float(y @ (alpha * f))
     intercept = best_intercept(f, y, cost)
-    primal = 0.5 * energy + float(cost @ np.maximum(0.0, 1.0 - y * (f + intercept)))
+    primal = 0.5 * energy + float(cost @ slack(f + intercept, y))
     return Certificate(alpha * y, intercept, primal, float(alpha.sum()) - 0.5 * energy)
 
 

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from tamis.losses import slack
 from tamis.methods.admm_baselines import Certificate, certified, splits
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.svm import check_labels, relative_gap
@@ -103,8 +104,7 @@ def objective(problem: Problem, state: State) -> float:
 def violation(problem: Problem, state: State) -> float:
     """The gap between the primal value of the machine and the dual one, relative to the primal value."""
     f = problem.apply(state.dual_coef)
-    loss = np.maximum(0.0, 1.0 - problem.y * (f + state.intercept))
-    primal = 0.5 * float(state.dual_coef @ f) + float(problem.cost @ loss)
+    primal = 0.5 * float(state.dual_coef @ f) + float(problem.cost @ slack(f + state.intercept, problem.y))
     return relative_gap(primal, certified(state.dual_coef * problem.y, problem.y, problem.cost, problem.apply).dual)
 
 

@@ -31,6 +31,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from tamis.losses import slack
 from tamis.methods.admm_baselines import Certificate, certified, splits
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.svm import check_labels, relative_gap
@@ -106,8 +107,8 @@ class State:
 
 def objective(problem: Problem, state: State) -> float:
     """The primal objective."""
-    margin = problem.y * (problem.X @ state.w + state.intercept)
-    return 0.5 * float(state.w @ state.w) + float(problem.cost @ np.maximum(0.0, 1.0 - margin))
+    f = problem.X @ state.w + state.intercept
+    return 0.5 * float(state.w @ state.w) + float(problem.cost @ slack(f, problem.y))
 
 
 def violation(problem: Problem, state: State) -> float:

@@ -9,6 +9,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax
 
 from tamis.codec import stored
+from tamis.losses import Logistic
 from tamis.optim.logistic import fit_logistic
 
 FLAT = 10.0
@@ -59,7 +60,7 @@ class Calibrator:
     def losses(self, decision: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """Log-loss of each row, whose class is ``codes[i]``."""
         if decision.shape[1] == 1:
-            return np.logaddexp(0.0, np.where(codes == 1, -1.0, 1.0) * (self.slope * decision[:, 0] + self.offset))
+            return Logistic().value(self.slope * decision[:, 0] + self.offset, np.where(codes == 1, 1.0, -1.0))
         return -log_softmax(self.slope * decision, axis=1)[np.arange(len(codes)), codes]
 
 

@@ -26,6 +26,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.lapack import dsysv
 
+from tamis.losses import slack
+
 RIDGE = 1e-12  # added to the Hessian, relative to its mean diagonal entry: it may be singular
 ARMIJO = 1e-4  # share of the predicted decrease that a step must bring
 HALVINGS = 40  # most halvings of a step
@@ -133,7 +135,7 @@ class _Convex:
     linear: np.ndarray
 
     def slack(self, z: np.ndarray) -> np.ndarray:
-        return np.maximum(0.0, 1.0 - self.y * (self.J @ z))
+        return slack(self.J @ z, self.y)
 
     def value(self, z: np.ndarray) -> float:
         return float(z @ (self.P @ z) - self.linear @ z + self.cost @ self.slack(z) ** 2)
@@ -234,7 +236,7 @@ class _System:
         return beta, float(x[k])
 
     def slack(self, beta: np.ndarray, intercept: float) -> np.ndarray:
-        return np.maximum(0.0, 1.0 - self.y * (self.K @ beta + intercept))
+        return slack(self.K @ beta + intercept, self.y)
 
     def point(self, beta: np.ndarray, intercept: float) -> StationaryPoint:
         slack = self.slack(beta, intercept)

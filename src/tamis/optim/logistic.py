@@ -68,21 +68,8 @@ def fit_logistic_path(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Minimise ``sum_i weights_i log(1 + exp(-labels_ij f_ij)) + ridge/2 |x_j|^2`` for every ridge and output j.
 
-    f_j = design x_j + b_j, the intercept b_j free. Directions of the design whose weighted sum of squares is so far
-    below the smallest ridge that they would stay at zero are left out; every ridge starts from the solution of the next
-    larger one.
-
-    Parameters
-    ----------
-    design : (n, p), its weighted column means zero
-    labels : (n, q) in {-1, +1}
-    weights : (n,) at least 0
-    ridges : (r,) positive
-
-    Returns
-    -------
-    coef : (r, q, p)
-    intercept : (r, q)
+    As `tamis.optim.ridge.fit_ridge_path`, for labels (n, q) in {-1, +1}; every ridge starts from the solution of the
+    next larger one.
     """
     basis, back = principal(design, weights, NEGLIGIBLE * min(ridges))
     table = np.column_stack([basis, np.ones(len(basis))])
