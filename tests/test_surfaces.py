@@ -110,7 +110,7 @@ def test_what_has_no_shape_or_surface_is_refused(two, three):
             two[0].surface(first, second)
     with pytest.raises(ValueError, match="'d' is not among the kept ones"):
         two[0].surface("a", "d")
-    with pytest.raises(ValueError, match="grids has 3 entries"):
+    with pytest.raises(ValueError, match="give a pair"):
         two[0].surface("a", "b", (None, None, None))
     _, X, y = three
     pair = EM2NOLCClassifier(3, 2, kernels=product(["a", "b"]), calibration=None).fit(X, y > 0)

@@ -32,9 +32,10 @@ KINDS = {None: object, "classifier": ClassifierMixin, "regressor": RegressorMixi
 
 
 def all_estimators(type_filter: str | None = None) -> dict[str, type[_KernelEstimator]]:
-    """Return {name: class} of every public estimator, or of "classifier" or "regressor" alone."""
+    """Return {name: class} of every public estimator, or of "classifier" or "regressor" alone, the usual ones first."""
     if type_filter not in KINDS:
         raise ValueError(f"type_filter={type_filter!r} is unknown: use 'classifier', 'regressor' or None for all")
-    found = {name: cls for name, cls in globals().items() if not name.startswith("_") and isinstance(cls, type)}
-    kind = KINDS[type_filter]
-    return {name: cls for name, cls in found.items() if issubclass(cls, _KernelEstimator) and issubclass(cls, kind)}
+    kind, found = KINDS[type_filter], globals()
+    names = sorted((name for name in found if not name.startswith("_")), key=lambda name: not name.startswith("Tamis"))
+    classes = {name: found[name] for name in names if isinstance(found[name], type)}
+    return {name: cls for name, cls in classes.items() if issubclass(cls, _KernelEstimator) and issubclass(cls, kind)}

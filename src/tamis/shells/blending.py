@@ -29,10 +29,8 @@ from tamis.optim.ridge_blocks import Block, Problem, minimise
 from tamis.shells.base import KernelEstimator, draw_seed
 from tamis.shells.parameters import parameters
 
-POOL = 400  # rows from which features and instances are chosen
-MOST = 5_000  # rows on which everything but the last coefficients is chosen
-FEWEST = 10  # rows of each class that are among them if there are so many
-RARE = 100  # rows of each class that are among them if there are so many
+POOL, FEWEST = 400, 10  # rows from which features and instances are chosen, and of each class among them
+MOST, RARE = 5_000, 100  # rows on which all but the last coefficients is chosen, and of each class among them
 REPEATS, FEW = 2, 1000  # times that the folds are drawn where there are at most so many rows
 BUDGETS = (2, 5, 10, 20)
 EXACT = 2.0**31  # no weight from here on is a count
