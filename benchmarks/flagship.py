@@ -3,7 +3,7 @@
     TAMIS_DATA=... python benchmarks/flagship.py [--methods ebm,svc] [--sets pima,praf/groups] [--seeds 1000-1009]
     TAMIS_DATA=... python benchmarks/flagship.py --stability   one split (the first seed), five values of random_state
     python benchmarks/flagship.py --table                      docs/results/flagship.md from the rows, nothing is run
-    python benchmarks/flagship.py --table --seeds 1000-1002 --page flagship_ebm    the same for some of the splits
+    python benchmarks/flagship.py --table --seeds 1000,1009 --page flagship_ebm    the same for some of the splits
 
 Every (method, set, seed, random_state) is one line of benchmarks/out/flagship.jsonl, written when it finishes. Lines
 that exist are not run again; a cell that fails is a line with its error, and is tried again by the next run.
@@ -284,6 +284,12 @@ def cells_to_run(args: argparse.Namespace, seeds: list[int], have: set) -> list[
     return [cell for cell in cells if cell not in have]
 
 
+def span(words: str) -> range:
+    """The seeds of "1003", or of "1000-1009"."""
+    first, _, last = words.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", default=",".join(ALL))
@@ -297,8 +303,7 @@ def main() -> None:
     unknown = {m for m in args.methods.split(",") if m not in ALL} | {s for s in args.sets.split(",") if s not in SETS}
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; methods are {', '.join(ALL)}; sets are {', '.join(SETS)}")
-    first, _, last = args.seeds.partition("-")
-    seeds = list(range(int(first), int(last or first) + 1))
+    seeds = [seed for part in args.seeds.split(",") for seed in span(part)]
     if args.table:
         PAGES.mkdir(parents=True, exist_ok=True)
         (PAGES / f"{args.page}.md").write_text(page(rows_of(OUT), seeds, PROTOCOL))

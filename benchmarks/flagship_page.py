@@ -206,7 +206,7 @@ def header(cells: Cells) -> list[str]:
     ]
     asked = len(ALL) * len(SETS)
     return [
-        f"Seeds {cells.seeds[0]} to {cells.seeds[-1]}; rows of {dates[0]} to {dates[-1]}; "
+        f"Seeds {spelled(cells.seeds)}; rows of {dates[0]} to {dates[-1]}; "
         + "; ".join(sorted({m["machine"] for m in made}))
         + ".",
         *(f"Versions: {v}." for v in versions),
@@ -214,11 +214,17 @@ def header(cells: Cells) -> list[str]:
         "",
         "```",
         *dict.fromkeys(m["command"] for m in made),
-        f"python benchmarks/flagship.py --table --seeds {cells.seeds[0]}-{cells.seeds[-1]}",
+        f"python benchmarks/flagship.py --table --seeds {spelled(cells.seeds)}",
         "```",
         "",
         *(["Cells that failed:", "", *failed, ""] if failed else []),
     ]
+
+
+def spelled(seeds: list[int]) -> str:
+    """Seeds as `--seeds` takes them."""
+    whole = seeds == list(range(seeds[0], seeds[-1] + 1)) and len(seeds) > 1
+    return f"{seeds[0]}-{seeds[-1]}" if whole else ",".join(map(str, seeds))
 
 
 def page(rows: list[dict[str, Any]], seeds: list[int], protocol: str) -> str:

@@ -25,6 +25,7 @@ this class has, and last those that all have.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from inspect import Parameter, Signature, cleandoc, get_annotations, signature
@@ -42,7 +43,8 @@ def parameters(cls: type[C]) -> type[C]:
     made: Any = dataclass(eq=False, repr=False)(cls)
     made._written = written  # the entries of its own, for the classes that derive from it
     made.__init__.__signature__ = _ordered(made)
-    made.__doc__ = _completed(made)
+    if sys.flags.optimize < 2:  # else there are no docstrings
+        made.__doc__ = _completed(made)
     return made
 
 
