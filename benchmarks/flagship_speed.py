@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import platform
+import signal
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -68,17 +71,21 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> lis
 
 
 def _report(model: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray, pipe: Any) -> None:
+    os.setpgrp()  # with the processes that it starts
+    warnings.filterwarnings("ignore")
     took = seconds(lambda: model.fit(X, y))
     pipe.send((took, 100 * np.mean(model.predict(X_test) == y_test)))
 
 
 def within(limit: float, model: Any, *rows: np.ndarray) -> tuple[float, float] | None:
-    """Seconds and test accuracy of a fit in a process of its own; None where it takes longer than the limit."""
-    here, there = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=_report, args=(model, *rows, there))
+    """Seconds and test accuracy of a fit in a fresh process; None where it takes longer than the limit."""
+    fresh = multiprocessing.get_context("spawn")  # a fork would share a pool of processes that is not its own
+    here, there = fresh.Pipe()
+    process = fresh.Process(target=_report, args=(model, *rows, there))
     process.start()
     found = here.recv() if here.poll(limit or None) else None
-    process.kill()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.join()
     return found
 
