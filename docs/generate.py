@@ -189,7 +189,9 @@ def pages() -> dict[Path, str]:
     text = architecture.read_text()
     for name, made in (("layers", layers()), ("trace", trace())):
         mark = BETWEEN.format(name=name)
-        text = re.sub(f"{re.escape(mark)}\n.*?(?=\n\n)", lambda _, new=f"{mark}\n{made}": new, text, flags=re.S)
+        text, found = re.subn(f"{re.escape(mark)}\n.*?(?=\n\n)", lambda _, new=f"{mark}\n{made}": new, text, flags=re.S)
+        if found != 1:
+            raise ValueError(f"architecture.md has the line {mark!r} {found} times: it should stand there once")
     return {DOCS / "estimators.md": estimators_page(), architecture: text}
 
 

@@ -237,6 +237,11 @@ class TestMembers:
         np.testing.assert_allclose(cases, [0, 0, 1, 0])
         np.testing.assert_allclose(every, np.array([0.2, 0.2, 0.3, 0]) / 0.7)
 
+    def test_the_surprise_of_several_outputs_adds_up(self, rng):
+        held, y = rng.normal(size=(2, 30, 3)), np.sign(rng.normal(size=(30, 3)))
+        wanted = np.log1p(np.exp(-y * held)).sum(axis=2).mean(axis=1)
+        np.testing.assert_allclose(method.Labels().surprise(held, y, np.ones(30)), wanted)
+
     def test_weights_fall_with_the_held_out_loss(self, rng):
         held, y, weight = rng.normal(size=(9, 20, 1)), np.sign(rng.normal(size=(20, 1))), rng.uniform(0.5, 2, 20)
         loss = np.average(np.log1p(np.exp(-y * held))[..., 0], axis=1, weights=weight)

@@ -1,11 +1,24 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from sklearn.model_selection import KFold, PredefinedSplit
+from sklearn.model_selection import KFold, PredefinedSplit, StratifiedKFold
 
-from tamis.data.rows import Rows, check_groups, check_weights, class_factors, folds, merge_rows
+from tamis.data.keys import row_keys, sampling_keys
+from tamis.data.rows import (
+    Rows,
+    check_groups,
+    check_weights,
+    class_factors,
+    counted_folds,
+    folds,
+    merge_rows,
+    positions,
+)
 from tamis.data.table import Table
+from tamis.models.model import draw_candidates
 
 
 def rows(X, y, weight=None, groups=None, labels=None):
@@ -127,3 +140,57 @@ def test_rows_that_differ_in_one_column_are_never_merged(rng, labels):
     text = {60: np.array(["a"] * 60 + ["b"], dtype=object)} if labels else {}
     X = np.column_stack([X, np.full(61, np.nan)])
     assert len(merge_rows(rows(X, np.zeros(61, dtype=int), labels=text))) == 61
+
+
+class TestPositions:
+    def test_masks_and_positions_name_the_same_rows(self, rng):
+        given = rows(rng.normal(size=(6, 1)), [0, 1] * 3)
+        mask = np.array([True, True, True, False, False, False])
+        one, two = positions([(mask, ~mask)], given)[0], positions([([0, 1, 2], [3, 4, 5])], given)[0]
+        np.testing.assert_array_equal(one, two)
+
+    @pytest.mark.parametrize(
+        ("cv", "words"),
+        [
+            ([], "cv is empty"),
+            ([(0, 1)], "no pair"),
+            ([3], "no pair"),
+            ([([[0]], [1])], "no pair"),
+            ([([0.5], [1])], "no pair"),
+            ([([0], [6])], "rows 0 to 6, but X has the rows 0 to 5"),
+            ([([-1], [1])], "rows -1 to 1"),
+            (StratifiedKFold(5), "cannot split these rows"),
+        ],
+    )
+    def test_what_names_no_rows_is_refused(self, rng, cv, words):
+        with pytest.raises(ValueError, match=words):
+            positions(cv, rows(rng.normal(size=(6, 1)), [0, 1] * 3))
+
+
+class TestCounts:
+    def test_a_row_comes_no_oftener_than_there_are_folds_and_keeps_its_weight(self):
+        given = merge_rows(rows(np.r_[np.zeros((50, 1)), np.arange(1.0, 11.0)[:, None]], np.r_[[0] * 50, [0, 1] * 5]))
+        assert given.mass.max() == 50
+        made = counted_folds(given, 3, 0)
+        assert sum(np.count_nonzero(test.table.numbers[:, 0] == 0) for _, test in made) == 3
+        for train, test in made:
+            assert train.mass.sum() + test.mass.sum() == pytest.approx(given.mass.sum())
+            assert train.weight.sum() + test.weight.sum() == pytest.approx(given.weight.sum())
+
+    def test_numbers_and_weights_tell_equal_rows_apart(self, rng):
+        given = rows(np.zeros((4, 1)), [0] * 4, weight=np.array([1.0, 2.0, 1.0, 2.0]))
+        given = replace(given, response=np.array([3.0, 1.0, 2.0, 4.0]))
+        keys = row_keys(given.table, 0)
+        order = np.array([2, 0, 3, 1])
+        one = sampling_keys(keys, given.codes, given.ties)
+        two = sampling_keys(keys[order], given.codes[order], given.take(order).ties)
+        np.testing.assert_array_equal(one[order], two)
+
+
+def test_candidates_are_drawn_from_every_class_by_the_seed(rng):
+    given = rows(rng.normal(size=(300, 1)), [0] * 295 + [1] * 5)
+    some = draw_candidates(given, 30, 0, 4)
+    counts = np.bincount(given.codes[some])
+    assert counts.tolist() == [30, 4] and np.all(np.diff(some) > 0)  # of each class its share, but no fewer than four
+    assert not np.array_equal(some, draw_candidates(given, 30, 1, 4))
+    assert np.bincount(given.codes[draw_candidates(given, 30, 0)]).tolist() == [30, 1]

@@ -10,7 +10,7 @@ from tamis import Job, TamisRegressor, io, plots, run
 from tamis.methods import blend as method
 from tamis.optim.ridge import fit_ridge_path
 from tamis.shells import blending
-from tamis.shells.regressing import Units
+from tamis.shells.regressing import Units, _strata
 
 
 def table(n=240, seed=0, noise=0.1):
@@ -260,6 +260,22 @@ class TestParts:
         held, y, w = rng.normal(size=(3, 20, 1)), rng.normal(size=(20, 1)), rng.uniform(0.5, 2.0, 20)
         wanted = [0.5 * np.log(np.average((h - y)[:, 0] ** 2, weights=w)) for h in held]
         np.testing.assert_allclose(method.Numbers().surprise(held, y, w), wanted)
+
+    def test_strata_have_as_many_distinct_numbers(self):
+        y, mass = np.r_[np.zeros(90), np.arange(1.0, 10.0), 1e9], np.ones(100)
+        mass[-1] = 0  # does not count
+        codes, names = _strata(y, mass)
+        assert np.bincount(codes[:-1]).tolist() == [91, 2, 2, 2, 2] and len(names) == 5
+        assert _strata(np.array([3.0, 3.0, 5.0]), np.ones(3))[0].tolist() == [0, 0, 1]
+
+    def test_directions_that_a_ridge_leaves_nothing_of_are_left_out(self, rng):
+        X = rng.normal(size=(40, 3)) * np.array([1.0, 1.0, 1e-4])
+        X -= X.mean(axis=0)
+        coef, _ = fit_ridge_path(X, X @ np.ones((3, 1)) + 100 * X[:, 2:], np.ones(40), (0.01, 10.0))
+        assert abs(coef[0, 0, 2]) < 1e-3
+        strong = X * np.array([1.0, 1.0, 100.0])
+        kept, _ = fit_ridge_path(strong, strong @ np.ones((3, 1)), np.ones(40), (1e-4, 10.0))
+        assert kept[0, 0, 2] == pytest.approx(1.0, abs=0.5)
 
     def test_units_have_mean_zero_and_variance_one(self, rng):
         y, w = 1e120 * rng.normal(3.0, 2.0, 50), rng.uniform(0.1, 2.0, 50)

@@ -5,7 +5,10 @@ Names are loaded when they are first used, so that the command line answers at o
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from importlib import import_module
+from pkgutil import get_data
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -60,21 +63,23 @@ _ROOMS = ("explain", "io", "plots", "report", "results", "workflow")
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":
-        return sorted(_names())
+        return sorted([*_HOME, *_estimators()])
     if name in _ROOMS:
         return import_module(f"tamis.{name}")
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    if not name.startswith("_"):
-        found = import_module("tamis.estimators.registry").all_estimators()
-        if name in found:
-            return found[name]
-    raise AttributeError(f"module 'tamis' has no attribute {name!r}")
+    home = _HOME.get(name)
+    if home is None and not name.startswith("_"):
+        home = _estimators().get(name)
+    if home is None:
+        raise AttributeError(f"module 'tamis' has no attribute {name!r}")
+    return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*_names(), *_ROOMS, "__version__"])
+    return sorted([*_HOME, *_estimators(), *_ROOMS, "__version__"])
 
 
-def _names() -> list[str]:
-    return [*_HOME, *import_module("tamis.estimators.registry").all_estimators()]
+@cache
+def _estimators() -> dict[str, str]:
+    """{name: module} of the estimators, from the lines of the registry: nothing is loaded."""
+    lines = (get_data("tamis", "estimators/registry.py") or b"").decode()
+    return {name: home for home, name in re.findall(r"^from (tamis\.estimators\.\w+) import (\w+) as \2$", lines, re.M)}

@@ -16,7 +16,7 @@ class UnknownColumn(BadOption):
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line outside the package from which it was called."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tamis"):
+    frame, level = sys._getframe(1), 2  # a level of one would be here
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tamis":
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)

@@ -130,7 +130,7 @@ def check_jobs(n_jobs: Any) -> None:
 
 def check_seed(random_state: Any) -> None:
     """Refuse what is no seed."""
-    number = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    number = isinstance(random_state, int | np.integer)
     if number and not 0 <= random_state < 2**32:
         raise ValueError(f"random_state={random_state!r} must be between 0 and 2**32 - 1")
     if not number and random_state is not None and not hasattr(random_state, "randint"):

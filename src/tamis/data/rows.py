@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -223,22 +223,26 @@ def _mean_one(weight: np.ndarray) -> np.ndarray:
 
 def class_factors(class_weight: Any, sample_weight: np.ndarray, codes: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Factor of each row (n,) that `class_weight` asks for."""
+    check_class_weight(class_weight)
     if class_weight is None:
         return np.ones(len(codes))
     if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise ValueError(f"class_weight={class_weight!r} is unknown: use None, 'balanced' or a dict")
         mass = np.bincount(codes, weights=sample_weight, minlength=len(classes))
         return (mass.sum() / (len(classes) * mass))[codes]
-    if not isinstance(class_weight, Mapping):
-        raise ValueError(f"class_weight={class_weight!r} is unknown: use None, 'balanced' or a dict")
     unknown = [key for key in class_weight if key not in classes]
     if unknown:
         raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class: the classes are {list(classes)}")
-    factors = np.array([float(class_weight.get(c, 1.0)) for c in classes])
-    if np.any(factors <= 0) or not np.all(np.isfinite(factors)):
+    return np.array([float(class_weight.get(c, 1.0)) for c in classes])[codes]
+
+
+def check_class_weight(class_weight: Any) -> None:
+    """Refuse what no classes could make right."""
+    if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
+        return
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight={class_weight!r} is unknown: use None, 'balanced' or a dict")
+    if not all(isinstance(v, Real) and 0 < float(v) < np.inf for v in class_weight.values()):
         raise ValueError(f"class_weight={class_weight!r} holds values that are not positive: use positive numbers")
-    return factors[codes]
 
 
 def by_class(factors: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
@@ -262,8 +266,7 @@ def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
         if splitter is None:
             return []
         return [(rows.take(a), rows.take(b)) for a, b in splitter.split(rows.codes, rows.codes, rows.groups)]
-    splits = cv.split(rows.table.numbers, rows.labels, rows.groups) if hasattr(cv, "split") else cv
-    parts = [(merge_rows(rows.take(np.asarray(a))), merge_rows(rows.take(np.asarray(b)))) for a, b in splits]
+    parts = [(merge_rows(rows.take(a)), merge_rows(rows.take(b))) for a, b in positions(cv, rows)]
     good = [(a, b) for a, b in parts if len(b) and len(a) and (_has_all(a) or rows.response is not None)]
     if len(good) < len(parts):
         lacks = "lacks a class" if rows.response is None else "is empty"
@@ -272,6 +275,33 @@ def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
             "part is empty",
         )
     return good
+
+
+def positions(cv: Any, rows: Rows) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The training and test positions that a splitter, or a sequence of pairs of positions or masks, names."""
+    if hasattr(cv, "split"):
+        try:
+            return list(cv.split(rows.table.numbers, rows.labels, rows.groups))
+        except ValueError as error:
+            raise ValueError(f"cv={cv!r} cannot split these rows: {error}") from None
+    pairs = [_pair(entry, len(rows)) for entry in cv]
+    if not pairs:
+        raise ValueError("cv is empty: give at least one pair (train, test) of positions of rows, or a number of folds")
+    return pairs
+
+
+def _pair(entry: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        train, test = (np.asarray(part) for part in entry)
+    except (TypeError, ValueError):
+        raise ValueError(f"cv holds {entry!r:.80}, which is no pair (train, test) of positions of rows") from None
+    parts = [np.flatnonzero(part) if part.dtype == bool and part.shape == (n,) else part for part in (train, test)]
+    if any(part.ndim != 1 or (len(part) and part.dtype.kind not in "iu") for part in parts):
+        raise ValueError(f"cv holds {entry!r:.80}, which is no pair (train, test) of positions of rows")
+    both = np.concatenate(parts).astype(int)
+    if len(both) and not 0 <= both.min() <= both.max() < n:
+        raise ValueError(f"cv names the rows {both.min()} to {both.max()}, but X has the rows 0 to {n - 1}")
+    return both[: len(parts[0])], both[len(parts[0]) :]
 
 
 def _has_all(rows: Rows) -> bool:

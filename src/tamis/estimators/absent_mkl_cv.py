@@ -19,6 +19,7 @@ from tamis.models.model import Model, PreparedRows
 from tamis.models.selection import HeldOut, Result
 from tamis.shells.channelled import Channelled
 from tamis.shells.extending import Extending
+from tamis.shells.learning import Factors
 from tamis.shells.parameters import parameters
 from tamis.shells.searching import SearchClassifier
 from tamis.shells.stacked import Answer, Task
@@ -38,7 +39,7 @@ class Cell:
 
 @stored
 @parameters
-class AbsentMKLClassifierCV(Extending, Channelled, SearchClassifier):
+class AbsentMKLClassifierCV(Extending, Factors, Channelled, SearchClassifier):
     """Absent multiple kernel learning with its cost and its treatment of patterns chosen by cross-validation [Liu2015].
 
     The kernels of a fold serve all settings, and each goes from the smallest cost up. Scores come from held-out rows

@@ -69,7 +69,7 @@ class EM2NOLCClassifierCV(FromStatistics):
     budgets : {"grid", "full"}
         Second stage over 1, 2, 3, 4, 5, 7, 10, 14, 20, ... or over every integer.
     cv : int, splitter or sequence of (train, test) positions
-        An integer asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
+        An integer (None is 5) asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
         together. Splitters and positions speak of the rows of X as given. The statistics engine draws
         folds at random (equal rows share one), and needs folds that train on all other rows.
     scoring : {"auto", "log_loss", "accuracy", "roc_auc", "squared_error"}

@@ -18,6 +18,7 @@ from tamis.methods import fs_svm as method
 from tamis.models.model import Encoded, Model
 from tamis.optim.driver import Solution
 from tamis.shells.direct import DirectClassifier
+from tamis.shells.learning import Factors
 from tamis.shells.parameters import parameters
 from tamis.shells.stacked import check_size, factors_of
 
@@ -30,7 +31,7 @@ WESTON2000 = (
 
 @stored
 @parameters
-class FeatureScalingSVC(DirectClassifier):
+class FeatureScalingSVC(Factors, DirectClassifier):
     """Support vector machine on a Gaussian kernel with a learned factor for each of a few features [Weston2000].
 
     The kernel is ``exp(-1/2 sum_c factor_c (s_c - t_c)^2 / width^2)`` with at most `max_features` factors that are

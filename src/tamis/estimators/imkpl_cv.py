@@ -7,19 +7,17 @@ from dataclasses import KW_ONLY, asdict, dataclass, replace
 from itertools import product
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
 from tamis.data.checks import check_values
 from tamis.data.rows import Rows, by_class
 from tamis.estimators.imkpl import HOSSEINI2019, IMKPLClassifier
-from tamis.methods.prototypes import PrototypeExpansion
 from tamis.models.model import Model
 from tamis.models.selection import HeldOut, Result
 from tamis.shells.coded import CodingClassifier
 from tamis.shells.parameters import parameters
-from tamis.shells.prototypes import Found, Ready
+from tamis.shells.prototypes import Found
 from tamis.shells.searching import SearchClassifier
 
 
@@ -129,7 +127,6 @@ class IMKPLClassifierCV(CodingClassifier, SearchClassifier):
         return result.n_features, cell.prototype_size, -cell.kappa, cell.code_size or cell.prototype_size
 
     def _publish_search(self, results: dict[Cell, Result]) -> None:
-        self.cv_results_["mean_n_features"] = np.array([result.n_features for result in results.values()])
         for name, value in asdict(self._cell).items():
             setattr(self, f"{name}_", value)
 
@@ -148,14 +145,6 @@ class IMKPLClassifierCV(CodingClassifier, SearchClassifier):
             if hasattr(final, name):
                 setattr(self, name, getattr(final, name))
         return model
-
-    def _find(self, ready: Ready) -> Found:
-        return self._at(self._cell)._find(ready)
-
-    def _expansion(
-        self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray, labels: np.ndarray
-    ) -> PrototypeExpansion:
-        return self._at(self._cell)._expansion(parts, masses, factors, labels)
 
     def fixed(self) -> IMKPLClassifier:
         """An unfitted `IMKPLClassifier` with what was chosen."""

@@ -17,7 +17,7 @@ from tamis.kernels.recipes import per_feature
 from tamis.methods import l0_mkl as method
 from tamis.methods.l0_steps import BETA_STEPS, Problem
 from tamis.models.model import PreparedRows
-from tamis.shells.learning import LearningClassifier
+from tamis.shells.learning import Factors, LearningClassifier
 from tamis.shells.parameters import parameters
 from tamis.shells.selecting import Selecting
 from tamis.shells.stacked import Answer, StackClassifier, Task
@@ -33,7 +33,7 @@ ENGINES = ("auto", "dense", "streaming", "chebyshev")
 
 
 @parameters
-class L0Classifier(Selecting, LearningClassifier):
+class L0Classifier(Selecting, Factors, LearningClassifier):
     """What `L0MKLClassifier` and its search share.
 
     Parameters

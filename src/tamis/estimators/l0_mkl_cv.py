@@ -149,7 +149,6 @@ class L0MKLClassifierCV(L0Classifier, SearchClassifier):
         cell = self._cell
         self.lambda2_, self.theta_, self.lambda1_ = cell.lambda2, cell.theta, cell.lambda1
         self.kernels_choice_ = cell.kernels
-        self.cv_results_["mean_n_features"] = np.array([result.n_features for result in results.values()])
         beside = [c for c in results if (c.kernels, c.lambda1, c.theta) == (cell.kernels, cell.lambda1, cell.theta)]
         beside.sort(key=lambda c: -c.lambda2)
         self.lambda2_path_ = {"lambda2": np.array([c.lambda2 for c in beside])}

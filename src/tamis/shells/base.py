@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from tamis.data.checks import check_choice, check_integer, check_jobs, check_seed, resolve_columns
+from tamis.data.checks import check_choice, check_jobs, check_seed, resolve_columns
 from tamis.data.keys import lowest, row_keys, sampling_keys
 from tamis.data.rows import Rows
 from tamis.data.table import Table, checked_input, read_columns, read_table, row_labels
@@ -68,6 +68,8 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
     intercept_ : of each output
     instance_variation_ : shares of the instances in the variation of the decision over training rows, in per cent
     kernel_variation_ : shares of the kernels in it
+    feature_variation_ : shares of the features in it, where every kernel stands on one
+    pairs_ : pairs of features that have a `surface`, by name, those that matter most first
     history_ : objective, violation and seconds of every round; a list where several problems were solved
     n_iter_ : rounds, the most of all problems
     objective_ : at the end, summed over all problems
@@ -77,6 +79,7 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
     """
 
     citation: ClassVar[str] = ""  # of the paper behind the method
+    _told_by_nothing: ClassVar[str] = ""  # what a model without cases means
 
     _: KW_ONLY
     scaling: str | None = "standard"
@@ -96,7 +99,8 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
         check_choice("missing", self.missing, ("absent", "median", None))
         check_seed(self.random_state)
         check_jobs(self.n_jobs)
-        check_integer("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0)
+        if not isinstance(self.verbose, int | np.integer):
+            raise ValueError(f"verbose={self.verbose!r} must be an integer: 0 for silence")
 
     # ------------------------------------------------------------------ fitting
 
@@ -205,8 +209,7 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
             warn(f"{name}: {told}", ConvergenceWarning)
         elif not len(self.instances_):
             warn(
-                f"{name} kept no instance: nothing in X tells y under these parameters, and every row gets the same "
-                "score",
+                f"{name} kept no instance: nothing in X {self._told_by_nothing}",
             )
 
     def fixed(self) -> Self:

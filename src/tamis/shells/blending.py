@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from tamis.data.checks import check_cv, check_integer, check_values
 from tamis.data.encoding import usual_ranges
 from tamis.data.keys import lowest, row_keys, sampling_keys
-from tamis.data.rows import Rows, counted_folds, folds, merge_rows
+from tamis.data.rows import Rows, counted_folds, folds, merge_rows, positions
 from tamis.expansion import CentredExpansion, Coefficients, KernelExpansion
 from tamis.kernels.grouping import keep_columns, telling_columns
 from tamis.kernels.recipes import Sample
@@ -76,7 +76,7 @@ class Blending(KernelEstimator):
     pairs_ : kept pairs of features, by name, those that matter most first
     blend_ : weights of the members (rows: lines, cases, all) and their ridges (columns); one alone beyond five thousand
         rows
-    intercept_ : the mean decision over training rows (those looked at, see Notes)
+    intercept_ : the mean decision over training rows (beyond five thousand, over those that the choices rest on)
     n_splits_ : folds that were used
     path_ : after `path`, scores over budgets
     history_, n_iter_, objective_, status_ : of the choice of cases: the share of the channels' functions that the cases
@@ -154,7 +154,7 @@ class Blending(KernelEstimator):
         if not isinstance(cv, Integral):
             place = np.full(len(given), -1)
             place[some.position] = np.arange(len(some))
-            pairs = [(place[a], place[b]) for a, b in _positions(cv, given)]
+            pairs = [(place[a], place[b]) for a, b in positions(cv, given)]
             return folds(some, [(a[a >= 0], b[b >= 0]) for a, b in pairs], self._seed)
         again = REPEATS if len(merged) <= FEW else 1
         return [split for r in range(again) for split in counted_folds(merged, int(cv), self._seed + r)]
@@ -352,25 +352,6 @@ def _counted(rows: Rows) -> Rows:
     if counts.min() > 0.5 and counts.max() < EXACT and np.allclose(counts, np.round(counts), rtol=0.0, atol=1e-9):
         rows = replace(rows, mass=np.round(counts), unit=1.0)
     return replace(rows, weight=rows.weight * (rows.mass.sum() / rows.weight.sum()))
-
-
-def _positions(cv: Any, rows: Rows) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The training and test positions of a splitter or of a sequence of pairs."""
-    if hasattr(cv, "split"):
-        return list(cv.split(rows.table.numbers, rows.labels, rows.groups))
-    pairs = []
-    for entry in cv:
-        try:
-            train, test = (np.asarray(part, dtype=int) for part in entry)
-        except (TypeError, ValueError):
-            raise ValueError(f"cv holds {entry!r}, which is no pair (train, test) of positions of rows") from None
-        if train.ndim != 1 or test.ndim != 1:
-            raise ValueError(f"cv holds {entry!r}, which is no pair (train, test) of positions of rows")
-        both = np.concatenate([train, test])
-        if len(both) and not 0 <= both.min() <= both.max() < len(rows):
-            raise ValueError(f"cv names the rows {both.min()} to {both.max()}, but X has the rows 0 to {len(rows) - 1}")
-        pairs.append((train, test))
-    return pairs
 
 
 def _sample(rows: Rows, seed: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.data.checks import encode_classes
-from tamis.data.rows import Rows, check_groups, check_weights, class_factors, weight_unit
+from tamis.data.rows import Rows, check_class_weight, check_groups, check_weights, class_factors, weight_unit
 from tamis.models.calibration import Calibrator
 from tamis.models.model import Model, decide
 from tamis.shells.base import KernelEstimator
@@ -48,8 +48,14 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     instances_per_class_ : the instances of each output
     """
 
+    _told_by_nothing = "separates the classes under these parameters, and every row gets the same score"
+
     _: KW_ONLY
     class_weight: Any = None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_class_weight(self.class_weight)
 
     @property
     def _calibrates(self) -> bool:

@@ -25,9 +25,9 @@ class CodingClassifier(PrototypeClassifier):
     Parameters
     ----------
     n_prototypes : int or None
-        Prototypes per class on average (all samples of a smaller class); None is `prototype_size`.
+        Prototypes per class on average (all samples of a smaller class); None is the prototype size.
     n_neighbors : int or None
-        Neighbours of each sample in its class, and in the others; None is `prototype_size`.
+        Neighbours of each sample in its class, and in the others; None is the prototype size.
     weight_step : {"align", "graph", "lp", "ball", "entropy", "uniform"}
         How kernels are weighed. "align": by resemblance to what the prototypes call for, sparse. "graph": by
         neighbours of the same and of other classes alone, after DKMLD. "lp": the published linear program, which
@@ -47,7 +47,7 @@ class CodingClassifier(PrototypeClassifier):
     max_iter : int
         Most rounds.
     random_state : int, RandomState or None
-        For random starts and the calibration folds. None is as good as 0.
+        For random starts and the folds. None is as good as 0.
 
     Attributes
     ----------

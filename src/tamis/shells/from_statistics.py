@@ -55,7 +55,7 @@ class FromStatistics(KernelClassifier):
     max_iter : int
         Most rounds of instance and feature steps.
     n_jobs : int or None
-        Processes for calibration folds. Sums over rows use all cores in any case.
+        Processes for the folds. Sums over rows use all cores in any case.
 
     Attributes
     ----------

@@ -15,8 +15,8 @@ from tamis.models.selection import Tests
 from tamis.shells.classifying import KernelClassifier
 
 
-class LearningClassifier(KernelClassifier):
-    """Base of the classifiers that have ``_learn``.
+class Factors:
+    """What classifiers tell whose coefficients are products, one factor for each row and one for each kernel.
 
     Attributes
     ----------
@@ -24,7 +24,12 @@ class LearningClassifier(KernelClassifier):
     dual_coef_ : coefficients of the rows
     instance_importance_ : signed percentages of the coefficients
     kernel_importance_ : percentages of the weights
+    feature_importance_ : the same for features, where every kernel stands on one
     """
+
+
+class LearningClassifier(KernelClassifier):
+    """Base of the classifiers that have ``_learn``."""
 
     _placed: ClassVar[bool] = False  # whether the method's own intercept is where it would decide
 

@@ -19,6 +19,7 @@ from tamis.kernels.recipes import per_feature
 from tamis.models.model import Model
 from tamis.optim.driver import Solution
 from tamis.shells.direct import DirectClassifier
+from tamis.shells.learning import Factors
 from tamis.shells.parameters import parameters
 from tamis.shells.stacked import WIDTH
 
@@ -67,7 +68,7 @@ class Found:
 
 
 @parameters
-class LinearClassifier(DirectClassifier):
+class LinearClassifier(Factors, DirectClassifier):
     """Base of the linear classifiers: one linear kernel per feature, an indicator for categories.
 
     Parameters

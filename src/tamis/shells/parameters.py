@@ -27,7 +27,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from inspect import Parameter, Signature, cleandoc, get_annotations, signature
 from typing import Any, TypeVar, dataclass_transform
 
@@ -39,8 +39,11 @@ Entry = tuple[tuple[str, ...], str]  # names, and the text with them
 @dataclass_transform(eq_default=False)
 def parameters(cls: type[C]) -> type[C]:
     """Class decorator: the fields of the class, and those of its bases, are its parameters."""
-    written = cls.__doc__
+    written = cls.__dict__.get("__doc__")
     made: Any = dataclass(eq=False, repr=False)(cls)
+    for field in fields(made):
+        if field.init and (field.default is MISSING or field.default is not getattr(made, field.name)):
+            raise TypeError(f"{cls.__name__} must give {field.name!r} a default: it has none, or two bases differ")
     made._written = written  # the entries of its own, for the classes that derive from it
     made.__init__.__signature__ = _ordered(made)
     if sys.flags.optimize < 2:  # else there are no docstrings
@@ -77,8 +80,7 @@ def _inherited(cls: type, section: str) -> Iterator[Entry]:
     """The entries of a class, then those of its bases that tell of something else."""
     known: set[str] = set()
     for base in cls.__mro__:
-        written = base.__dict__.get("_written", base.__dict__.get("__doc__"))
-        own = described(written, section) if base.__module__.startswith("tamis") else []
+        own = described(base.__dict__.get("_written", base.__dict__.get("__doc__")), section)
         fresh = [entry for entry in own if not known.intersection(entry[0])]
         known.update(name for names, _ in fresh for name in names)
         yield from fresh
@@ -101,6 +103,8 @@ def _with_default(entry: Entry, defaults: dict[str, Any]) -> str:
     """The text of a parameter, its default behind its type."""
     names, text = entry
     head, line, rest = text.partition("\n")
+    if any(defaults[name] != defaults[names[0]] for name in names):
+        raise TypeError(f"the parameters {names} are described together, and have different defaults")
     if ", default=" in head:
         return text
     return f"{head}, default={_shown(defaults[names[0]])}{line}{rest}"

@@ -58,6 +58,8 @@ def _strata(response: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndar
 class KernelRegressor(RegressorMixin, KernelEstimator):
     """Base of the regressors that end in a kernel expansion."""
 
+    _told_by_nothing = "tells y under these parameters, and every row gets the same prediction"
+
     @property
     def _outputs(self) -> list[Any]:
         return [PREDICTION]

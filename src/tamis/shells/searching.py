@@ -13,6 +13,8 @@ from dataclasses import KW_ONLY, asdict
 from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
+
 from tamis.data.checks import check_choice, check_cv
 from tamis.data.rows import Rows, merge_rows, search_folds
 from tamis.models.calibration import Calibrator
@@ -81,6 +83,7 @@ class SearchClassifier(LearningClassifier):
         self._cell = choose(results, self.scoring, lambda cell: self._size(cell, results[cell]), self.rule)
         self.n_splits_, self.scoring_ = len(splits), self.scoring
         self.cv_results_ = search_columns({cell: asdict(cell) for cell in results}, results)
+        self.cv_results_["mean_n_features"] = np.array([result.n_features for result in results.values()])
         self._publish_search(results)
         model = self._learn(merged)
         decision = results[self._cell].decision

@@ -27,6 +27,7 @@ from tamis.models.model import Model, PreparedRows
 from tamis.optim.driver import Solution
 from tamis.shells.direct import DirectClassifier
 from tamis.shells.extending import Extending
+from tamis.shells.learning import Factors
 from tamis.shells.parameters import parameters
 
 WIDTH = 1.0  # of recipes that bring none
@@ -61,7 +62,7 @@ class Answer:
 
 
 @parameters
-class StackClassifier(Extending, DirectClassifier):
+class StackClassifier(Extending, Factors, DirectClassifier):
     """Base of the classifiers on a learned mean of kernels.
 
     Parameters
@@ -190,7 +191,10 @@ def model_of(prepared: PreparedRows, answers: Sequence[Answer]) -> Model:
 
 
 def factors_of(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """dual_coef (q, k) and weights (q, L), adding up to one, of coefficients that are their products."""
+    """dual_coef (q, k) and weights (q, L), adding up to one, of coefficients that are their products.
+
+    Of other coefficients they are sums over kernels, and shares of the kernels in the moduli.
+    """
     total = np.abs(coef).sum(axis=(1, 2))[:, None]
     return coef.sum(axis=2), np.abs(coef).sum(axis=1) / np.where(total > 0, total, 1.0)
 
