@@ -253,7 +253,7 @@ def factorise(channels: Sequence[OnColumns], X: np.ndarray) -> list[Factor | Non
     factors: list[Factor | None] = [None] * L
     alike = np.array([k for k, channel in enumerate(channels) if _is_line(channel)], dtype=int)
     columns = np.array([channels[k].columns[0] for k in alike], dtype=int)
-    widths = np.array([channels[k].kernel.bandwidth for k in alike])  # type: ignore[attr-defined]
+    widths = np.array([channels[k].kernel.bandwidth for k in alike])
     step = max(1, min(SIDE_BY_SIDE, BATCH // max(1, limit * n)))
     order = np.argsort(-widths, kind="stable")  # of similar rank side by side
     for some in (order[start : start + step] for start in range(0, len(alike), step)):

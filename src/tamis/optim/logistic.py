@@ -93,5 +93,8 @@ def _value(design: np.ndarray, labels: np.ndarray, weights: np.ndarray, penalty:
 def fit_offset(f: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
     """The constant c that minimises ``sum_i weights_i log(1 + exp(-labels_i (f_i + c)))``."""
     reach = float(np.max(np.abs(f), initial=0.0)) + 40.0
-    slope = lambda c: float(weights @ LOSS.gradient(f + c, labels))  # noqa: E731
+
+    def slope(c: float) -> float:
+        return float(weights @ LOSS.gradient(f + c, labels))
+
     return float(brentq(slope, -reach, reach)) if slope(-reach) < 0 < slope(reach) else 0.0

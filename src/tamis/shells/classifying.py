@@ -122,7 +122,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         codes = decide(self._decision(X))
         return self.classes_[codes]
 
-    @available_if(_has_probabilities)
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]  # it is scikit-learn's
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities (n_samples, n_classes).
 
