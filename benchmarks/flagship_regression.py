@@ -3,8 +3,8 @@
     python benchmarks/flagship_regression.py [--sets diabetes,friedman1] [--splits 5] [--no-ebm]
 
 70/30 splits with seeds 0, 1, ...; both with their defaults, nothing tuned outside; least squares on all columns is the
-line to beat. A generated set has 1000 rows. Writes docs/results/flagship_regression.md, unless EBM was left out. The set
-"wide line" of 40 columns runs on request: an EBM takes minutes for it.
+line to beat. A generated set has 1000 rows. Writes docs/results/flagship_regression.md, unless EBM was left out. The
+set "wide line" of 40 columns runs on request: an EBM takes minutes for it.
 """
 
 from __future__ import annotations
