@@ -162,6 +162,11 @@ def merge_keyed(rows: Rows, keys: np.ndarray) -> Rows:
     return replace(rows.take(order[first]), weight=weight, mass=mass)
 
 
+def spread(n: int, most: int) -> np.ndarray:
+    """Positions of at most `most` of n rows, evenly spread."""
+    return np.arange(0, n, -(-n // most))
+
+
 def _sortable(numbers: np.ndarray) -> np.ndarray:
     """Missing cells as one value that no number takes."""
     return np.where(np.isnan(numbers), np.inf, numbers)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tamis.data.encoding import Nominal, Position
+from tamis.data.rows import spread
 from tamis.explain import measures, part_names
 from tamis.explain.importance import variation
 from tamis.explain.intervals import UNKNOWN, Interval, bootstrap
@@ -64,7 +65,7 @@ def parts_of(
 def shares(model: KernelClassifier, columns: Columns) -> np.ndarray:
     """Share (outputs, parts) of each part in the variation of the decision over some of the rows."""
     n = len(next(iter(columns.values())))
-    explanation = model.explain(take(columns, np.arange(0, n, -(-n // SAMPLE))))
+    explanation = model.explain(take(columns, spread(n, SAMPLE)))
     return variation(explanation.by_part, np.ones(len(explanation.rows)))
 
 

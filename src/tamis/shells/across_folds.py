@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
+from tamis.data.rows import spread
 from tamis.explain.stability import Stability, stability
 from tamis.progress import tracked
 from tamis.shells.base import KernelEstimator
@@ -49,7 +50,7 @@ def fit_folds(
 def stability_of(models: Sequence[KernelEstimator], X: Any) -> Stability:
     """Agreement of the features that several models chose from the columns of X."""
     table = _fresh(models[0])._read(X, reset=True)
-    some = table.take(slice(None, None, -(-len(table) // ROWS)))
+    some = table.take(spread(len(table), ROWS))
     supports = [model.features_ for model in models]
     return stability(supports, lambda j: some.labels[j] if j in some.labels else some.numbers[:, j], table.names)
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from tamis.data.checks import check_choice
-from tamis.data.rows import Rows
+from tamis.data.rows import Rows, spread
 from tamis.expansion import Coefficients
 from tamis.explain import variation
 from tamis.explain.channels import ChannelExplanation, typical_range
@@ -139,7 +139,7 @@ class ChannelClassifier(Channelled, CostClassifier):
         expansion, mass = model.expansion, prepared.encoded.rows.mass
         pairs = len(expansion.intercept) * len(expansion.instances)
         most = max(1, min(SOME_ROWS, SUMMANDS // max(1, pairs)))
-        rows = np.arange(0, len(mass), -(-len(mass) // most))
+        rows = spread(len(mass), most)
         Z = prepared.pool.Z[:, model.columns]
         present = expansion.bank.presence(Z)
         wanted = np.union1d(rows, _rare_rows(present, rows)[:most])

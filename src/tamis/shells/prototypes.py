@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.data.encoding import Number
-from tamis.data.rows import Rows, by_class, merged_places
+from tamis.data.rows import Rows, by_class, merged_places, spread
 from tamis.errors import warn
 from tamis.expansion import kept_parts
 from tamis.explain import measures, signed_percentages
@@ -32,11 +32,10 @@ from tamis.optim.driver import Solution
 from tamis.shells.explaining import variation_shares
 from tamis.shells.extending import Extending
 from tamis.shells.series import OnSeries
-from tamis.shells.stacked import TOP, WIDTH, check_size
+from tamis.shells.stacked import SOME_ROWS, TOP, WIDTH, check_size
 
 STEADY = 1e-7  # range, relative to the size of the numbers, up to which a column counts as constant
 DENSE = 1 << 31  # bytes that all kernel values may take; beyond, kernels are held as short factors
-SOME_ROWS = 300  # most training rows that measure the variation of contributions
 
 
 @dataclass(frozen=True)
@@ -175,7 +174,7 @@ class PrototypeClassifier(Extending, OnSeries):
         self._merged_codes, self.prototype_masses_ = found.codes, masses
         for name, value in found.facts.items():
             setattr(self, name, value)
-        some = np.arange(0, len(rows), -(-len(rows) // SOME_ROWS))
+        some = spread(len(rows), SOME_ROWS)
         Z = model.encode(rows.table.take(some))
         return replace(model, variation=variation_shares(model, Z, rows.mass[some]))
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tamis.data.checks import check_cost, check_number
-from tamis.data.rows import Rows
+from tamis.data.rows import Rows, spread
 from tamis.expansion import Coefficients
 from tamis.explain import variation
 from tamis.kernels.recipes import Recipe, bandwidths
@@ -202,7 +202,7 @@ def factors_of(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _variation(prepared: PreparedRows, answers: list[Answer], mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Shares of the kept instances and kernels in the variation of the decision over training rows."""
     n = len(mass)
-    rows = np.arange(0, n, -(-n // SOME_ROWS))
+    rows = spread(n, SOME_ROWS)
     instances = np.flatnonzero(np.any([a.dual_coef != 0 for a in answers], axis=0))
     kernels = np.flatnonzero(np.any([(a.weights != 0) & a.dual_coef.any() for a in answers], axis=0))
     part = prepared.stack.take(rows=rows, cols=instances, kernels=kernels)
