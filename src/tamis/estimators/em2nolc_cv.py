@@ -22,10 +22,10 @@ from tamis.kernels.recipes import per_feature
 from tamis.models.calibration import Calibrator
 from tamis.models.model import Encoded, Model
 from tamis.models.selection import (
-    LOSSES,
     SCORES,
     Result,
     Tests,
+    as_named,
     choose,
     cross_validate,
     search_columns,
@@ -298,8 +298,7 @@ class EM2NOLCClassifierCV(FromStatistics):
         self.path_ = {"max_instances": np.array(instances), "max_features": np.array(features)}
         self.path_["objective"] = np.array([[r.objective for r in row] for row in cells])
         for name in cells[0][0].scores:
-            sign = -1.0 if name in LOSSES else 1.0
-            self.path_[name] = np.array([[sign * r.scores[name] for r in row] for row in cells])
+            self.path_[name] = np.array([[as_named(name, r.scores[name]) for r in row] for row in cells])
 
 
 def _diagonal(instances: list[int], features: list[int]) -> list[tuple[int, int]]:

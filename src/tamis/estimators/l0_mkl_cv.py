@@ -18,7 +18,7 @@ from tamis.kernels.base import Sigmoid
 from tamis.kernels.recipes import per_feature
 from tamis.methods import l0_mkl as method
 from tamis.models.model import Model
-from tamis.models.selection import LOSSES, HeldOut, Result
+from tamis.models.selection import HeldOut, Result, as_named
 from tamis.shells.parameters import parameters
 from tamis.shells.searching import SearchClassifier
 from tamis.shells.stacked import model_of
@@ -154,8 +154,7 @@ class L0MKLClassifierCV(L0Classifier, SearchClassifier):
         self.lambda2_path_ = {"lambda2": np.array([c.lambda2 for c in beside])}
         self.lambda2_path_["n_features"] = np.array([results[c].n_features for c in beside])
         for name in results[cell].scores:
-            sign = -1.0 if name in LOSSES else 1.0
-            self.lambda2_path_[name] = np.array([sign * results[c].scores[name] for c in beside])
+            self.lambda2_path_[name] = np.array([as_named(name, results[c].scores[name]) for c in beside])
 
     def _warn(self) -> None:
         super()._warn()

@@ -25,6 +25,11 @@ SCORES = ("log_loss", "accuracy", "roc_auc", "squared_error")
 LOSSES = ("log_loss", "squared_error")  # scores that are better when smaller; results hold them negated
 
 
+def as_named(name: str, score: float) -> float:
+    """What a result holds under a name as people read it: losses are positive."""
+    return -score if name in LOSSES else score
+
+
 @dataclass(frozen=True)
 class HeldOut:
     """What one cell does on one fold.
@@ -210,8 +215,7 @@ def search_columns(cells: Mapping[Any, Mapping[str, Any]], results: Mapping[Any,
     names = list(next(iter(cells.values())))
     out: dict[str, list] = {f"param_{name}": [cells[cell][name] for cell in cells] for name in names}
     for name in results[next(iter(cells))].scores:
-        sign = -1.0 if name in LOSSES else 1.0
-        out[f"mean_test_{name}"] = [sign * results[cell].scores[name] for cell in cells]
+        out[f"mean_test_{name}"] = [as_named(name, results[cell].scores[name]) for cell in cells]
     out["mean_objective"] = [results[cell].objective for cell in cells]
     return {
         name: np.array(values, dtype=object if name.startswith("param_") else float) for name, values in out.items()

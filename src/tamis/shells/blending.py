@@ -23,7 +23,7 @@ from tamis.kernels.recipes import Sample
 from tamis.kernels.terms import Terms, terms
 from tamis.methods import blend as method
 from tamis.models.model import Encoded, Groundwork, Model
-from tamis.models.selection import LOSSES, Split, Tests, each_fold
+from tamis.models.selection import Split, Tests, as_named, each_fold
 from tamis.optim.driver import Callback, Solution
 from tamis.optim.ridge_blocks import Block, Problem, minimise
 from tamis.shells.base import KernelEstimator, draw_seed
@@ -245,8 +245,7 @@ class Blending(KernelEstimator):
         shape = len(max_instances), len(max_features)
         path = {"max_instances": np.array(max_instances), "max_features": np.array(max_features)}
         for name in cells[0]:
-            sign = -1.0 if name in LOSSES else 1.0
-            path[name] = np.array([sign * cell[name] for cell in cells]).reshape(shape)
+            path[name] = np.array([as_named(name, cell[name]) for cell in cells]).reshape(shape)
         self.path_ = path
         return path
 
