@@ -278,6 +278,14 @@ class TestRows:
             np.testing.assert_allclose(x, wanted, atol=1e-4)
         assert solution.status.converged and np.all(np.diff(solution.history.objective) < 0)
 
+    def test_sums_over_values_are_sums_over_the_design(self, rng):
+        problem, X, _ = rows_of(rng, 50, (1, 3))
+        values, slopes = problem.read(slice(0, 50)).values, rng.normal(size=(50, 2))
+        found = problem.space.gradient(slopes.T @ values.T, slopes.sum(axis=0))
+        np.testing.assert_allclose(found, slopes.T @ X, atol=1e-10)
+        coef, free = problem.space.coefficients(np.ones((1, 4)), np.array([2.0]))
+        np.testing.assert_allclose(coef @ values + free, X.sum(axis=1)[None] + 2.0, atol=1e-10)
+
     def test_hessians_are_weighted_and_scaled_to_all_rows(self, rng, monkeypatch):
         monkeypatch.setattr("tamis.optim.ridge_blocks.BLOCK", 50)
         w, x = rng.uniform(0.1, 5.0, 330), np.array([[0.5, -0.2, 0.1, 0.3]])
