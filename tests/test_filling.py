@@ -345,7 +345,7 @@ def test_end_at_max_iter_is_said_by_the_status_and_not_warned_about():
         ({"ridge": 0.0}, "ridge=0.0 must be a finite number above 0"),
         ({"ridge": np.nan}, "ridge=nan must be a finite number above 0"),
         ({"max_iter": 0}, "max_iter=0 must be an integer of at least 1"),
-        ({"tol": -1.0}, "tol=-1.0 must be a finite number of at least 0"),
+        ({"tol": -1.0}, "tol=-1.0 must be a finite number above 0"),
     ],
 )
 def test_bad_parameters_are_named(params, message):

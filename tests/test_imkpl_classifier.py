@@ -296,7 +296,7 @@ def test_wrong_settings_are_refused_by_name(wine):
     for params, message in (
         ({"prototype_size": 0}, "prototype_size=0"),
         ({"lam": -1.0}, "lam=-1.0"),
-        ({"mu": 1e300}, "mu=1e.300 must be at most 1e.06"),
+        ({"mu": 1e300}, "mu=1e.300 must be a finite number of at least 0.0 and at most 1e.06"),
         ({"kappa": 1.0}, "kappa=1.0 must be below 1"),
         ({"weight_step": "best"}, "weight_step='best'.*'align'"),
         ({"start": "zero"}, "start='zero'"),

@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, PredefinedSplit, StratifiedKFold
 
+from tamis.data.folds import counted_folds, fold_maker, folds, pairs_of, positions
 from tamis.data.keys import row_keys, sampling_keys
 from tamis.data.rows import (
     Rows,
     check_groups,
     check_weights,
     class_factors,
-    counted_folds,
-    folds,
     merge_rows,
-    positions,
 )
 from tamis.data.table import Table
 from tamis.models.model import draw_candidates
@@ -146,7 +144,7 @@ class TestPositions:
     def test_masks_and_positions_name_the_same_rows(self, rng):
         given = rows(rng.normal(size=(6, 1)), [0, 1] * 3)
         mask = np.array([True, True, True, False, False, False])
-        one, two = positions([(mask, ~mask)], given)[0], positions([([0, 1, 2], [3, 4, 5])], given)[0]
+        one, two = (positions(cv, given.codes, None)[0] for cv in ([(mask, ~mask)], [([0, 1, 2], [3, 4, 5])]))
         np.testing.assert_array_equal(one, two)
 
     @pytest.mark.parametrize(
@@ -164,7 +162,7 @@ class TestPositions:
     )
     def test_what_names_no_rows_is_refused(self, rng, cv, words):
         with pytest.raises(ValueError, match=words):
-            positions(cv, rows(rng.normal(size=(6, 1)), [0, 1] * 3))
+            positions(cv, np.array([0, 1] * 3), None)
 
 
 class TestCounts:
@@ -194,3 +192,35 @@ def test_candidates_are_drawn_from_every_class_by_the_seed(rng):
     assert counts.tolist() == [30, 4] and np.all(np.diff(some) > 0)  # of each class its share, but no fewer than four
     assert not np.array_equal(some, draw_candidates(given, 30, 1, 4))
     assert np.bincount(given.codes[draw_candidates(given, 30, 0)]).tolist() == [30, 1]
+
+
+class TestPairs:
+    def test_numbers_ask_for_shuffled_folds_with_all_classes(self):
+        y = np.array(["a"] * 20 + ["b"] * 10)
+        pairs = pairs_of(None, y, None, 0)
+        assert len(pairs) == 5 and all(sorted([*a, *b]) == list(range(30)) for a, b in pairs)
+        assert all((y[test] == "a").sum() == 4 and (y[test] == "b").sum() == 2 for _, test in pairs)
+        again, other = pairs_of(5, y, None, 0), pairs_of(5, y, None, 1)
+        assert all(np.array_equal(a[1], b[1]) for a, b in zip(pairs, again, strict=True))
+        assert any(not np.array_equal(a[1], b[1]) for a, b in zip(pairs, other, strict=True))
+
+    def test_there_are_no_more_folds_than_rows_or_groups_of_a_class(self):
+        y, groups = np.repeat([0, 1], [20, 3]), np.r_[np.arange(20), [30, 30, 31]]
+        assert len(pairs_of(5, y, None, 0)) == 3 and len(pairs_of(5, y, groups, 0)) == 2
+        assert len(pairs_of(5, np.arange(7.0), None, 0, stratified=False)) == 5
+        with pytest.raises(ValueError, match="cv=5: no fold can be made"):
+            pairs_of(5, np.repeat([0, 1], [5, 1]), None, 0)
+
+    def test_groups_stay_on_one_side(self):
+        groups = np.arange(30) // 3
+        for stratified in (True, False):
+            pairs = pairs_of(3, np.arange(30) % 2, groups, 0, stratified=stratified)
+            assert len(pairs) == 3 and not any(set(groups[a]) & set(groups[b]) for a, b in pairs)
+
+    def test_folds_of_numbers_are_shuffled(self):
+        splitter = fold_maker(20, None, None, 4, 0)
+        assert any(np.diff(test).max() > 1 for _, test in splitter.split(np.zeros((20, 1))))
+
+    def test_positions_of_ones_own_may_be_read_once(self):
+        pair = (np.arange(3), np.arange(3, 6))
+        assert [b.tolist() for _, b in pairs_of(iter([pair]), np.arange(6) % 2, None, 0)] == [[3, 4, 5]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis import EM2NOLCClassifierCV, per_feature, product
+import tamis
+from tamis import EM2NOLCClassifierCV, per_feature, per_group, product
 
 import zoo
 
@@ -119,3 +120,56 @@ def test_smoothing_averages_neighbours_and_repeats_the_edge():
     out = smoothed(results, [[(i, j) for j in range(3)] for i in range(2)], "accuracy")
     assert out[0, 1].scores["accuracy"] == pytest.approx(np.mean([0, 1, 2, 0, 1, 2, 3, 4, 5]))
     assert out[1, 2].scores["accuracy"] == pytest.approx(np.mean([1, 2, 2, 4, 5, 5, 4, 5, 5]))
+
+
+SEARCHES = {
+    "EM2NOLCClassifierCV": {"max_instances": 4, "max_features": 2, "bandwidths": (1.0,), "alphas": (0.01,)},
+    "L0MKLClassifierCV": {"lambda2s": (0.2,), "thetas": (10.0,)},
+    "IMKPLClassifierCV": {"prototype_sizes": (2,), "kappas": (0.1,), "code_sizes": (None,)},
+    "AbsentMKLClassifierCV": {"Cs": (1.0,), "programs": ("sum",)},
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+class TestEverySearch:
+    def fit(self, name, X, y, **kw):
+        return getattr(tamis, name)(**{"cv": 2, **SEARCHES[name], **kw}).fit(X, y)
+
+    def test_chooses_among_kernels(self, name, rng):
+        X = rng.normal(size=(80, 3))
+        y = (X[:, 0] > 0).astype(int)
+        choices = {"noise": per_group({"c": [2]}), "signal": per_group({"a": [0]})}
+        clf = self.fit(name, X, y, kernels=choices)
+        assert clf.kernels_choice_ == "signal" and clf.score(X, y) > 0.9
+        assert set(clf.cv_results_["param_kernels"]) == set(choices)
+        single = clf.fixed()
+        assert type(single).__name__ == name[:-2] and single.kernels is choices["signal"]
+        assert single.fit(X, y).features_.tolist() == clf.features_.tolist() == [0]
+
+    def test_kernels_without_a_choice(self, name, rng):
+        X = rng.normal(size=(60, 2))
+        clf = self.fit(name, X, X[:, 0] > 0, kernels=per_feature())
+        assert clf.kernels_choice_ == "kernels" and clf.fixed().kernels == per_feature()
+
+    def test_says_what_to_use_where_no_fold_can_be_made(self, name):
+        with pytest.raises(ValueError, match=f"no fold can be made.*use {name[:-2]}$"):
+            self.fit(name, np.arange(8.0)[:, None], [0] * 7 + [1])
+
+    @pytest.mark.parametrize(
+        ("kernels", "sentence"),
+        [({}, "kernels={} is empty"), ({"a": 3}, "kernels=3 is neither"), ("rbf", "kernels='rbf' is neither")],
+        ids=str,
+    )
+    def test_refuses_what_is_no_choice_without_data(self, name, kernels, sentence):
+        with pytest.raises(ValueError, match=sentence):
+            getattr(tamis, name)(kernels=kernels).check_parameters()
+
+
+def test_a_second_fit_forgets_what_only_the_first_had_to_tell(rng):
+    X = rng.normal(size=(40, 2))
+    y = (X[:, 0] > 0).astype(int)
+    stack = np.exp(-((X[:, None] - X) ** 2)).transpose(2, 0, 1)
+    clf = TestEverySearch().fit("IMKPLClassifierCV", np.arange(40)[:, None], y, kernels=tamis.precomputed(stack))
+    assert clf.n_items_ == 40
+    clf.set_params(kernels=None).fit(X, y)
+    assert not hasattr(clf, "n_items_")

@@ -113,7 +113,7 @@ class TestRows:
         np.testing.assert_allclose(one.kernel_variation_, two.kernel_variation_, atol=1e-6)
 
     def test_rows_without_weight_are_as_good_as_absent(self, monkeypatch):
-        monkeypatch.setattr("tamis.shells.base.VARIATION_ROWS", 40)
+        monkeypatch.setattr("tamis.shells.explaining.VARIATION_ROWS", (40, 40))
         X, y = table(200)
         weight = np.ones(200)
         weight[::2] = 0

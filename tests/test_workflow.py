@@ -342,7 +342,7 @@ def test_rows_without_a_class_are_told(results):
 
 def test_warnings_of_a_fit_are_heard_and_noted():
     table = {k: v for k, v in columns().items() if k in ("a", "b", "y")}
-    job = Job("y", method="EM2NOLCClassifier", max_instances=3, max_features=2, options={"max_iter": 1, "tol": 0.0})
+    job = Job("y", method="EM2NOLCClassifier", max_instances=3, max_features=2, options={"max_iter": 1, "tol": 1e-300})
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         found = run(table, job)
     assert any("max_iter" in warning for warning in found.notes.warnings)

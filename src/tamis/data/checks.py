@@ -83,9 +83,8 @@ def places(names: Sequence[str]) -> dict[str, int]:
 
 def resolve_columns(choice: Any, names: list[str]) -> list[int] | None:
     """Positions of the columns in `choice` (names, positions or a boolean mask); None for "auto"."""
+    check_columns(choice)
     if isinstance(choice, str):
-        if choice != "auto":
-            raise ValueError(f"categorical_features={choice!r} is unknown: use 'auto' or a list of columns")
         return None
     chosen = [c.item() if isinstance(c, np.generic) else c for c in ([] if choice is None else choice)]
     if chosen and all(isinstance(c, bool) for c in chosen):
@@ -137,11 +136,23 @@ def check_seed(random_state: Any) -> None:
         raise ValueError(f"random_state={random_state!r} must be an integer, a numpy RandomState or None")
 
 
-def check_number(name: str, value: Any, least: float, *, strict: bool = False) -> None:
-    """Refuse what is not a finite number of at least (or above) `least`."""
+def check_number(name: str, value: Any, least: float, most: float = np.inf, *, strict: bool = False) -> None:
+    """Refuse what is not a finite number of at least (or above) `least` and of at most `most`."""
     good = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
-    if not good or value < least or (strict and value == least):
-        raise ValueError(f"{name}={value!r} must be a finite number {'above' if strict else 'of at least'} {least}")
+    if not good or not least <= value <= most or (strict and value == least):
+        end = f" and at most {most:g}" if most < np.inf else ""
+        raise ValueError(
+            f"{name}={value!r} must be a finite number {'above' if strict else 'of at least'} {least}{end}"
+        )
+
+
+def check_columns(choice: Any) -> None:
+    """Refuse what names no columns; whether X has them is seen with the data."""
+    if isinstance(choice, str):
+        if choice != "auto":
+            raise ValueError(f"categorical_features={choice!r} is unknown: use 'auto' or a list of columns")
+    elif choice is not None and not hasattr(choice, "__iter__"):
+        raise ValueError(f"categorical_features={choice!r} must be 'auto' or a list of columns")
 
 
 def check_cost(C: float, weight: np.ndarray, name: str = "C") -> np.ndarray:

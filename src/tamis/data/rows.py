@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import BaseCrossValidator, GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
+from tamis.data.keys import lowest, row_keys, sampling_keys
 from tamis.data.table import Table, is_missing
-from tamis.errors import warn
 
 KEYS = 8  # columns that rows are first sorted by
 
@@ -162,6 +161,14 @@ def merge_keyed(rows: Rows, keys: np.ndarray) -> Rows:
     return replace(rows.take(order[first]), weight=weight, mass=mass)
 
 
+def sampled(rows: Rows, most: int) -> Rows:
+    """At most `most` rows of positive mass, drawn by their values: the same ones in whatever order they come."""
+    rows = rows.take(np.flatnonzero(rows.mass > 0))
+    if len(rows) <= most:
+        return rows
+    return rows.take(lowest(sampling_keys(row_keys(rows.table, 0), rows.codes, rows.ties), most))
+
+
 def spread(n: int, most: int) -> np.ndarray:
     """Positions of at most `most` of n rows, evenly spread."""
     return np.arange(0, n, -(-n // most))
@@ -255,102 +262,3 @@ def by_class(factors: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarr
     out = np.ones(n_classes)
     out[codes] = factors
     return out
-
-
-def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
-    """Training and test rows of each fold; one that cannot be used is left out with a warning.
-
-    Parameters
-    ----------
-    cv : an integer asks for shuffled stratified folds of merged rows, at most as many as the smallest
-        class has rows (or groups), and none at all where that is fewer than two. A splitter or a
-        sequence of (train, test) positions speaks of the rows of the input: `rows` are not merged then.
-    """
-    if isinstance(cv, Integral):
-        splitter = _splitter(rows, int(cv), seed)
-        if splitter is None:
-            return []
-        return [(rows.take(a), rows.take(b)) for a, b in splitter.split(rows.codes, rows.codes, rows.groups)]
-    parts = [(merge_rows(rows.take(a)), merge_rows(rows.take(b))) for a, b in positions(cv, rows)]
-    good = [(a, b) for a, b in parts if len(b) and len(a) and (_has_all(a) or rows.response is not None)]
-    if len(good) < len(parts):
-        lacks = "lacks a class" if rows.response is None else "is empty"
-        warn(
-            f"{len(parts) - len(good)} of {len(parts)} folds are left out: their training part {lacks} or their test "
-            "part is empty",
-        )
-    return good
-
-
-def positions(cv: Any, rows: Rows) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The training and test positions that a splitter, or a sequence of pairs of positions or masks, names."""
-    if hasattr(cv, "split"):
-        try:
-            return list(cv.split(rows.table.numbers, rows.labels, rows.groups))
-        except ValueError as error:
-            raise ValueError(f"cv={cv!r} cannot split these rows: {error}") from None
-    pairs = [_pair(entry, len(rows)) for entry in cv]
-    if not pairs:
-        raise ValueError("cv is empty: give at least one pair (train, test) of positions of rows, or a number of folds")
-    return pairs
-
-
-def _pair(entry: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        train, test = (np.asarray(part) for part in entry)
-    except (TypeError, ValueError):
-        raise ValueError(f"cv holds {entry!r:.80}, which is no pair (train, test) of positions of rows") from None
-    parts = [np.flatnonzero(part) if part.dtype == bool and part.shape == (n,) else part for part in (train, test)]
-    if any(part.ndim != 1 or (len(part) and part.dtype.kind not in "iu") for part in parts):
-        raise ValueError(f"cv holds {entry!r:.80}, which is no pair (train, test) of positions of rows")
-    both = np.concatenate(parts).astype(int)
-    if len(both) and not 0 <= both.min() <= both.max() < n:
-        raise ValueError(f"cv names the rows {both.min()} to {both.max()}, but X has the rows 0 to {n - 1}")
-    return both[: len(parts[0])], both[len(parts[0]) :]
-
-
-def _has_all(rows: Rows) -> bool:
-    """Whether there are rows of every class."""
-    return len(np.unique(rows.codes)) == len(rows.classes)
-
-
-def counted_folds(rows: Rows, n_folds: int, seed: int) -> list[tuple[Rows, Rows]]:
-    """Folds of merged rows whose mass, where it is whole, says how often each came: equal rows may go apart.
-
-    Were all rows of one class with the same values held out together, those of another class with these values would be
-    all that is left to learn from. A row comes no oftener than there are folds.
-    """
-    whole = np.allclose(rows.mass, np.round(rows.mass), rtol=0.0, atol=1e-9)
-    times = np.clip(np.round(rows.mass), 1, n_folds).astype(int) if whole else np.ones(len(rows), dtype=int)
-    copies = rows.take(np.repeat(np.arange(len(rows)), times))
-    shared = np.repeat(times, times)
-    copies = replace(copies, weight=copies.weight / shared, mass=copies.mass / shared)
-    return [(merge_rows(train), test) for train, test in folds(copies, n_folds, seed)]
-
-
-def search_folds(rows: Rows, merged: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
-    """The folds of a search, of merged rows where `cv` is a number (None: 5), else of the rows of the input."""
-    cv = 5 if cv is None else cv
-    if isinstance(cv, Integral):
-        return folds(merged, cv, seed)
-    return folds(rows, cv if hasattr(cv, "split") else list(cv), seed)
-
-
-def _splitter(rows: Rows, n_splits: int, seed: int) -> BaseCrossValidator | None:
-    if rows.response is not None:
-        n_splits = min(n_splits, len(rows) if rows.groups is None else len(np.unique(rows.groups)))
-        if n_splits < 2:
-            return None
-        return KFold(n_splits, shuffle=True, random_state=seed) if rows.groups is None else GroupKFold(n_splits)
-    if rows.groups is None:
-        most = int(np.bincount(rows.codes).min())
-    else:
-        most = min(len(np.unique(rows.groups[rows.codes == c])) for c in range(len(rows.classes)))
-    n_splits = min(n_splits, most)
-    if n_splits < 2:
-        return None
-    if rows.groups is None:
-        return StratifiedKFold(n_splits, shuffle=True, random_state=seed)
-    if len(np.unique(rows.groups)) < n_splits:
-        return GroupKFold(n_splits)
-    return StratifiedGroupKFold(n_splits, shuffle=True, random_state=seed)

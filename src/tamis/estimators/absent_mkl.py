@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tamis.codec import stored
-from tamis.data.checks import check_choice, check_integer, check_number
+from tamis.data.checks import check_choice, check_number
 from tamis.errors import warn
 from tamis.kernels.stack import KernelStack
 from tamis.methods import absent_mkl as method
@@ -114,12 +114,9 @@ class AbsentMKLClassifier(ChannelClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_integer("max_iter", self.max_iter, 1)
         check_choice("program", self.program, (*method.PROGRAMS, *CONIC))
         check_choice("solver", self.solver, (*SOLVERS, None))
-        check_number("min_share", self.min_share, 0.0)
-        if self.min_share > 1:
-            raise ValueError(f"min_share={self.min_share!r} must be at most 1, the share of all samples")
+        check_number("min_share", self.min_share, 0.0, 1.0)
         check_pattern_weight("pattern_weight", self.pattern_weight)
         if self.program != "amkl" and (self.pattern_weight is not None or self.min_share > 0):
             raise ValueError(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from itertools import product
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
@@ -15,7 +14,7 @@ from tamis.data.checks import check_choice, check_values
 from tamis.data.rows import Rows
 from tamis.estimators.absent_mkl import LIU2015, AbsentMKLClassifier, check_pattern_weight
 from tamis.methods.absent_mkl import PROGRAMS
-from tamis.models.model import Model, PreparedRows
+from tamis.models.model import PreparedRows
 from tamis.models.selection import HeldOut, Result
 from tamis.shells.channelled import Channelled
 from tamis.shells.extending import Extending
@@ -24,13 +23,12 @@ from tamis.shells.parameters import parameters
 from tamis.shells.searching import SearchClassifier
 from tamis.shells.stacked import Answer, Task
 
-LEARNED = ("duality_gap_", "patterns_", "present_share_", "channel_ranges_", "n_kernels_", "n_items_")
-
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the grid."""
+    """One point of the grid; kernels by name."""
 
+    kernels: str
     program: str
     pattern_weight: Any
     min_share: float
@@ -49,6 +47,7 @@ class AbsentMKLClassifierCV(Extending, Factors, Channelled, SearchClassifier):
     Parameters
     ----------
     Cs : sequence of float
+    kernels : as in `AbsentMKLClassifier`, or a dict {name: choice} to choose among
     programs : sequence of str
         Among "amkl", "zero_filling", "mean_margin" and "sum".
     pattern_weights : sequence of None, "share" or float
@@ -65,7 +64,6 @@ class AbsentMKLClassifierCV(Extending, Factors, Channelled, SearchClassifier):
     Attributes
     ----------
     C_, program_, pattern_weight_, min_share_ : what was chosen
-    cv_results_ : dict of arrays, one entry per cell tried
     duality_gap_ : relative duality gap of the fit (the largest over classes)
     patterns_ : (patterns, n_kernels) boolean, the distinct sets of channels that training samples have and that are
         contained in no other
@@ -84,7 +82,7 @@ class AbsentMKLClassifierCV(Extending, Factors, Channelled, SearchClassifier):
     """
 
     citation = LIU2015
-    _single = "AbsentMKLClassifier"
+    _single, _cell_type = AbsentMKLClassifier, Cell
 
     Cs: Sequence[float] = (0.1, 1.0, 10.0, 100.0)
     programs: Sequence[str] = ("amkl", "sum")
@@ -96,20 +94,17 @@ class AbsentMKLClassifierCV(Extending, Factors, Channelled, SearchClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_values("Cs", self.Cs)
-        for name in ("programs", "pattern_weights", "min_shares"):
-            values = getattr(self, name)
-            if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
-                raise ValueError(f"{name}={values!r} must be a sequence of at least one value")
+        for name in ("Cs", "programs", "pattern_weights", "min_shares"):
+            check_values(name, getattr(self, name))
         for program in self.programs:
             check_choice("programs", program, PROGRAMS)
         for value in self.pattern_weights:
             check_pattern_weight("pattern_weights", value)
-        for cell in self._grid():
-            self._estimator(cell)._check_parameters()
+        for cell in self._grid(""):
+            self._estimator(**{**asdict(cell), "kernels": None})._check_parameters()
 
-    def _grid(self) -> list[Cell]:
-        """All cells, those of one setting together and the smallest cost first."""
+    def _grid(self, kernels: str) -> list[Cell]:
+        """All cells with the kernels of that name, those of one setting together and the smallest cost first."""
         settings: list[tuple[str, Any, float]] = []
         for program in self.programs:
             if program != "amkl":
@@ -118,25 +113,24 @@ class AbsentMKLClassifierCV(Extending, Factors, Channelled, SearchClassifier):
             for weight, share in product(self.pattern_weights, self.min_shares):
                 if weight is None or share == min(self.min_shares):
                     settings.append((program, weight, float(share) if weight is None else 0.0))
-        return [Cell(*setting, C) for setting in dict.fromkeys(settings) for C in sorted(set(self.Cs))]
-
-    def _estimator(self, cell: Cell) -> AbsentMKLClassifier:
-        """The classifier of one cell, without probabilities of its own."""
-        own = self.get_params(deep=False)
-        shared = {k: own[k] for k in AbsentMKLClassifier().get_params(deep=False) if k in own}
-        point = {"program": cell.program, "pattern_weight": cell.pattern_weight, "min_share": cell.min_share}
-        return AbsentMKLClassifier(C=cell.C, **point, **shared, calibration=None)
+        return [Cell(kernels, *setting, C) for setting in dict.fromkeys(settings) for C in sorted(set(self.Cs))]
 
     def _tried(self, train: Rows, test: Rows) -> dict[Cell, HeldOut]:
-        grid = self._grid()
-        first = self._estimator(grid[0])
-        first._seed = self._seed
+        out: dict[Cell, HeldOut] = {}
+        for name in self._choices:
+            out |= self._tried_with(name, train, test)
+        return out
+
+    def _tried_with(self, kernels: str, train: Rows, test: Rows) -> dict[Cell, HeldOut]:
+        """What the cells with the kernels of that name do."""
+        grid = self._grid(kernels)
+        first = self._at(grid[0])
         prepared = first._prepare(train)
         tasks = first._tasks(prepared, quick=True)
         known: dict[Any, dict[float, HeldOut]] = {}  # the patterns may make settings the same
         out: dict[Cell, HeldOut] = {}
         for setting in dict.fromkeys(replace(cell, C=grid[0].C) for cell in grid):
-            shapes = tuple(self._estimator(setting)._shape(task) for task in tasks)
+            shapes = tuple(self._at(setting)._shape(task) for task in tasks)
             if shapes not in known:
                 known[shapes] = self._path(setting, tasks, prepared, test)
             out |= {replace(setting, C=C): held for C, held in known[shapes].items()}
@@ -147,7 +141,7 @@ class AbsentMKLClassifierCV(Extending, Factors, Channelled, SearchClassifier):
         starts: list[Answer | None] = [None] * len(tasks)
         last, out = setting.C, {}
         for C in sorted(set(self.Cs)):
-            estimator = self._estimator(replace(setting, C=C))
+            estimator = self._at(replace(setting, C=C))
             answers = [
                 estimator._answer(replace(task, cost=task.cost * (C / setting.C)), _scaled(start, C / last))
                 for task, start in zip(tasks, starts, strict=True)
@@ -159,27 +153,6 @@ class AbsentMKLClassifierCV(Extending, Factors, Channelled, SearchClassifier):
 
     def _size(self, cell: Cell, result: Result) -> Any:
         return cell.C
-
-    def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
-        final = self._estimator(self._cell)
-        final._seed = self._seed
-        model = final._learn(rows)
-        for name in LEARNED:
-            self.__dict__.pop(name, None)
-            if hasattr(final, name):
-                setattr(self, name, getattr(final, name))
-        return model
-
-    def _publish_search(self, results: dict[Cell, Result]) -> None:
-        cell = self._cell
-        self.C_, self.program_ = cell.C, cell.program
-        self.pattern_weight_, self.min_share_ = cell.pattern_weight, cell.min_share
-
-    def fixed(self) -> AbsentMKLClassifier:
-        """An unfitted `AbsentMKLClassifier` with what was chosen."""
-        check_is_fitted(self)
-        cell = Cell(self.program_, self.pattern_weight_, self.min_share_, self.C_)
-        return self._estimator(cell).set_params(calibration=3, random_state=self._seed)
 
     def chosen(self) -> dict[str, Any]:
         check_is_fitted(self)

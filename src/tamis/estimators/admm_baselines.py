@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tamis.codec import stored
-from tamis.data.checks import check_cost, check_integer, check_number
+from tamis.data.checks import check_cost, check_number
 from tamis.data.rows import Rows
 from tamis.estimators.em2nolc import ZHANG2022
 from tamis.expansion import Coefficients
@@ -49,10 +49,6 @@ class LinearSVMADMM(LinearClassifier):
     citation = ZHANG2022
 
     C: float = 1.0
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_number("C", self.C, 0.0, strict=True)
 
     def chosen(self) -> dict[str, Any]:
         return {"cost C": self.C}
@@ -95,10 +91,6 @@ class KernelSVMADMM(CostClassifier):
     _: KW_ONLY
     tol: float = 1e-4
     max_iter: int = 1000
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_integer("max_iter", self.max_iter, 1)
 
     def _solve(self, task: Task) -> Answer:
         L = task.stack.shape[0]

@@ -120,12 +120,10 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         super()._check_parameters()
         check_integer("max_instances", self.max_instances, 1)
         check_integer("max_features", self.max_features, 1)
-        check_integer("max_iter", self.max_iter, 1)
         if isinstance(self.alpha, str):
             check_choice("alpha", self.alpha, ("auto",))
         else:
             check_number("alpha", self.alpha, 0.0)
-        check_number("tol", self.tol, 0.0)
         check_choice("solver", self.solver, tuple(method.SOLVERS))
         check_choice("coupling", self.coupling, COUPLINGS)
         check_choice("refit", self.refit, REFITS)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, replace
 from functools import partial
 from itertools import product
-from numbers import Integral
 from operator import attrgetter
 from typing import Any
 
@@ -14,8 +13,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
-from tamis.data.checks import check_bandwidth, check_choice, check_cv, check_number, check_values
-from tamis.data.rows import Rows, merge_rows, search_folds
+from tamis.data.checks import check_bandwidth, check_choice, check_number, check_values
+from tamis.data.folds import resolved, search_folds
+from tamis.data.rows import Rows, merge_rows
 from tamis.estimators.em2nolc import COUPLINGS, REFITS, ZHANG2022, EM2NOLCClassifier, ridge_scale
 from tamis.estimators.em2nolc_grid import Cell, Grid
 from tamis.kernels.recipes import per_feature
@@ -34,6 +34,7 @@ from tamis.models.selection import (
 from tamis.shells.from_statistics import FromStatistics
 from tamis.shells.learning import calibrated
 from tamis.shells.parameters import parameters
+from tamis.shells.searching import Searching
 from tamis.sums.one_pass import OnePass
 from tamis.sums.summary import Summary
 
@@ -41,13 +42,12 @@ ALPHAS = (0.01, 0.1)
 SEARCH_LOOK = 20_000  # most held-out rows on which the cells of the search are scored beside the statistics
 GRID = (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100, 200)
 POOL = 300  # most candidates in the search; the final fit draws from more
-RULES = ("best", "one_se", "largest")
 COARSE = (0.25, 0.5, 1.0)  # budgets of the first stage, as shares of the largest
 
 
 @stored
 @parameters
-class EM2NOLCClassifierCV(FromStatistics):
+class EM2NOLCClassifierCV(FromStatistics, Searching):
     """EM2NOLC with budgets, bandwidth, ridge and variants chosen by cross-validation.
 
     Two stages. First every kernel recipe, bandwidth, ridge, coupling and refit is tried at a few
@@ -87,9 +87,8 @@ class EM2NOLCClassifierCV(FromStatistics):
 
     Attributes
     ----------
-    max_instances_, max_features_, kernels_choice_, bandwidth_, alpha_, coupling_, refit_ : what was chosen
+    max_instances_, max_features_, bandwidth_, alpha_, coupling_, refit_ : what was chosen
     cv_results_ : dict of arrays, one entry per cell tried in the first stage
-    n_splits_, scoring_ : folds that were used, and the score that decided
     path_ : dict with the budgets `max_instances`, `max_features` and, over that grid, `objective`,
         `squared_error`, `log_loss`, `accuracy`, `roc_auc` (the squared error alone from statistics alone)
 
@@ -104,6 +103,9 @@ class EM2NOLCClassifierCV(FromStatistics):
     """
 
     citation = ZHANG2022
+    _single = EM2NOLCClassifier
+    _scorings = ("auto", *SCORES)
+    _rules = ("best", "one_se", "largest")
 
     max_instances: int = 20
     max_features: int = 20
@@ -113,17 +115,14 @@ class EM2NOLCClassifierCV(FromStatistics):
     couplings: Sequence[str] = ("rank_one",)
     refits: Sequence[str] = ("squared",)
     budgets: str = "grid"
-    cv: Any = 5
     scoring: str = "auto"
-    rule: str = "best"
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         for name in ("bandwidths", "alphas", "couplings", "refits"):
             values = getattr(self, name)
             if name != "alphas" or not isinstance(values, str) or values != "auto":
                 check_values(name, values)
-        if isinstance(self.kernels, Mapping) and not self.kernels:
-            raise ValueError("kernels={} is empty: give at least one choice, or None for the default")
         for alpha in () if isinstance(self.alphas, str) else self.alphas:
             check_number("alphas", alpha, 0.0)
         for coupling in self.couplings:
@@ -132,16 +131,11 @@ class EM2NOLCClassifierCV(FromStatistics):
             check_choice("refits", refit, REFITS)
         self._estimator()._check_parameters()
         check_choice("budgets", self.budgets, ("grid", "full"))
-        check_choice("scoring", self.scoring, ("auto", *SCORES))
-        check_choice("rule", self.rule, RULES)
-        check_cv(self.cv)
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
         d = rows.table.numbers.shape[1]
-        cv: Any = 5 if self.cv is None else self.cv
-        cv = cv if isinstance(cv, Integral) or hasattr(cv, "split") else list(cv)
-        choices = list(self.kernels.values()) if isinstance(self.kernels, Mapping) else [self.kernels]
-        one = self._sum(rows, choices, self.bandwidths, cv)
+        cv = resolved(self.cv)
+        one = self._sum(rows, list(self._choices.values()), self.bandwidths, cv)
         if one is not None:
             return self._select_sums(one)
         merged = merge_rows(rows)
@@ -186,11 +180,7 @@ class EM2NOLCClassifierCV(FromStatistics):
 
         No fold has more than `most` training rows; `scoring` is what "auto" means.
         """
-        if not splits:
-            raise ValueError(
-                f"cv={self.cv!r}: no fold can be made, the smallest class has too few distinct rows or groups, or the "
-                "statistics have one fold; give more rows or folds, or use EM2NOLCClassifier"
-            )
+        self._check_splits(splits)
         scoring = scoring if self.scoring == "auto" else self.scoring
         instances, features = self._budget_grids(most, n_features)
         grid = replace(grid, budgets=_diagonal(instances, features))
@@ -209,19 +199,13 @@ class EM2NOLCClassifierCV(FromStatistics):
         self._publish_search(cell, grid, coarse, fine, instances, features)
         self.n_splits_, self.scoring_ = len(splits), scoring
         width, choice = grid.bandwidths[setting.bandwidth], grid.kernels[setting.kernels]
-        model = self._estimator(cell)._learn_prepared(final().prepare(choice, per_feature(), width))
+        model = self._at(cell)._learn_prepared(final().prepare(choice, per_feature(), width))
         decision = fine[cell].decision
         return (model, None) if decision is None or tests is None else calibrated(model, decision, tests)
 
-    def fixed(self) -> EM2NOLCClassifier:
-        """An unfitted `EM2NOLCClassifier` with the budgets, bandwidth and variants that were chosen."""
-        check_is_fitted(self)
-        own = self.get_params(deep=False)
-        shared = {k: own[k] for k in EM2NOLCClassifier().get_params(deep=False) if k in own}
-        kernels = self.kernels[self.kernels_choice_] if isinstance(self.kernels, Mapping) else self.kernels
-        chosen = {"kernels": kernels, "max_instances": self.max_instances_, "max_features": self.max_features_}
-        chosen |= {name: getattr(self, f"{name}_") for name in ("bandwidth", "alpha", "coupling", "refit")}
-        return EM2NOLCClassifier(**{**shared, **chosen, "random_state": self._seed})
+    def _settled(self) -> dict[str, Any]:
+        names = ("max_instances", "max_features", "bandwidth", "alpha", "coupling", "refit")
+        return {"kernels": self._choices[self.kernels_choice_], **{name: getattr(self, f"{name}_") for name in names}}
 
     def chosen(self) -> dict[str, Any]:
         check_is_fitted(self)
@@ -235,16 +219,12 @@ class EM2NOLCClassifierCV(FromStatistics):
         }
         return {**own, "kernels": self.kernels_choice_} if isinstance(self.kernels, Mapping) else own
 
-    def _estimator(self, cell: Cell | None = None) -> EM2NOLCClassifier:
-        """The classifier with the chosen cell; before the search, with the largest budgets."""
-        own = self.get_params(deep=False)
-        budgets = ("max_instances", "max_features", "kernels")
-        shared = {k: own[k] for k in EM2NOLCClassifier().get_params(deep=False) if k in own and k not in budgets}
-        if cell is None:
-            return EM2NOLCClassifier(self.max_instances, self.max_features, **shared)
+    def _at(self, cell: Cell) -> EM2NOLCClassifier:
+        """The classifier of a cell, within this fit."""
         setting = cell.setting
-        chosen: dict[str, Any] = {"alpha": setting.alpha, "coupling": setting.coupling, "refit": setting.refit}
-        estimator = EM2NOLCClassifier(cell.max_instances, cell.max_features, **chosen, **shared)
+        chosen = {"alpha": setting.alpha, "coupling": setting.coupling, "refit": setting.refit}
+        budgets = {"max_instances": cell.max_instances, "max_features": cell.max_features}
+        estimator: EM2NOLCClassifier = self._estimator(**chosen, **budgets)
         estimator.alpha_, estimator._seed = setting.alpha, self._seed
         return estimator
 
@@ -255,7 +235,7 @@ class EM2NOLCClassifierCV(FromStatistics):
             widths = widths[:1]  # indicator kernels have no bandwidth
         alphas = [a * ridge_scale(n_rows) for a in ALPHAS] if isinstance(self.alphas, str) else self.alphas
         return Grid(
-            kernels=dict(self.kernels) if isinstance(self.kernels, Mapping) else {"kernels": self.kernels},
+            kernels=self._choices,
             bandwidths={b if np.ndim(b) == 0 else f"array {k}": b for k, b in enumerate(widths)},
             alphas=tuple(dict.fromkeys(alphas)),
             couplings=tuple(dict.fromkeys(self.couplings)),

@@ -84,9 +84,6 @@ class FeatureScalingSVC(Factors, DirectClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_integer("max_features", self.max_features, 1)
-        check_integer("max_iter", self.max_iter, 1)
-        check_number("C", self.C, 0.0, strict=True)
-        check_number("tol", self.tol, 0.0, strict=True)
         check_number("bandwidth", self.bandwidth, 0.0, strict=True)
         check_bandwidth(self.bandwidth, 1)
 

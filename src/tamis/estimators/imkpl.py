@@ -91,9 +91,7 @@ class IMKPLClassifier(CodingClassifier, DirectClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         for name in ("lam", "mu", "tau", "kappa"):
-            check_number(name, getattr(self, name), 0.0)
-            if getattr(self, name) > LARGEST:
-                raise ValueError(f"{name}={getattr(self, name)!r} must be at most {LARGEST:g}")
+            check_number(name, getattr(self, name), 0.0, LARGEST)
         if self.kappa >= 1:
             raise ValueError(f"kappa={self.kappa!r} must be below 1, where no kernel would be left")
         check_integer("prototype_size", self.prototype_size, 1)
@@ -109,8 +107,6 @@ class IMKPLClassifier(CodingClassifier, DirectClassifier):
             )
         if self.spread is not None:
             check_number("spread", self.spread, 1.0 if self.weight_step == "ball" else 1e-6)
-        check_number("tol", self.tol, 0.0, strict=True)
-        check_integer("max_iter", self.max_iter, 1)
 
     def _problem(self, rows: LabelledRows) -> imkpl.Problem:
         rule = weight_rule(self.weight_step, kappa=self.kappa, spread=self.spread, max_kernels=self.max_kernels)

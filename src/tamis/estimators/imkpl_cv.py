@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -13,7 +13,6 @@ from tamis.codec import stored
 from tamis.data.checks import check_values
 from tamis.data.rows import Rows, by_class
 from tamis.estimators.imkpl import HOSSEINI2019, IMKPLClassifier
-from tamis.models.model import Model
 from tamis.models.selection import HeldOut, Result
 from tamis.shells.coded import CodingClassifier
 from tamis.shells.parameters import parameters
@@ -23,8 +22,9 @@ from tamis.shells.searching import SearchClassifier
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the grid."""
+    """One point of the grid; kernels by name."""
 
+    kernels: str
     prototype_size: int
     lam: float
     mu: float
@@ -55,6 +55,7 @@ class IMKPLClassifierCV(CodingClassifier, SearchClassifier):
     Parameters
     ----------
     prototype_sizes : sequence of int
+    kernels : as in `IMKPLClassifier`, or for tables a dict {name: choice} to choose among
     kappas : sequence of float
     taus, lams, mus : sequence of float
     code_sizes : sequence of int or None
@@ -75,7 +76,8 @@ class IMKPLClassifierCV(CodingClassifier, SearchClassifier):
     """
 
     citation = HOSSEINI2019
-    _single = "IMKPLClassifier"
+    _single, _cell_type = IMKPLClassifier, Cell
+    _handed = ("_seed", "_given")
 
     prototype_sizes: Sequence[int] = (3, 5, 8)
     kappas: Sequence[float] = (0.1, 0.3)
@@ -89,68 +91,32 @@ class IMKPLClassifierCV(CodingClassifier, SearchClassifier):
         super()._check_parameters()
         for name in GRIDS:
             check_values(name, getattr(self, name))
-        for cell in self._cells:
-            self._estimator(cell)._check_parameters()
+        for point in self._points:
+            self._estimator(**point)._check_parameters()
 
     @property
-    def _cells(self) -> list[Cell]:
+    def _points(self) -> list[dict[str, Any]]:
         grids = [tuple(dict.fromkeys(getattr(self, name))) for name in GRIDS]
-        return [Cell(**dict(zip(GRIDS.values(), point, strict=True))) for point in product(*grids)]
-
-    def _estimator(self, cell: Cell) -> IMKPLClassifier:
-        """The classifier of one cell, without probabilities of its own."""
-        own = self.get_params(deep=False)
-        shared = {name: own[name] for name in IMKPLClassifier().get_params(deep=False) if name in own}
-        return IMKPLClassifier(**shared, **asdict(cell), calibration=None)
-
-    def _at(self, cell: Cell) -> IMKPLClassifier:
-        """The same within this fit."""
-        estimator = self._estimator(cell)
-        estimator._seed, estimator._given = self._seed, self._given
-        return estimator
+        return [dict(zip(GRIDS.values(), point, strict=True)) for point in product(*grids)]
 
     def _tried(self, train: Rows, test: Rows) -> dict[Cell, HeldOut]:
-        cells = self._cells
-        ready = self._at(cells[0])._ready(train)
         factors = by_class(train.weight / train.mass, train.codes, len(train.classes))
-        found: dict[Cell, Found] = {}
+        total = float(train.weight.sum())
         out: dict[Cell, HeldOut] = {}
-        for cell in cells:
-            estimator, point = self._at(cell), replace(cell, code_size=None)  # codes of new rows are no part of a fit
-            if point not in found:
-                found[point] = estimator._find(ready)
-            model, _ = estimator._model(ready, found[point], factors)
-            out[cell] = HeldOut.of_model(model, test, found[point].solution.objective / float(train.weight.sum()))
+        for kernels in self._choices:
+            cells = [Cell(kernels, **point) for point in self._points]
+            ready = self._at(cells[0])._ready(train)
+            found: dict[Cell, Found] = {}
+            for cell in cells:
+                estimator, same = self._at(cell), replace(cell, code_size=None)  # codes of new rows are no part of it
+                if same not in found:
+                    found[same] = estimator._find(ready)
+                model, _ = estimator._model(ready, found[same], factors)
+                out[cell] = HeldOut.of_model(model, test, found[same].solution.objective / total)
         return out
 
     def _size(self, cell: Cell, result: Result) -> Any:
         return result.n_features, cell.prototype_size, -cell.kappa, cell.code_size or cell.prototype_size
-
-    def _publish_search(self, results: dict[Cell, Result]) -> None:
-        for name, value in asdict(self._cell).items():
-            setattr(self, f"{name}_", value)
-
-    def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
-        final = self._at(self._cell)
-        model = final._learn(rows)
-        names = (
-            "_merged_codes",
-            "prototype_masses_",
-            "code_violation_",
-            "normalised_kernels_",
-            "n_kernels_",
-            "n_items_",
-        )
-        for name in names:
-            if hasattr(final, name):
-                setattr(self, name, getattr(final, name))
-        return model
-
-    def fixed(self) -> IMKPLClassifier:
-        """An unfitted `IMKPLClassifier` with what was chosen."""
-        check_is_fitted(self)
-        cell = Cell(**{name: getattr(self, f"{name}_") for name in GRIDS.values()})
-        return self._estimator(cell).set_params(calibration=3, random_state=self._seed)
 
     def chosen(self) -> dict[str, Any]:
         check_is_fitted(self)

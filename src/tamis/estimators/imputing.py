@@ -10,6 +10,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tamis.data.checks import LARGEST, check_integer, check_number
+from tamis.data.rows import check_weights
 from tamis.methods.filling import conditional_means, fit_gaussian
 from tamis.parallel import blas_threads
 
@@ -89,9 +90,9 @@ class GaussianImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_number("ridge", self.ridge, 0.0, strict=True)
         check_integer("max_iter", self.max_iter, 1)
-        check_number("tol", self.tol, 0.0)
+        check_number("tol", self.tol, 0.0, strict=True)
         X = self._read(X, reset=True).astype(float)
-        weight = _check_weight(sample_weight, len(X))
+        weight = check_weights(sample_weight, np.zeros(len(X), dtype=int), np.zeros(1))
         if np.isnan(X[weight > 0]).all():
             raise ValueError("X has no observed cell in a row of positive weight: the Gaussian needs at least one")
         self.centre_, self.scale_ = _moments(X, weight)
@@ -143,20 +144,6 @@ class GaussianImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _check_weight(sample_weight: Any, n: int) -> np.ndarray:
-    """Weights (n,) with maximum one; refuse negative, infinite or all-zero ones."""
-    weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-    if weight.ndim == 0:
-        weight = np.full(n, float(weight))
-    if weight.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weight.shape}, expected ({n},): one weight per row")
-    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
-        raise ValueError("sample_weight holds negative or non-finite values: weights must be finite and at least 0")
-    if not np.any(weight > 0):
-        raise ValueError("sample_weight is zero for all rows: give some of them a positive weight")
-    return weight / weight.max()
 
 
 def _moments(X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

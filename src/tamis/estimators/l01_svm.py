@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY
 from typing import Any
 
 from tamis.codec import stored
-from tamis.data.checks import check_choice, check_integer, check_number
+from tamis.data.checks import check_choice, check_number
 from tamis.methods import l01_svm as method
 from tamis.methods.l01_certificate import Certificate
 from tamis.models.model import PreparedRows
@@ -91,7 +91,6 @@ class ZeroOneMKLClassifier(CostClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_integer("max_iter", self.max_iter, 1)
         check_number("rho1", self.rho1, 0.0, strict=True)
         if self.rho2 is not None:
             check_number("rho2", self.rho2, 0.0, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -17,7 +17,6 @@ from tamis.estimators.l0_mkl import CHOICES, XUESONG2020, L0Classifier, L0MKLCla
 from tamis.kernels.base import Sigmoid
 from tamis.kernels.recipes import per_feature
 from tamis.methods import l0_mkl as method
-from tamis.models.model import Model
 from tamis.models.selection import HeldOut, Result, as_named
 from tamis.shells.parameters import parameters
 from tamis.shells.searching import SearchClassifier
@@ -59,7 +58,7 @@ class L0MKLClassifierCV(L0Classifier, SearchClassifier):
 
     Attributes
     ----------
-    lambda2_, theta_, lambda1_, kernels_choice_ : what was chosen
+    lambda2_, theta_, lambda1_ : what was chosen
     lambda2_path_ : dict with `lambda2` and, for the chosen kernels, lambda1 and theta, the mean number of features
         `n_features` over folds and the scores `log_loss`, `accuracy`, `roc_auc`, `squared_error`
 
@@ -74,7 +73,7 @@ class L0MKLClassifierCV(L0Classifier, SearchClassifier):
     """
 
     citation = XUESONG2020
-    _single = "L0MKLClassifier"
+    _single, _cell_type = L0MKLClassifier, Cell
 
     lambda2s: Sequence[float] = (0.02, 0.05, 0.1, 0.2, 0.4)
     thetas: Sequence[float] = (3.0, 10.0, 30.0)
@@ -84,35 +83,21 @@ class L0MKLClassifierCV(L0Classifier, SearchClassifier):
         super()._check_parameters()
         for name in ("lambda2s", "thetas", "lambda1s"):
             check_values(name, getattr(self, name))
-        if isinstance(self.kernels, Mapping) and not self.kernels:
-            raise ValueError("kernels={} is empty: give at least one choice, or None for the default")
         for lambda1, theta, lambda2 in product(self.lambda1s, self.thetas, self.lambda2s):
-            self._estimator(Cell("", lambda1, theta, lambda2), None)._check_parameters()
+            self._estimator(lambda1=lambda1, theta=theta, lambda2=lambda2)._check_parameters()
         check_choice("penalty", self.penalty, CHOICES)
 
     @property
     def _choices(self) -> dict[str, Any]:
-        """The kernels to choose among, by name."""
-        if self.kernels is None:
-            return SIGMOIDS
-        return dict(self.kernels) if isinstance(self.kernels, Mapping) else {"kernels": self.kernels}
-
-    def _estimator(self, cell: Cell, kernels: Any) -> L0MKLClassifier:
-        """The classifier of one cell, without probabilities of its own."""
-        own = self.get_params(deep=False)
-        names = L0MKLClassifier().get_params(deep=False)
-        shared = {k: own[k] for k in names if k in own and k != "kernels"}
-        point: dict[str, Any] = {"lambda2": cell.lambda2, "lambda1": cell.lambda1, "theta": cell.theta}
-        return L0MKLClassifier(**shared, **point, kernels=kernels, calibration=None)
+        return SIGMOIDS if self.kernels is None else super()._choices
 
     def _tried(self, train: Rows, test: Rows) -> dict[Cell, HeldOut]:
         out: dict[Cell, HeldOut] = {}
         lambda2s, thetas, lambda1s = (tuple(dict.fromkeys(v)) for v in (self.lambda2s, self.thetas, self.lambda1s))
         thetas = thetas[:1] if self.penalty == "l1" else thetas
         weight = float(train.weight.sum())
-        for name, choice in self._choices.items():
-            first = self._estimator(Cell(name, lambda1s[0], thetas[0], lambda2s[0]), choice)
-            first._seed = self._seed
+        for name in self._choices:
+            first = self._at(Cell(name, lambda1s[0], thetas[0], lambda2s[0]))
             prepared = first._prepare(train)
             if self.engine == "auto":
                 prepared = replace(prepared, stack=prepared.stack.held(HELD))
@@ -120,7 +105,7 @@ class L0MKLClassifierCV(L0Classifier, SearchClassifier):
             for lambda1 in lambda1s:
                 begun = None
                 for theta in thetas:
-                    estimator = self._estimator(Cell(name, lambda1, theta, lambda2s[0]), choice)
+                    estimator = self._at(Cell(name, lambda1, theta, lambda2s[0]))
                     problems = [estimator._problem(task) for task in tasks]
                     begun = [method.opening(problem) for problem in problems] if begun is None else begun
                     paths = [
@@ -137,18 +122,7 @@ class L0MKLClassifierCV(L0Classifier, SearchClassifier):
     def _size(self, cell: Cell, result: Result) -> Any:
         return result.n_features, -cell.lambda2
 
-    def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
-        final = self._estimator(self._cell, self._choices[self._cell.kernels])
-        final._seed = self._seed
-        model = final._learn(rows)
-        for name in ("feature_path_", "reason_", "clipped_", "ridge_"):
-            setattr(self, name, getattr(final, name))
-        return model
-
-    def _publish_search(self, results: dict[Cell, Result]) -> None:
-        cell = self._cell
-        self.lambda2_, self.theta_, self.lambda1_ = cell.lambda2, cell.theta, cell.lambda1
-        self.kernels_choice_ = cell.kernels
+    def _publish_search(self, cell: Cell, results: dict[Cell, Result]) -> None:
         beside = [c for c in results if (c.kernels, c.lambda1, c.theta) == (cell.kernels, cell.lambda1, cell.theta)]
         beside.sort(key=lambda c: -c.lambda2)
         self.lambda2_path_ = {"lambda2": np.array([c.lambda2 for c in beside])}
@@ -159,12 +133,6 @@ class L0MKLClassifierCV(L0Classifier, SearchClassifier):
     def _warn(self) -> None:
         super()._warn()
         warn_bent(self)
-
-    def fixed(self) -> L0MKLClassifier:
-        """An unfitted `L0MKLClassifier` with what was chosen."""
-        check_is_fitted(self)
-        cell = Cell(self.kernels_choice_, self.lambda1_, self.theta_, self.lambda2_)
-        return self._estimator(cell, self._choices[cell.kernels]).set_params(calibration=3, random_state=self._seed)
 
     def chosen(self) -> dict[str, Any]:
         check_is_fitted(self)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
-from tamis.data.checks import check_cost, check_number, check_penalty
+from tamis.data.checks import check_cost, check_penalty
 from tamis.data.rows import Rows
 from tamis.estimators.l0_mkl import XUESONG2020
 from tamis.methods import linear_l0 as method
@@ -74,7 +74,6 @@ class LinearL0SVC(Selecting, LinearClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_number("C", self.C, 0.0, strict=True)
         check_penalty(self.penalty, self.theta, tuple(PENALTIES))
 
     def chosen(self) -> dict[str, Any]:

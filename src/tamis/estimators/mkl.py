@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY
 from typing import Any
 
 from tamis.codec import stored
-from tamis.data.checks import check_choice, check_integer, check_number
+from tamis.data.checks import check_choice, check_number
 from tamis.errors import warn
 from tamis.methods import average_mkl, easy_mkl, simple_mkl
 from tamis.models.model import PreparedRows
@@ -67,7 +67,6 @@ class SimpleMKLClassifier(CostClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_integer("max_iter", self.max_iter, 1)
         check_choice("solver", self.solver, tuple(simple_mkl.SOLVERS))
 
     def _solve(self, task: Task) -> Answer:
@@ -132,9 +131,7 @@ class EasyMKLClassifier(CostClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_number("lam", self.lam, 0.0, strict=True)
-        if self.lam > 1:
-            raise ValueError(f"lam={self.lam!r} must be at most 1")
+        check_number("lam", self.lam, 0.0, 1.0, strict=True)
 
     def chosen(self) -> dict[str, Any]:
         return {"evenness lam": self.lam, **super().chosen()}

@@ -113,9 +113,7 @@ class PrototypeSelectionClassifier(NearestClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_number("radius", self.radius, 0.0)
-        if self.radius > 1:
-            raise ValueError(f"radius={self.radius!r} must be at most 1: it is a share of the pairs of samples")
+        check_number("radius", self.radius, 0.0, 1.0)
 
     def _find(self, ready: Ready) -> Found:
         rows, K = ready.rows, ready.rows.mean
@@ -223,8 +221,6 @@ class KernelGLVQClassifier(NearestClassifier):
         check_integer("n_prototypes", self.n_prototypes, 1)
         check_integer("max_samples", self.max_samples, 1)
         check_number("learning_rate", self.learning_rate, 0.0, strict=True)
-        check_number("tol", self.tol, 0.0, strict=True)
-        check_integer("max_iter", self.max_iter, 1)
 
     def _find(self, ready: Ready) -> Found:
         rows, K = ready.rows, ready.rows.mean

@@ -251,6 +251,21 @@ class PreparedRows(Prepared):
         return [RowDesign(self.stack, t, rows.weight, candidates) for t in rows.problems(shared)]
 
 
+def check_source(kernels: Any) -> None:
+    """Refuse what can be no kernels, whatever the data."""
+    if kernels is None or isinstance(kernels, Recipe | KernelBank):
+        return
+    if hasattr(kernels, "ndim") or (isinstance(kernels, Sequence) and any(hasattr(k, "ndim") for k in kernels)):
+        raise ValueError("kernels holds arrays: give kernels=precomputed(stack), and X as one column of positions")
+    if isinstance(kernels, str) or not isinstance(kernels, Sequence):
+        raise ValueError(
+            f"kernels={kernels!r} is neither a recipe such as per_feature() or product(), nor a KernelBank, "
+            "nor a list of (name, kernel, columns)"
+        )
+    if not len(kernels):
+        raise ValueError("kernels is empty: give at least one kernel, or None for the default")
+
+
 def make_bank(kernels: Any, default: Recipe, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
     """Resolve the parameter `kernels`: None, a recipe, a bank, or a list of (name, kernel, columns)."""
     if kernels is None:
@@ -259,14 +274,8 @@ def make_bank(kernels: Any, default: Recipe, sample: Sample, bandwidth: Bandwidt
         bank = kernels.bank(sample, bandwidth)
     elif isinstance(kernels, KernelBank):
         bank = kernels
-    elif hasattr(kernels, "ndim") or (isinstance(kernels, Sequence) and any(hasattr(k, "ndim") for k in kernels)):
-        raise ValueError("kernels holds arrays: give kernels=precomputed(stack), and X as one column of positions")
-    elif isinstance(kernels, str) or not isinstance(kernels, Sequence):
-        raise ValueError(
-            f"kernels={kernels!r} is neither a recipe such as per_feature() or product(), nor a KernelBank, "
-            "nor a list of (name, kernel, columns)"
-        )
     else:
+        check_source(kernels)
         place = places(sample.names)
         bank = KernelBank(tuple(_channel(entry, place) for entry in kernels))
     if not len(bank):

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
-from tamis.data.rows import spread
+from tamis.data.checks import check_cv
+from tamis.data.folds import pairs_of
+from tamis.data.rows import check_groups, spread
 from tamis.explain.stability import Stability, stability
 from tamis.progress import tracked
 from tamis.shells.base import KernelEstimator
@@ -30,11 +31,9 @@ def stability_across_folds(estimator: KernelEstimator, X: Any, y: Any, cv: Any =
         An integer asks for shuffled folds, stratified for classes.
     groups : labels of shape (n_samples,); rows of one group never stand on both sides of a fold
     """
+    check_cv(cv)
     labels = np.asarray(y)
-    kinds = (StratifiedKFold, StratifiedGroupKFold) if is_classifier(estimator) else (KFold, GroupKFold)
-    maker = kinds[groups is not None]
-    splitter = maker(cv, shuffle=True, random_state=0) if isinstance(cv, int) else check_cv(cv, labels)
-    splits = list(splitter.split(np.zeros((len(labels), 1)), labels, groups))
+    splits = pairs_of(cv, labels, check_groups(groups, len(labels)), 0, stratified=is_classifier(estimator))
     return stability_of(fit_folds(estimator, X, labels, [train for train, _ in splits]), X)
 
 

@@ -18,24 +18,37 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from tamis.data.checks import check_choice, check_jobs, check_seed, resolve_columns
-from tamis.data.keys import lowest, row_keys, sampling_keys
+from tamis.data.checks import (
+    check_choice,
+    check_columns,
+    check_integer,
+    check_jobs,
+    check_number,
+    check_seed,
+    resolve_columns,
+)
 from tamis.data.rows import Rows
 from tamis.data.table import Table, checked_input, read_columns, read_table, row_labels
 from tamis.errors import warn
 from tamis.explain import signed_percentages
 from tamis.models.calibration import Calibrator
-from tamis.models.model import Model
+from tamis.models.model import Model, check_source
 from tamis.optim.driver import Iterate, Status
 from tamis.parallel import blas_threads
-from tamis.shells.explaining import Explaining, variation_shares
+from tamis.shells.explaining import Explaining, measured_variation
 from tamis.shells.keeping import Keeping
 from tamis.shells.parameters import parameters
 
 logger = logging.getLogger("tamis")
 
-
-VARIATION_ROWS = 2000  # most training rows that measure the variation of contributions
+SHARED: dict[str, Callable[[Any], None]] = {  # what is asked of parameters that mean the same in many estimators
+    "C": lambda value: check_number("C", value, 0.0, strict=True),
+    "tol": lambda value: check_number("tol", value, 0.0, strict=True),
+    "max_iter": lambda value: check_integer("max_iter", value, 1),
+    "categorical_features": check_columns,
+    "random_state": check_seed,
+    "n_jobs": check_jobs,
+}
 
 
 @parameters
@@ -97,10 +110,18 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
         """What `check_parameters` checks."""
         check_choice("scaling", self.scaling, ("standard", "rank", None))
         check_choice("missing", self.missing, ("absent", "median", None))
-        check_seed(self.random_state)
-        check_jobs(self.n_jobs)
+        for name, value in self.get_params(deep=False).items():
+            if name in SHARED:
+                SHARED[name](value)
+        for choice in self._choices.values():
+            check_source(choice)
         if not isinstance(self.verbose, int | np.integer):
             raise ValueError(f"verbose={self.verbose!r} must be an integer: 0 for silence")
+
+    @property
+    def _choices(self) -> dict[str, Any]:
+        """The kernels that may be used, by name."""
+        return {"kernels": getattr(self, "kernels", None)}
 
     # ------------------------------------------------------------------ fitting
 
@@ -240,16 +261,6 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing is not None
         return tags
-
-
-def measured_variation(model: Model, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of instances and of kernels in the variation of the decision: the model's, or those over some rows."""
-    if model.variation is not None:
-        return model.variation
-    some = rows.take(np.flatnonzero(rows.mass > 0))
-    if len(some) > VARIATION_ROWS:
-        some = some.take(lowest(sampling_keys(row_keys(some.table, 0), some.codes, some.ties), VARIATION_ROWS))
-    return variation_shares(model, model.encode(some.table), some.mass)
 
 
 def _worst_status(statuses: list[Status]) -> Status:

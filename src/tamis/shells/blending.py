@@ -15,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from tamis.data.checks import check_cv, check_integer, check_values
 from tamis.data.encoding import usual_ranges
+from tamis.data.folds import counted_folds, folds, positions, resolved
 from tamis.data.keys import lowest, row_keys, sampling_keys
-from tamis.data.rows import Rows, counted_folds, folds, merge_rows, positions
+from tamis.data.rows import Rows, merge_rows
 from tamis.expansion import CentredExpansion, Coefficients, KernelExpansion
 from tamis.kernels.grouping import keep_columns, telling_columns
 from tamis.kernels.recipes import Sample
@@ -150,11 +151,11 @@ class Blending(KernelEstimator):
 
     def _splits(self, given: Rows, some: Rows, merged: Rows) -> list[Split]:
         """Folds of the rows that are looked at; each training part is merged."""
-        cv = 5 if self.cv is None else self.cv
+        cv = resolved(self.cv)
         if not isinstance(cv, Integral):
             place = np.full(len(given), -1)
             place[some.position] = np.arange(len(some))
-            pairs = [(place[a], place[b]) for a, b in positions(cv, given)]
+            pairs = [(place[a], place[b]) for a, b in positions(cv, given.labels, given.groups, given.table.numbers)]
             return folds(some, [(a[a >= 0], b[b >= 0]) for a, b in pairs], self._seed)
         again = REPEATS if len(merged) <= FEW else 1
         return [split for r in range(again) for split in counted_folds(merged, int(cv), self._seed + r)]

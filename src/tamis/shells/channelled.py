@@ -18,17 +18,16 @@ import numpy as np
 from tamis.data.checks import check_choice
 from tamis.data.rows import Rows, spread
 from tamis.expansion import Coefficients
-from tamis.explain import variation
 from tamis.explain.channels import ChannelExplanation, typical_range
 from tamis.kernels.recipes import Recipe, per_feature
 from tamis.models.model import Model, PreparedRows
 from tamis.shells.classifying import KernelClassifier
+from tamis.shells.explaining import variation_rows
 from tamis.shells.parameters import parameters
-from tamis.shells.stacked import SOME_ROWS, WIDTH, Answer, CostClassifier, Task
+from tamis.shells.stacked import WIDTH, Answer, CostClassifier, Task
 
 MULTICLASS = ("one_vs_rest", "one_vs_one")
 FEW_ROWS = 20  # rows that have a channel, at the least, where there are so many, to tell what it contributes
-SUMMANDS = 1 << 25  # most numbers that are held to measure contributions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,18 +134,19 @@ class ChannelClassifier(Channelled, CostClassifier):
                 coef[q, members] += vote[q] * table
         return coef, votes @ [a.intercept for a in answers]
 
-    def _shares(self, model: Model, prepared: PreparedRows, answers: list[Answer]) -> tuple[np.ndarray, np.ndarray]:
-        expansion, mass = model.expansion, prepared.encoded.rows.mass
-        pairs = len(expansion.intercept) * len(expansion.instances)
-        most = max(1, min(SOME_ROWS, SUMMANDS // max(1, pairs)))
-        rows = spread(len(mass), most)
-        Z = prepared.pool.Z[:, model.columns]
-        present = expansion.bank.presence(Z)
-        wanted = np.union1d(rows, _rare_rows(present, rows)[:most])
-        by_instance, by_kernel = expansion.split(Z[wanted])
-        self.channel_ranges_ = typical_range(by_kernel, present[wanted])
-        even = np.isin(wanted, rows)
-        return variation(by_instance[even], mass[rows]), variation(by_kernel[even], mass[rows])
+    def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
+        model = super()._learn(rows, quick=quick)
+        if not quick:
+            self.channel_ranges_ = _ranges(model, model.encode(rows.table))
+        return model
+
+
+def _ranges(model: Model, Z: np.ndarray) -> np.ndarray:
+    """What each channel contributes to encoded training rows (outputs, kept kernels, 3), as quantiles."""
+    most = variation_rows(model)
+    rows, present = spread(len(Z), most), model.expansion.bank.presence(Z)
+    wanted = np.union1d(rows, _rare_rows(present, rows)[:most])
+    return typical_range(model.expansion.split(Z[wanted])[1], present[wanted])
 
 
 def pair_votes(n_classes: int) -> np.ndarray:

@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 
 from tamis.data.checks import check_integer
-from tamis.data.rows import Rows, folds, merge_rows
+from tamis.data.folds import folds
+from tamis.data.rows import Rows, merge_rows
 from tamis.models.calibration import Calibrator
 from tamis.models.model import Model
 from tamis.models.selection import Tests, each_fold

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold, check_cv
 
+from tamis.data.checks import check_cv
+from tamis.data.folds import pairs_of
 from tamis.kernels.alignment import check_series, is_series
 from tamis.progress import tracked
 from tamis.shells.across_folds import take_rows
+from tamis.shells.base import draw_seed
 
 MEASURES = ("accuracy", "interpretability")
 
@@ -42,11 +44,9 @@ def parameter_effects(
     computed anew for each fit, unless ``kernels=alignment(cache=...)`` keeps them.
     """
     _check(clf, grid)
+    check_cv(cv)
     rows, labels = check_series(X) if is_series(X) else X, np.asarray(y)
-    folds = (
-        StratifiedKFold(cv, shuffle=True, random_state=random_state) if isinstance(cv, int) else check_cv(cv, labels)
-    )
-    splits = list(folds.split(np.zeros((len(labels), 1)), labels))
+    splits = pairs_of(cv, labels, None, draw_seed(random_state))
     trials = [(name, value) for name, values in grid.items() for value in values]
     effects: dict[str, dict[str, list[Any]]] = {
         name: {key: [] for key in ("values", *MEASURES, *(f"{m}_spread" for m in MEASURES))} for name in grid

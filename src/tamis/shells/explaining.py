@@ -9,11 +9,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.data.encoding import Nominal, Position
+from tamis.data.rows import Rows, sampled
 from tamis.data.table import Table, row_labels
 from tamis.explain import Explanation, variation
 from tamis.models.model import Model
 
 SHAPE_POINTS, SURFACE_POINTS = 200, 40  # of a number in a shape, and in each direction of a surface
+VARIATION_ROWS = (50, 2000)  # fewest and most training rows that measure the variation of contributions
+VARIATION_VALUES = 1 << 23  # contributions that are added up for it, beyond the fewest rows
 
 
 class Explaining:
@@ -174,6 +177,21 @@ class Explaining:
         total = np.zeros((*values.shape[:-1], len(self.features_)))
         np.add.at(total.T, np.array([c.columns[0] for c in channels], dtype=int), values.T)
         return total
+
+
+def measured_variation(model: Model, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of instances and of kernels in the variation of the decision: the model's, or those over some rows."""
+    if model.variation is not None:
+        return model.variation
+    some = sampled(rows, variation_rows(model))
+    return variation_shares(model, model.encode(some.table), some.mass)
+
+
+def variation_rows(model: Model) -> int:
+    """How many rows measure the variation: fewer for models of many kernels and instances."""
+    expansion = model.expansion
+    values = len(expansion.intercept) * len(expansion.instances) * len(expansion.bank)
+    return int(np.clip(VARIATION_VALUES // max(1, values), *VARIATION_ROWS))
 
 
 def variation_shares(model: Model, Z: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 
-from tamis.data.checks import check_integer, check_number
 from tamis.data.rows import Rows
 from tamis.expansion import Coefficients
 from tamis.kernels.base import Polynomial
@@ -101,11 +100,6 @@ class LinearClassifier(Factors, DirectClassifier):
     @abstractmethod
     def _solve(self, points: Coordinates, y: np.ndarray, rows: Rows) -> Found:
         """Solve one problem of two classes."""
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_number("tol", self.tol, 0.0, strict=True)
-        check_integer("max_iter", self.max_iter, 1)
 
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
         encoded = self._encoded(rows, rows.table.numbers.shape[1], "streaming")

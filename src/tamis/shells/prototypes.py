@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.data.encoding import Number
-from tamis.data.rows import Rows, by_class, merged_places, spread
+from tamis.data.rows import Rows, by_class, merged_places
 from tamis.errors import warn
 from tamis.expansion import kept_parts
 from tamis.explain import measures, signed_percentages
@@ -29,10 +29,10 @@ from tamis.methods.prototypes import PrototypeExpansion
 from tamis.models.calibration import Calibrator
 from tamis.models.model import Groundwork, Model
 from tamis.optim.driver import Solution
-from tamis.shells.explaining import variation_shares
+from tamis.shells.explaining import measured_variation
 from tamis.shells.extending import Extending
 from tamis.shells.series import OnSeries
-from tamis.shells.stacked import SOME_ROWS, TOP, WIDTH, check_size
+from tamis.shells.stacked import WIDTH, check_size, told_weights
 
 STEADY = 1e-7  # range, relative to the size of the numbers, up to which a column counts as constant
 DENSE = 1 << 31  # bytes that all kernel values may take; beyond, kernels are held as short factors
@@ -174,9 +174,7 @@ class PrototypeClassifier(Extending, OnSeries):
         self._merged_codes, self.prototype_masses_ = found.codes, masses
         for name, value in found.facts.items():
             setattr(self, name, value)
-        some = spread(len(rows), SOME_ROWS)
-        Z = model.encode(rows.table.take(some))
-        return replace(model, variation=variation_shares(model, Z, rows.mass[some]))
+        return replace(model, variation=measured_variation(model, rows))  # series may stand for the rows later
 
     def _ready(self, rows: Rows) -> Ready:
         encoded = self._encoded(rows, rows.table.numbers.shape[1], "streaming")
@@ -282,11 +280,8 @@ class PrototypeClassifier(Extending, OnSeries):
     def chosen(self) -> dict[str, Any]:
         if not hasattr(self, "model_"):
             return {}
-        top = np.argsort(-self.kernel_weights_, kind="stable")[:TOP]
-        text = ", ".join(f"{self.kernel_names_[k]} ({self.kernel_importance_[k]:.0f}%)" for k in top)
-        more = len(self.kernel_weights_) - len(top)
         found = {"prototypes": ", ".join(f"{n} of {label}" for label, n in self.prototypes_per_class_.items())}
-        return {**found, "weights of kernels": text + (f" and {more} more" if more else "")}
+        return {**found, "weights of kernels": told_weights(self.kernel_names_, self.kernel_weights_)}
 
     def prototype_measures(self, X: Any, y: Any) -> dict[str, float]:
         """Quality of the prototypes [Hosseini2019, Sect. 5.2], on rows that the fit should not have seen.

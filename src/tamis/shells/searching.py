@@ -1,35 +1,37 @@
 """The shell of the classifiers that choose their settings by cross-validation.
 
-A *cell* is one point of the grid, a frozen dataclass. A classifier derives from `SearchClassifier` and says what every
-cell does on a fold (``_tried``), which of two equally good cells is the smaller one (``_size``) and how the chosen one
-is fitted (``_learn``, which finds it in ``self._cell``).
+A search is told what it would be without one (``_single``), and makes such classifiers with what it was given itself.
+A *cell* is one point of the grid, a frozen dataclass whose fields are parameters of the single classifier, with kernels
+by name. A classifier derives from `SearchClassifier` and says what its cells are (``_cell_type``), what every one does
+on a fold (``_tried``) and which of two equally good cells is the smaller one (``_size``).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, asdict
+from dataclasses import KW_ONLY, asdict, fields
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from tamis.data.checks import check_choice, check_cv
-from tamis.data.rows import Rows, merge_rows, search_folds
+from tamis.data.folds import search_folds
+from tamis.data.rows import Rows, merge_rows
 from tamis.models.calibration import Calibrator
 from tamis.models.model import Model
 from tamis.models.selection import SCORES, HeldOut, Result, Tests, choose, cross_validate, search_columns
+from tamis.shells.classifying import KernelClassifier
 from tamis.shells.learning import LearningClassifier, calibrated
 from tamis.shells.parameters import parameters
 from tamis.shells.stacked import check_size
 
-RULES = ("best", "one_se")
-
 
 @parameters
-class SearchClassifier(LearningClassifier):
-    """Base of the searches.
+class Searching(KernelClassifier):
+    """What all searches have in common.
 
     Parameters
     ----------
@@ -40,20 +42,72 @@ class SearchClassifier(LearningClassifier):
         Log-loss and accuracy are taken after calibration of all held-out decisions together.
     rule : {"best", "one_se"}
         "best": the best score, ties to fewer features; "one_se": the fewest features within one standard error of it.
+    kernels : as in the classifier without a search, or a dict {name: choice} to choose among
 
     Attributes
     ----------
-    cv_results_ : dict of arrays, one entry per cell tried, with the mean number of features over folds
+    cv_results_ : dict of arrays, one entry per cell tried
     n_splits_ : folds that were used
     scoring_ : the score that decided
+    kernels_choice_ : the name of the kernels that were chosen; "kernels" where there was no choice
     """
 
     _: KW_ONLY
     cv: Any = 5
     scoring: str = "log_loss"
     rule: str = "best"
+    kernels: Any = None
 
-    _single: ClassVar[str] = ""  # the name of the classifier without a search
+    _single: ClassVar[type[Any]]  # the classifier without a search
+    _scorings: ClassVar[tuple[str, ...]] = tuple(SCORES)
+    _rules: ClassVar[tuple[str, ...]] = ("best", "one_se")
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("scoring", self.scoring, self._scorings)
+        check_choice("rule", self.rule, self._rules)
+        check_cv(self.cv)
+        if isinstance(self.kernels, Mapping) and not self.kernels:
+            raise ValueError("kernels={} is empty: give at least one choice, or None for the default")
+
+    @property
+    def _choices(self) -> dict[str, Any]:
+        return dict(self.kernels) if isinstance(self.kernels, Mapping) else super()._choices
+
+    def _estimator(self, **point: Any) -> Any:
+        """The classifier without a search, at one point of the grid and else, but for the kernels, as this one."""
+        own = self.get_params(deep=False)
+        shared = {name: own[name] for name in self._single().get_params(deep=False) if name in own}
+        return self._single(**{**shared, "kernels": None, **point})
+
+    @abstractmethod
+    def _settled(self) -> dict[str, Any]:
+        """The parameters of the single classifier that were chosen."""
+
+    def fixed(self) -> Any:
+        """The unfitted classifier without a search, with what was chosen."""
+        check_is_fitted(self)
+        return self._estimator(**self._settled(), random_state=self._seed)
+
+    def _check_splits(self, splits: Any) -> None:
+        if not splits:
+            raise ValueError(
+                f"cv={self.cv!r}: no fold can be made, the smallest class has too few distinct rows or groups (or the "
+                f"statistics have one fold); give more rows or folds, or use {self._single.__name__}"
+            )
+
+
+@parameters
+class SearchClassifier(Searching, LearningClassifier):
+    """Base of the searches over merged rows.
+
+    Attributes
+    ----------
+    cv_results_ : dict of arrays, one entry per cell tried, with the mean number of features over folds
+    """
+
+    _cell_type: ClassVar[type[Any]]
+    _handed: ClassVar[tuple[str, ...]] = ("_seed",)  # what classifiers within this fit have from it
 
     @abstractmethod
     def _tried(self, train: Rows, test: Rows) -> Mapping[Any, HeldOut]:
@@ -63,34 +117,57 @@ class SearchClassifier(LearningClassifier):
     def _size(self, cell: Any, result: Result) -> Any:
         """A key that is smaller for smaller models."""
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_choice("scoring", self.scoring, SCORES)
-        check_choice("rule", self.rule, RULES)
-        check_cv(self.cv)
+    def _at(self, cell: Any) -> Any:
+        """The classifier of a cell, within this fit."""
+        estimator = self._estimator(**{**asdict(cell), "kernels": self._choices[cell.kernels]})
+        for name in self._handed:
+            setattr(estimator, name, getattr(self, name, None))
+        return estimator
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
         merged = merge_rows(rows)
         check_size(type(self).__name__, len(merged))
         splits = search_folds(rows, merged, self.cv, self._seed)
-        if not splits:
-            raise ValueError(
-                f"cv={self.cv!r}: no fold can be made, the smallest class has too few distinct rows or groups; give "
-                f"more rows, or use {self._single}"
-            )
+        self._check_splits(splits)
         tests = Tests.of(splits, placed=True)
         results = cross_validate(partial(_tried, self), splits, tests, self.scoring, self.n_jobs)
-        self._cell = choose(results, self.scoring, lambda cell: self._size(cell, results[cell]), self.rule)
+        cell = choose(results, self.scoring, lambda cell: self._size(cell, results[cell]), self.rule)
         self.n_splits_, self.scoring_ = len(splits), self.scoring
         self.cv_results_ = search_columns({cell: asdict(cell) for cell in results}, results)
         self.cv_results_["mean_n_features"] = np.array([result.n_features for result in results.values()])
-        self._publish_search(results)
-        model = self._learn(merged)
-        decision = results[self._cell].decision
+        for name, value in asdict(cell).items():
+            setattr(self, _learned(name), value)
+        self._publish_search(cell, results)
+        model = self._learn_chosen(merged)
+        decision = results[cell].decision
         return (model, None) if decision is None else calibrated(model, decision, tests)
 
-    def _publish_search(self, results: dict[Any, Result]) -> None:
-        """Set the learned attributes that tell of the search."""
+    def _learn_chosen(self, rows: Rows) -> Model:
+        """The model of the chosen cell, with all that the fit of a single classifier tells."""
+        final = self._at(self._chosen)
+        model: Model = final._learn(rows)
+        for name in self.__dict__.pop("_told", ()):
+            self.__dict__.pop(name, None)  # what an earlier fit told
+        given = {*final.get_params(deep=False), *self._handed}
+        found = {name: value for name, value in vars(final).items() if name not in given}
+        self.__dict__.update(found, _told=tuple(found))
+        return model
+
+    @property
+    def _chosen(self) -> Any:
+        """The cell that was chosen."""
+        return self._cell_type(**{f.name: getattr(self, _learned(f.name)) for f in fields(self._cell_type)})
+
+    def _settled(self) -> dict[str, Any]:
+        return {**asdict(self._chosen), "kernels": self._choices[self.kernels_choice_]}
+
+    def _publish_search(self, cell: Any, results: dict[Any, Result]) -> None:
+        """Set the learned attributes that tell more of the search."""
+
+
+def _learned(name: str) -> str:
+    """The attribute that tells what was chosen for a parameter."""
+    return "kernels_choice_" if name == "kernels" else f"{name}_"
 
 
 def _tried(owner: SearchClassifier, train: Rows, test: Rows) -> Mapping[Any, HeldOut]:

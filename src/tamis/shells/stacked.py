@@ -16,10 +16,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tamis.data.checks import check_cost, check_number
-from tamis.data.rows import Rows, spread
+from tamis.data.checks import check_cost
+from tamis.data.rows import Rows
 from tamis.expansion import Coefficients
-from tamis.explain import variation
 from tamis.kernels.recipes import Recipe, bandwidths
 from tamis.kernels.spectrum import check_positive
 from tamis.kernels.stack import KernelStack
@@ -32,7 +31,6 @@ from tamis.shells.parameters import parameters
 
 WIDTH = 1.0  # of recipes that bring none
 TOP = 3  # kernels that `chosen` names
-SOME_ROWS = 300  # most training rows that measure the variation of contributions
 MOST_ROWS = 20_000  # a matrix between so many rows takes 3 GiB
 
 
@@ -101,18 +99,11 @@ class StackClassifier(Extending, Factors, DirectClassifier):
     def _check_kernels(self, prepared: PreparedRows) -> None:
         """Refuse kernels that the method cannot work with."""
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_number("tol", self.tol, 0.0, strict=True)
-
     def chosen(self) -> dict[str, Any]:
         if not hasattr(self, "kernel_weights_") or not len(self.kernel_names_):
             return {}
         share = np.atleast_2d(self.kernel_weights_).mean(axis=0)
-        top = np.argsort(-share, kind="stable")[:TOP]
-        text = ", ".join(f"{self.kernel_names_[k]} ({100 * share[k]:.0f}%)" for k in top)
-        more = len(share) - len(top)
-        return {"weights of kernels": text + (f" and {more} more" if more else "")}
+        return {"weights of kernels": told_weights(self.kernel_names_, share)}
 
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
         check_size(type(self).__name__, len(rows))
@@ -126,16 +117,11 @@ class StackClassifier(Extending, Factors, DirectClassifier):
         self._facts([a.facts for a in answers], prepared)
         self._measure(prepared.bank)
         dual, weights = factors_of(model.expansion.coef)
-        shares = self._shares(model, prepared, answers)
-        return replace(model, dual_coef=dual, kernel_weights=weights, variation=shares)
+        return replace(model, dual_coef=dual, kernel_weights=weights)
 
     def _assembled(self, prepared: PreparedRows, answers: Sequence[Answer]) -> Model:
         """The model of the answers."""
         return model_of(prepared, answers)
-
-    def _shares(self, model: Model, prepared: PreparedRows, answers: list[Answer]) -> tuple[np.ndarray, np.ndarray]:
-        """Shares of the kept instances and kernels in the variation of the decision over training rows."""
-        return _variation(prepared, answers, prepared.encoded.rows.mass)
 
     def _tasks(self, prepared: PreparedRows, quick: bool) -> list[Task]:
         """The problems to solve, one for each output."""
@@ -160,10 +146,6 @@ class CostClassifier(StackClassifier):
 
     C: float
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_number("C", self.C, 0.0, strict=True)
-
     def chosen(self) -> dict[str, Any]:
         return {"cost C": self.C, **super().chosen()}
 
@@ -172,6 +154,13 @@ class CostClassifier(StackClassifier):
 
     def _check_kernels(self, prepared: PreparedRows) -> None:
         check_positive(prepared.bank, prepared.pool.Z, self._seed)
+
+
+def told_weights(names: np.ndarray, share: np.ndarray) -> str:
+    """The kernels of largest weight, in words."""
+    top = np.argsort(-share, kind="stable")[:TOP]
+    text = ", ".join(f"{names[k]} ({100 * share[k]:.0f}%)" for k in top)
+    return text + (f" and {len(share) - len(top)} more" if len(share) > len(top) else "")
 
 
 def check_size(name: str, n: int) -> None:
@@ -197,17 +186,3 @@ def factors_of(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     total = np.abs(coef).sum(axis=(1, 2))[:, None]
     return coef.sum(axis=2), np.abs(coef).sum(axis=1) / np.where(total > 0, total, 1.0)
-
-
-def _variation(prepared: PreparedRows, answers: list[Answer], mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of the kept instances and kernels in the variation of the decision over training rows."""
-    n = len(mass)
-    rows = spread(n, SOME_ROWS)
-    instances = np.flatnonzero(np.any([a.dual_coef != 0 for a in answers], axis=0))
-    kernels = np.flatnonzero(np.any([(a.weights != 0) & a.dual_coef.any() for a in answers], axis=0))
-    part = prepared.stack.take(rows=rows, cols=instances, kernels=kernels)
-    dual = np.array([a.dual_coef[instances] for a in answers])
-    weights = np.array([a.weights[kernels] for a in answers])
-    by_instance = np.stack([part.combine(w).dense() * d for d, w in zip(dual, weights, strict=True)], axis=1)
-    by_kernel = part.apply(dual.T).transpose(0, 2, 1) * weights
-    return variation(by_instance, mass[rows]), variation(by_kernel, mass[rows])

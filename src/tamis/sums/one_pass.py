@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from tamis.data.checks import check_integer
+from tamis.data.folds import positions
 from tamis.data.keys import fold_of, label_keys, lowest, row_keys, sampling_keys
-from tamis.data.rows import Rows, by_class, concatenate, merge_keyed, positions
+from tamis.data.rows import Rows, by_class, concatenate, merge_keyed
 from tamis.errors import warn
 from tamis.kernels.bank import MEMORY
 from tamis.kernels.recipes import Recipe
@@ -201,7 +202,7 @@ def _parts(rows: Rows, keys: np.ndarray, cv: Any, seed: int) -> tuple[np.ndarray
         check_integer("cv", cv, 2)
         by = keys if rows.groups is None else label_keys(rows.groups, seed)
         return fold_of(by, int(cv)), int(cv), int(cv)
-    splits = positions(cv, rows)
+    splits = positions(cv, rows.labels, rows.groups, rows.table.numbers)
     part = np.full(len(rows), len(splits))
     for k, (train, test) in enumerate(splits):
         trained, tested = (np.bincount(np.arange(len(rows))[rows_], minlength=len(rows)) for rows_ in (train, test))

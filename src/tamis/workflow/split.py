@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, train_test_split
+from sklearn.model_selection import StratifiedGroupKFold, train_test_split
 
+from tamis.data.folds import fold_maker
 from tamis.workflow.prepare import Data
 
 NAMES = {"train": 0, "training": 0, "0": 0, "0.0": 0, "test": 1, "testing": 1, "holdout": 1, "1": 1, "1.0": 1}
@@ -67,11 +68,9 @@ def _check_sides(data: Data, train: np.ndarray, test: np.ndarray) -> None:
 
 def folds_of(y: np.ndarray, groups: np.ndarray | None, n_folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Stratified folds of training rows, groups kept together; fewer where a class is small."""
-    units = [len(np.unique(groups[y == c])) if groups is not None else int(np.sum(y == c)) for c in np.unique(y)]
-    n_folds = min(n_folds, *units)
-    if n_folds < 2:
+    maker = fold_maker(len(y), y, groups, n_folds, seed)
+    if maker is None:
         return []
-    maker = StratifiedKFold if groups is None else StratifiedGroupKFold
-    splits = maker(n_folds, shuffle=True, random_state=seed).split(np.zeros((len(y), 1)), y, groups)
+    splits = maker.split(np.zeros((len(y), 1)), y, groups)
     classes = len(np.unique(y))
     return [(train, test) for train, test in splits if len(np.unique(y[train])) == classes]
