@@ -12,8 +12,8 @@ from sklearn.model_selection import StratifiedKFold
 
 from tamis import EM2NOLCClassifier, IMKPLClassifier
 from tamis.shells import atlas
-from tamis.shells.atlas import assigned, classical_map, embed, squared_distances
-from tamis.shells.effects import parameter_effects
+from tamis.studies.atlas import assigned, classical_map, embed, squared_distances
+from tamis.studies.effects import parameter_effects
 
 
 @pytest.fixture(scope="module")

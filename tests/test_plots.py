@@ -22,9 +22,9 @@ from tamis import (
     product,
 )
 from tamis.explain.stability import jaccard
-from tamis.shells.across_folds import stability_across_folds
-from tamis.shells.atlas import assigned, embed
 from tamis.shells.kept import case_values, kept_features, kept_values
+from tamis.studies.across_folds import stability_across_folds
+from tamis.studies.atlas import assigned, embed
 
 matplotlib = pytest.importorskip("matplotlib", reason="the displays need matplotlib")
 matplotlib.use("Agg")

@@ -85,7 +85,7 @@ class PrototypeAtlasDisplay(Display):
         estimator : classifier by prototypes, fitted to a table or to series
         X : rows or series of the same kind
         y : classes of the rows; None: those that the classifier gives them
-        method, random_state : as in `tamis.shells.atlas.embed`
+        method, random_state : as in `tamis.studies.atlas.embed`
         links : see `plot`
         ax : axes
         """

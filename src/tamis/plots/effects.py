@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tamis.plots.drawing import MINUS, PLAIN, PLUS, Display, label, legend_beside
-from tamis.shells.effects import parameter_effects
+from tamis.studies.effects import parameter_effects
 
 COLUMNS = 3  # panels beside each other
 WIDE = 30.0  # ratio of the largest to the smallest value from which an axis is logarithmic
@@ -57,7 +57,7 @@ class ParameterEffectsDisplay(Display):
         Parameters
         ----------
         estimator : classifier with `prototype_measures`; fitted or not
-        X, y, grid, cv, random_state : as in `tamis.shells.effects.parameter_effects`
+        X, y, grid, cv, random_state : as in `tamis.studies.effects.parameter_effects`
         ax : axes, one per parameter
         """
         cls._check_matplotlib()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tamis.plots.drawing import MINUS, PLUS, Display
-from tamis.shells.across_folds import take_columns
+from tamis.studies.across_folds import take_columns
 
 MOST = 40  # features of a curve
 

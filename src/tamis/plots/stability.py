@@ -9,8 +9,8 @@ import numpy as np
 from tamis.explain.intervals import Interval
 from tamis.explain.stability import Stability
 from tamis.plots.drawing import PLUS, SCALE, Display, cell_texts, label, name_rows
-from tamis.shells.across_folds import stability_across_folds
 from tamis.shells.base import KernelEstimator
+from tamis.studies.across_folds import stability_across_folds
 
 MOST_NUMBERS = 14  # features of a heat map whose cells hold numbers
 
@@ -40,7 +40,7 @@ class StabilityDisplay(Display):
         Parameters
         ----------
         estimator : a search must be fitted; its choices are kept
-        X, y, cv, groups : as in `tamis.shells.across_folds.stability_across_folds`
+        X, y, cv, groups : as in `tamis.studies.across_folds.stability_across_folds`
         ax : two axes
         """
         cls._check_matplotlib()

@@ -110,7 +110,7 @@ def compare(
         raise BadOption("no method is left to compare: name fewer in without")
     cells = [(name, k) for name in methods for k in range(len(splits))]
     parallel = Parallel(n_jobs=job.n_jobs, return_as="generator")
-    runs = parallel(delayed(_run)(methods[name], name, data, *splits[k]) for name, k in cells)
+    runs = parallel(delayed(_run)(methods[name], data, *splits[k]) for name, k in cells)
     found = list(tracked(runs, "comparing", len(cells)))
     entries = []
     for name in methods:
@@ -202,7 +202,7 @@ class _Run:
     failure: str
 
 
-def _run(maker: Callable[[Data], Any], name: str, data: Data, train: np.ndarray, test: np.ndarray) -> _Run:
+def _run(maker: Callable[[Data], Any], data: Data, train: np.ndarray, test: np.ndarray) -> _Run:
     """Fit and test one method on one fold; what goes wrong is a result too."""
     start = time.perf_counter()
     try:

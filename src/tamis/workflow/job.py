@@ -24,8 +24,8 @@ from tamis.explain.stability import Stability
 from tamis.io.cells import level, number
 from tamis.results.data import Notes, Results, ShownRows, Task
 from tamis.results.describe import cases_of, evaluate, parts_of, shares_by_key, show_rows, take
-from tamis.shells.across_folds import fit_folds, stability_of
 from tamis.shells.classifying import KernelClassifier
+from tamis.studies.across_folds import fit_folds, stability_of
 from tamis.workflow.prepare import (
     Data,
     as_columns,

@@ -12,8 +12,8 @@ from tamis.data.checks import check_cv
 from tamis.data.folds import pairs_of
 from tamis.kernels.alignment import check_series, is_series
 from tamis.progress import tracked
-from tamis.shells.across_folds import take_rows
 from tamis.shells.base import draw_seed
+from tamis.studies.across_folds import take_rows
 
 MEASURES = ("accuracy", "interpretability")
 
