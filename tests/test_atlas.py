@@ -11,7 +11,7 @@ from sklearn.datasets import load_wine
 from sklearn.model_selection import StratifiedKFold
 
 from tamis import EM2NOLCClassifier, IMKPLClassifier
-from tamis.shells import atlas
+from tamis.studies import atlas
 from tamis.studies.atlas import assigned, classical_map, embed, squared_distances
 from tamis.studies.effects import parameter_effects
 

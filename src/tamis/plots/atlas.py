@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tamis.plots.drawing import PLAIN, Display, label, legend_beside, point_style
-from tamis.shells import atlas
 from tamis.shells.prototypes import PrototypeClassifier
+from tamis.studies import atlas
 
 MOST_IN_LEGEND = 10  # classes; more of them have their names on the map
 METHODS = {"tsne": "t-SNE", "mds": "classical scaling"}
