@@ -16,7 +16,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LAYERS = [
     {"__main__"},
     {"cli"},
-    {"workflow"},
+    {"workflow", "experiments"},
     {"report", "plots", "io"},
     {"results"},
     {"estimators", "studies"},
@@ -39,6 +39,7 @@ ALLOWED = {
     "models": {"sklearn"},
     "data": {"sklearn"},
     "workflow": {"sklearn", "interpret"},
+    "experiments": {"sklearn", "joblib", "interpret", "xgboost", "matplotlib", "distributed", "ray"},
     "io": {"pyarrow", "sklearn"},
     "cli": {"typer", "rich"},
     "explain": {"pandas", "polars", "shap"},

@@ -1,0 +1,98 @@
+"""The command `tamis reproduce`: run, write pages, tell how it went."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from tamis.cli.session import Session
+from tamis.errors import BadOption
+from tamis.experiments import PAPERS, Plan, reproduce
+from tamis.experiments.pages import write_pages
+from tamis.experiments.runner import Summary
+from tamis.experiments.store import Store
+from tamis.experiments.summary import Table as Numbers
+from tamis.io.opening import arrow
+from tamis.io.writing import WRITERS, writing
+
+
+def run(now: Session, plan: Plan, out: Path, store: Path | None, export: Path | None, options: dict[str, Any]) -> None:
+    """Run a plan and write its pages to a folder."""
+    if export is not None and export.suffix.lower() not in WRITERS:
+        raise BadOption(f"--export {export.name!r} is of no known kind: write to {', '.join(WRITERS)}")
+    out.mkdir(parents=True, exist_ok=True)
+    rows = Store(store or out / "rows.sqlite")
+    now.written.append(str(rows.path))
+    for name in plan.chosen:
+        for dataset, reason in PAPERS[name].missing.items():
+            now.warn(f"{name}: without {dataset} ({reason})")
+        for method, package in PAPERS[name].left_out.items():
+            now.warn(f"{name}: without {method}, which needs {package}: pip install {package}")
+    cells = plan.cells()
+    if not cells:
+        raise BadOption("there is nothing to run: no dataset of the paper is at hand, or --only names none")
+    summary = reproduce(plan, rows, **options)
+    files = _pages(now, plan, rows, out)
+    if export is not None:
+        _export(rows, export)
+        files.append(export)
+    now.written += [str(path) for path in files]
+    _tell(now, plan, rows, summary)
+    now.show(f"Wrote {', '.join(str(path) for path in files if path.suffix != '.png')}; rows are in {rows.path}")
+    now.finish({**_told(summary), "files": [str(path) for path in files], "store": str(rows.path)})
+
+
+def _pages(now: Session, plan: Plan, rows: Store, out: Path) -> list[Path]:
+    files = []
+    for name in plan.chosen:
+        found = rows.rows(paper=name, size=plan.size)
+        if found:
+            files += write_pages(PAPERS[name], found, out, f"tamis reproduce {name} --{plan.size}")
+    return files
+
+
+def _export(rows: Store, path: Path) -> None:
+    """All rows as a table."""
+    flat = [row.flat() for row in rows.rows()]
+    with writing(path) as write:
+        write(arrow().RecordBatch.from_pylist(flat))
+
+
+def _tell(now: Session, plan: Plan, rows: Store, summary: Summary) -> None:
+    for name in plan.chosen:
+        for protocol in plan.protocols:
+            found = rows.rows(paper=name, size=plan.size, protocol=protocol)
+            if found:
+                now.show(_screen(Numbers(PAPERS[name], protocol, found)))
+    for row in summary.failures:
+        cell = astuple(row.cell)
+        now.warn(f"{' '.join(str(part) for part in cell if part != '')} failed: {row.error}")
+    share = 100 * summary.overhead / summary.compute if summary.compute else 0.0
+    now.show(
+        f"{summary.ran} of {summary.asked} cells ran ({summary.found} were there) in {summary.seconds:.0f} s; "
+        f"{summary.compute:.0f} processor seconds in fits, {share:.1f}% of that to hand them out; "
+        f"{summary.failed} failed"
+    )
+
+
+def _screen(numbers: Numbers) -> Table:
+    """Mean accuracies, ours beside the paper's."""
+    table = Table(title=f"{numbers.paper.title}: accuracy (%), protocol {numbers.protocol}", title_justify="left")
+    table.add_column("set")
+    shown = [m for m in numbers.methods if m in (numbers.main, "SVC", "majority", "boosting", "EBM", "tamis")]
+    for method in shown:
+        table.add_column(method, justify="right")
+    table.add_column(f"paper: {numbers.paper.main}", justify="right")
+    for dataset in numbers.datasets:
+        known = numbers.paper.told(dataset, numbers.main, "accuracy")
+        cells = [str(numbers.number(dataset, method, "accuracy")) for method in shown]
+        table.add_row(dataset, *cells, "" if known is None else f"{known.value:g}")
+    return table
+
+
+def _told(summary: Summary) -> dict[str, Any]:
+    names = ("asked", "found", "ran", "failed", "seconds", "compute", "overhead")
+    return {name: getattr(summary, name) for name in names}

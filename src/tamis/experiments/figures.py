@@ -1,0 +1,319 @@
+"""Figures from rows alone: each maker takes what to draw and gives a function from rows to a figure, or to None.
+
+Figures are of the first split, except where they are means over splits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tamis.experiments.cells import FAILED, Row
+from tamis.explain import measures
+
+Maker = Callable[[Sequence[Row]], Any]
+PANEL = 2.6  # inches
+COLUMNS = 5
+MOST = 10  # panels, and entries of a bar chart
+
+
+def _told(rows: Sequence[Row], key: str, methods: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """What rows have to tell under `key`, by dataset and method."""
+    out: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        if row.extra.get(key) and (not methods or row.cell.method in methods):
+            out.setdefault(row.cell.dataset, {}).setdefault(row.cell.method, row.extra[key])
+    return dict(list(out.items())[:MOST])
+
+
+def _panels(names: Sequence[str], height: float = PANEL) -> tuple[Any, list[Any]]:
+    """A figure with one panel for each name."""
+    from matplotlib.figure import Figure
+
+    columns = min(COLUMNS, len(names))
+    lines = -(-len(names) // columns)
+    figure = Figure(figsize=(PANEL * columns, height * lines), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(lines, columns, squeeze=False).ravel())
+    for ax in axes[len(names) :]:
+        ax.set_visible(False)
+    for ax, name in zip(axes, names, strict=False):
+        ax.set_title(name, fontsize=9)
+        ax.tick_params(labelsize=7)
+    return figure, list(axes[: len(names)])
+
+
+def roc(methods: Sequence[str]) -> Maker:
+    """ROC curves of some methods on every set."""
+
+    def draw(rows: Sequence[Row]) -> Any:
+        score, truth = _told(rows, "scores", methods), _told(rows, "truth", methods)
+        if not score:
+            return None
+        figure, axes = _panels(list(score))
+        for ax, name in zip(axes, score, strict=True):
+            for k, method in enumerate(m for m in methods if m in score[name]):
+                positive = np.array(truth[name][method], dtype=bool)
+                ax.plot(*measures.roc_curve(positive, np.array(score[name][method])), label=method, color=f"C{k}")
+            ax.plot([0, 1], [0, 1], color="0.8", zorder=0)
+        axes[0].legend(fontsize=6, loc="lower right")
+        figure.supxlabel("false positive rate", fontsize=8)
+        figure.supylabel("true positive rate", fontsize=8)
+        return figure
+
+    return draw
+
+
+def ks(method: str) -> Maker:
+    """Distribution of the scores of both classes."""
+
+    def draw(rows: Sequence[Row]) -> Any:
+        score, truth = _told(rows, "scores", [method]), _told(rows, "truth", [method])
+        if not score:
+            return None
+        figure, axes = _panels(list(score))
+        for ax, name in zip(axes, score, strict=True):
+            positive, values = np.array(truth[name][method], dtype=bool), np.array(score[name][method])
+            at, low, high = measures.ks_curve(positive, values)
+            ax.step(at, low, label="first class", color="C0", where="post")
+            ax.step(at, high, label="second class", color="C3", where="post")
+            k = int(np.argmax(np.abs(low - high)))
+            ax.vlines(at[k], high[k], low[k], color="0.3", linestyle=":")
+            ax.set_title(f"{name}: KS {100 * abs(low[k] - high[k]):.0f}", fontsize=9)
+        axes[0].legend(fontsize=6)
+        figure.supxlabel(f"score of {method}", fontsize=8)
+        figure.supylabel("share of the rows", fontsize=8)
+        return figure
+
+    return draw
+
+
+def importance(method: str) -> Maker:
+    """Signed importance of features and of instances."""
+
+    def draw(rows: Sequence[Row]) -> Any:
+        told = {name: found[method] for name, found in _told(rows, "importance", [method]).items()}
+        kinds = ("features", "instances")
+        told = {name: found for name, found in told.items() if all(kind in found for kind in kinds)}
+        if not told:
+            return None
+        figure, axes = _panels([f"{name}: {kind}" for kind in kinds for name in told], 3.0)
+        for ax, (kind, found) in zip(axes, ((k, f) for k in kinds for f in told.values()), strict=True):
+            names, values = found[kind]["names"][:MOST][::-1], np.array(found[kind]["values"][:MOST][::-1])
+            ax.barh(range(len(values)), values, color=np.where(values < 0, "C0", "C3"))
+            ax.set_yticks(range(len(values)), [name[:18] for name in names], fontsize=6)
+            ax.axvline(0, color="0.5", linewidth=0.6)
+        figure.supxlabel("signed importance (%)", fontsize=8)
+        return figure
+
+    return draw
+
+
+def heat(method: str) -> Maker:
+    """Correlation of the kept features."""
+
+    def draw(rows: Sequence[Row]) -> Any:
+        told = {name: found[method] for name, found in _told(rows, "correlation", [method]).items()}
+        if not told:
+            return None
+        figure, axes = _panels(list(told))
+        for ax, found in zip(axes, told.values(), strict=True):
+            image = ax.imshow(np.array(found["values"]), vmin=-1, vmax=1, cmap="RdBu_r")
+            ax.set_xticks([])
+            ax.set_yticks([])
+        figure.colorbar(image, ax=axes, shrink=0.6, label="correlation")
+        return figure
+
+    return draw
+
+
+def path(method: str) -> Maker:
+    """Accuracy on held-out rows of the training part against the budget of features, the best over instances."""
+
+    def draw(rows: Sequence[Row]) -> Any:
+        told = {name: found[method] for name, found in _told(rows, "path", [method]).items()}
+        if not told:
+            return None
+        figure, axes = _panels(list(told))
+        for ax, found in zip(axes, told.values(), strict=True):
+            values = 100 * np.array(found["accuracy"], dtype=float)
+            for k, many in enumerate(found["max_instances"]):
+                if many in (1, 5, found["max_instances"][-1]):
+                    ax.plot(found["max_features"], values[k], marker=".", label=f"{many} instances")
+        axes[0].legend(fontsize=6)
+        figure.supxlabel("most features", fontsize=8)
+        figure.supylabel("accuracy on folds (%)", fontsize=8)
+        return figure
+
+    return draw
+
+
+def features_path(method: str) -> Maker:
+    """Accuracy on folds against the number of kept features, over penalties."""
+
+    def draw(rows: Sequence[Row]) -> Any:
+        told = {name: found[method] for name, found in _told(rows, "path", [method]).items()}
+        if not told:
+            return None
+        figure, axes = _panels(list(told))
+        for ax, found in zip(axes, told.values(), strict=True):
+            order = np.argsort(found["n_features"])
+            ax.plot(np.array(found["n_features"])[order], 100 * np.array(found["accuracy"])[order], marker=".")
+        figure.supxlabel("features, mean over folds", fontsize=8)
+        figure.supylabel("accuracy on folds (%)", fontsize=8)
+        return figure
+
+    return draw
+
+
+def convergence(method: str) -> Maker:
+    """Objective by round."""
+
+    def draw(rows: Sequence[Row]) -> Any:
+        told = {name: found[method]["objective"] for name, found in _told(rows, "history", [method]).items()}
+        told = {name: [v for v in values if v is not None] for name, values in told.items()}
+        told = {name: values for name, values in told.items() if len(values) > 1}
+        if not told:
+            return None
+        figure, axes = _panels(list(told))
+        for ax, values in zip(axes, told.values(), strict=True):
+            ax.plot(values, marker=".", markersize=3)
+            ax.ticklabel_format(axis="y", useMathText=True)
+        figure.supxlabel("round", fontsize=8)
+        figure.supylabel(f"objective of {method}", fontsize=8)
+        return figure
+
+    return draw
+
+
+def weights(method: str) -> Maker:
+    """Weights of the kernels by round."""
+
+    def draw(rows: Sequence[Row]) -> Any:
+        told = {name: found[method].get("weights") for name, found in _told(rows, "history", [method]).items()}
+        told = {name: values for name, values in told.items() if values and len(values) > 1}
+        if not told:
+            return None
+        figure, axes = _panels(list(told))
+        for ax, values in zip(axes, told.values(), strict=True):
+            ax.plot(np.array(values, dtype=float))
+        figure.supxlabel("round", fontsize=8)
+        figure.supylabel("weight of each kernel", fontsize=8)
+        return figure
+
+    return draw
+
+
+def boundary(dataset: str, methods: Sequence[str]) -> Maker:
+    """Decisions over the plane of two features."""
+
+    def draw(rows: Sequence[Row]) -> Any:
+        told = _told(rows, "plane", methods).get(dataset, {})
+        told = {method: told[method] for method in methods if method in told and told[method]["values"]}
+        if not told:
+            return None
+        figure, axes = _panels(list(told))
+        for ax, found in zip(axes, told.values(), strict=True):
+            (x, y), values = found["axes"], np.array(found["values"])
+            most = float(np.max(np.abs(values)))
+            ax.contourf(x, y, values, levels=np.linspace(-most, most, 13), cmap="RdBu_r", alpha=0.6)
+            ax.contour(x, y, values, levels=[0.0], colors="0.2", linewidths=1.0)
+            X, labels = np.array(found["X"]), np.array(found["y"])
+            ax.scatter(*X.T, c=np.where(labels == 1, "C3", "C0"), s=6)
+            ax.set_aspect("equal")
+        return figure
+
+    return draw
+
+
+def atlas(method: str) -> Maker:
+    """t-SNE map of training rows and prototypes in the learned kernel."""
+
+    def draw(rows: Sequence[Row]) -> Any:
+        told = _told(rows, "map")
+        told = {name: next(iter(found.values())) for name, found in told.items()}
+        if not told:
+            return None
+        figure, axes = _panels(list(told))
+        for ax, found in zip(axes, told.values(), strict=True):
+            places, labels = np.array(found["rows"]), np.array(found["labels"])
+            ax.scatter(*places.T, c=labels, cmap="tab20", s=5, alpha=0.6)
+            stars = np.array(found["prototypes"]).T
+            ax.scatter(*stars, c=found["owners"], cmap="tab20", s=40, marker="*", ec="k", lw=0.4)
+            ax.set_xticks([])
+            ax.set_yticks([])
+        return figure
+
+    return draw
+
+
+def per_class(method: str) -> Maker:
+    """How many prototypes each class has."""
+
+    def draw(rows: Sequence[Row]) -> Any:
+        told = {name: next(iter(found.values())) for name, found in _told(rows, "per_class").items()}
+        if not told:
+            return None
+        figure, axes = _panels(list(told))
+        for ax, found in zip(axes, told.values(), strict=True):
+            ax.bar(range(len(found)), list(found.values()), color="C0")
+        figure.supxlabel("class", fontsize=8)
+        figure.supylabel("prototypes", fontsize=8)
+        return figure
+
+    return draw
+
+
+def trade(measure: str) -> Maker:
+    """Accuracy against another measure, one point for each method and set."""
+
+    def draw(rows: Sequence[Row]) -> Any:
+        from matplotlib.figure import Figure
+
+        good = [row for row in rows if row.status != FAILED and measure in row.measures]
+        if not good:
+            return None
+        figure = Figure(figsize=(5.5, 3.6), layout="constrained")
+        ax = figure.subplots()
+        for k, method in enumerate(dict.fromkeys(row.cell.method for row in good)):
+            own = [row for row in good if row.cell.method == method]
+            sets = dict.fromkeys(row.cell.dataset for row in own)
+            points = [_means(own, name, (measure, "accuracy")) for name in sets]
+            x, y = np.array(points).T
+            ax.scatter(x, y, label=method, color=f"C{k}", s=18)
+        ax.set_xlabel(measure.upper() + " (%)", fontsize=8)
+        ax.set_ylabel("accuracy (%)", fontsize=8)
+        ax.legend(fontsize=6)
+        return figure
+
+    return draw
+
+
+def by_setting(measure: str, label: str) -> Maker:
+    """A measure against what varies, a line for each method."""
+
+    def draw(rows: Sequence[Row]) -> Any:
+        good = [row for row in rows if row.status != FAILED and measure in row.measures]
+        sets = list(dict.fromkeys(row.cell.dataset for row in good))
+        if not sets:
+            return None
+        methods = list(dict.fromkeys(row.cell.method for row in good))
+        figure, axes = _panels(sets, 3.2)
+        for ax, name in zip(axes, sets, strict=True):
+            for k, method in enumerate(methods):
+                own = [row for row in good if (row.cell.dataset, row.cell.method) == (name, method)]
+                at = sorted({float(row.cell.setting) for row in own})
+                values = [np.mean([r.measures[measure] for r in own if float(r.cell.setting) == x]) for x in at]
+                ax.plot(at, values, marker=".", label=method, color=f"C{k % 10}", ls="-" if k < 10 else "--", lw=1)
+        axes[-1].legend(fontsize=5)
+        figure.supxlabel(label, fontsize=8)
+        figure.supylabel(f"{measure} (%)", fontsize=8)
+        return figure
+
+    return draw
+
+
+def _means(rows: Sequence[Row], dataset: str, names: Sequence[str]) -> list[float]:
+    own = [row for row in rows if row.cell.dataset == dataset]
+    return [float(np.mean([row.measures[name] for row in own if name in row.measures])) for name in names]

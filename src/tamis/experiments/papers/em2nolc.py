@@ -1,0 +1,235 @@
+"""EM2NOLC: the comparison of [Zhang2022]."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from tamis import (
+    EasyMKLClassifier,
+    EM2NOLCClassifier,
+    EM2NOLCClassifierCV,
+    FeatureScalingSVC,
+    LassoADMM,
+    LinearSVMADMM,
+    SimpleMKLClassifier,
+    TamisClassifier,
+    bandwidths,
+    per_feature,
+)
+from tamis.estimators.em2nolc import ZHANG2022
+from tamis.experiments import figures
+from tamis.experiments.cells import Cell, Row
+from tamis.experiments.datasets import Dataset, load
+from tamis.experiments.method import (
+    Fitted,
+    Method,
+    as_it_is,
+    chosen_by_itself,
+    decision,
+    measured,
+    on_kernels,
+    points,
+    scores,
+    searched,
+)
+from tamis.experiments.paper import Paper, plain_trial
+from tamis.experiments.peers import ALWAYS, BOOSTED, COSTS
+from tamis.experiments.problem import Problem, holdout, limited
+from tamis.experiments.told import bars, correlations, curves
+
+SHARE = 0.3  # of the rows to test on
+FOLDS = {("honest", "quick"): 3, ("honest", "full"): 5, ("paper", "quick"): 5, ("paper", "full"): 5}
+MOST = {"quick": (500, 1000), "full": (1300, 6000)}  # rows to learn from and to test on
+DRAWN = {  # rows of the larger class in the training part of the article
+    "pima": 370,
+    "heart_statlog": 100,
+    "german_numeric": 470,
+    "ckd": 175,
+    "wdbc": 250,
+    "spectf": 150,
+    "praf": 85,
+    "splice_binary": 550,
+    "musk2": 550,
+    "madelon": 650,
+}
+PRINTED = {  # instances and features of the article's models, its Table 7
+    "pima": (17, 5),
+    "heart_statlog": (9, 10),
+    "german_numeric": (20, 10),
+    "ckd": (1, 4),
+    "wdbc": (17, 2),
+    "spectf": (8, 19),
+    "praf": (11, 1),
+    "splice_binary": (15, 4),
+    "musk2": (3, 16),
+    "madelon": (14, 14),
+}
+MANY = 60  # columns beyond which weak kernels have one width
+
+
+def _problem(cell: Cell) -> Problem:
+    data, seed = load(cell.dataset), cell.split
+    folds = FOLDS[cell.protocol, cell.size]
+    if cell.protocol == "paper":
+        train, test = _balanced(data, seed)
+        train = train if cell.size == "full" else _fewer(train, data.y, MOST["quick"][0], seed)
+        problem = Problem.of(data, train, limited(test, data.y, MOST[cell.size][1], seed), folds, seed)
+        return Problem(**{**vars(problem), "groups": None, "memo": {}})
+    train, test = holdout(data.y, data.groups, SHARE, seed)
+    most = MOST[cell.size]
+    return Problem.of(data, limited(train, data.y, most[0], seed), limited(test, data.y, most[1], seed), folds, seed)
+
+
+def _balanced(data: Dataset, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """As many rows of the smaller class as of the larger, drawn with replacement; the rest is for the test."""
+    rng = np.random.default_rng(seed)
+    larger = int(np.argmax(np.bincount(data.y)))
+    first = rng.permutation(np.flatnonzero(data.y == larger))[: DRAWN[data.name]]
+    second = rng.choice(np.flatnonzero(data.y != larger), size=DRAWN[data.name])
+    train = np.concatenate([first, second])
+    return train, np.setdiff1d(np.arange(len(data.y)), train)
+
+
+def _fewer(train: np.ndarray, y: np.ndarray, most: int, seed: int) -> np.ndarray:
+    """At most so many of the drawn rows, as many of each class."""
+    rng = np.random.default_rng(seed)
+    parts = [rng.permutation(train[y[train] == c])[: most // 2] for c in (0, 1)]
+    return train if len(train) <= most else np.concatenate(parts)
+
+
+def _weak(problem: Problem) -> tuple[str, Any]:
+    """Kernels on all features and on each, as the MKL baselines have them."""
+    if problem.X.shape[1] > MANY:
+        return "one width on each", per_feature()
+    return "three widths on all and on each", bandwidths((0.5, 1.0, 2.0), on="both")
+
+
+def _ours(problem: Problem, quick: bool, **options: Any) -> Fitted:
+    small: dict[str, Any] = {"bandwidths": (0.5, 2.0)} if quick else {}
+    return chosen_by_itself(problem, EM2NOLCClassifierCV(categorical_features=problem.categorical, **small, **options))
+
+
+def _printed(problem: Problem, quick: bool) -> Fitted:
+    """The algorithm as printed: 50 rounds of ADMM, its own intercept."""
+    most, nominal = 150 if quick else 500, problem.categorical
+    model = EM2NOLCClassifier(
+        10, 10, solver="paper", alpha=0.1, candidates=most, calibration=None, categorical_features=nominal
+    )
+    return as_it_is(problem, model)
+
+
+def _tamis(problem: Problem, quick: bool) -> Fitted:
+    model = TamisClassifier(categorical_features=problem.categorical, cv=problem.inner, random_state=problem.seed)
+    return as_it_is(problem, model)
+
+
+def _linear(problem: Problem, quick: bool) -> Fitted:
+    model = LinearSVMADMM(calibration=None, categorical_features=problem.categorical, max_iter=500)
+    return searched(problem, model, {"C": (0.1, 10.0) if quick else (0.1, 1.0, 10.0, 100.0, 1000.0)})
+
+
+def _lasso(problem: Problem, quick: bool) -> Fitted:
+    model = LassoADMM(calibration=None, categorical_features=problem.categorical)
+    return searched(problem, model, {"alpha": (0.003, 0.01, 0.03, 0.1)})
+
+
+def _simple(problem: Problem, quick: bool) -> Fitted:
+    make = partial(SimpleMKLClassifier, tol=1e-2, calibration=None, max_iter=50)
+    return on_kernels(problem, make, points(C=(1.0, 10.0) if quick else COSTS), *_weak(problem))
+
+
+def _easy(problem: Problem, quick: bool) -> Fitted:
+    make = partial(EasyMKLClassifier, calibration=None)
+    return on_kernels(problem, make, points(C=(1.0, 10.0) if quick else COSTS, lam=(0.5,)), *_weak(problem))
+
+
+def _scaled(problem: Problem, quick: bool) -> Fitted:
+    model = FeatureScalingSVC(calibration=None, categorical_features=problem.categorical, max_iter=10 if quick else 50)
+    budgets = [min(20, problem.X.shape[1])] if quick else [5, 10, 20]
+    return searched(problem, model, {"C": (1.0, 10.0), "max_features": budgets})
+
+
+def _trial(paper: Paper, cell: Cell, problem: Problem) -> Row:
+    """In the paper's protocol the five models of the folds are tested, each by itself."""
+    if cell.protocol == "honest":
+        return plain_trial(paper, cell, problem)
+    numbers, status, found = measured(problem, paper.methods[cell.method].run, cell.size == "quick")
+    y, truth = problem.train[1], problem.test[1]
+    parts = []
+    for a, _ in problem.inner:
+        rows = found.train[a] if isinstance(found.train, np.ndarray) else [found.train[i] for i in a]
+        model = found.finish(clone(found.fresh).fit(rows, y[a]))
+        parts.append(scores(truth, model.predict(found.test), decision(model, found.test)))
+    names = set.intersection(*(set(part) for part in parts))
+    numbers |= {name: float(np.mean([part[name] for part in parts])) for name in names}
+    spread = {name: float(np.std([part[name] for part in parts])) for name in names}
+    return Row(cell, numbers, status, seed=cell.split, chosen=dict(found.chosen), extra={"spread": spread})
+
+
+def _tell(cell: Cell, problem: Problem, found: Fitted) -> dict[str, Any]:
+    told = curves(problem, found)
+    if cell.method == "EM2NOLC":
+        told |= bars(found) | correlations(problem, found)
+        told["path"] = {k: found.model.path_[k] for k in ("max_instances", "max_features", "accuracy")}
+    return told
+
+
+EM2NOLC = Paper(
+    name="em2nolc",
+    title="EM2NOLC: few instances and few features by least squares",
+    citation=ZHANG2022,
+    datasets={
+        "pima": "Diabetes",
+        "heart_statlog": "HD",
+        "german_numeric": "GC",
+        "ckd": "CKD",
+        "wdbc": "WDBC",
+        "spectf": "SPECTFH",
+        "praf": "PRAF",
+        "splice_binary": "MSJ",
+        "musk2": "Musk",
+        "madelon": "Madelon",
+    },
+    absent=(),
+    methods={
+        "EM2NOLC": Method(_ours),
+        "EM2NOLC, as printed": Method(_printed),
+        "tamis": Method(_tamis, protocols=("honest",)),
+        "LSVMC": Method(_linear),
+        "LASSOC": Method(_lasso),
+        "SimpleMKL": Method(_simple, "weak"),
+        "EasyMKL": Method(_easy, "weak"),
+        "FS-SVMC": Method(_scaled),
+        **ALWAYS,
+        **BOOSTED,
+    },
+    main="EM2NOLC",
+    splits={("honest", "quick"): 3, ("honest", "full"): 10, ("paper", "quick"): 3, ("paper", "full"): 10},
+    problem=_problem,
+    measures={
+        "accuracy": "Accuracy (%)",
+        "auc": "AUC (%)",
+        "ks": "KS (%)",
+        "n_instances": "Instances",
+        "n_features": "Features",
+        "irr": "Instances not needed, IRR (%)",
+        "frr": "Features not needed, FRR (%)",
+        "seconds": "Seconds of a fit with its tuning",
+        "predict_seconds": "Seconds of the test",
+    },
+    trial=_trial,
+    tell=_tell,
+    summary={"paper": "best"},
+    figures={
+        "KS curves": figures.ks("EM2NOLC"),
+        "ROC curves": figures.roc(("EM2NOLC", "SVC", "LASSOC")),
+        "Importance of instances and features": figures.importance("EM2NOLC"),
+        "Correlation of the kept features": figures.heat("EM2NOLC"),
+        "Accuracy against the number of features": figures.path("EM2NOLC"),
+    },
+    aliases={"EM2NOLC, as printed": "EM2NOLC"},
+)
