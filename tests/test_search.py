@@ -173,3 +173,108 @@ def test_a_second_fit_forgets_what_only_the_first_had_to_tell(rng):
     assert clf.n_items_ == 40
     clf.set_params(kernels=None).fit(X, y)
     assert not hasattr(clf, "n_items_")
+
+
+class TestWhatEverySearchDoes:
+    """Held by one method of each kind, as the lines are shared."""
+
+    def data(self, rng, n=90):
+        X = rng.normal(size=(n, 3))
+        return X, (X[:, 0] + 0.8 * rng.normal(size=n) > 0).astype(int)
+
+    def test_one_standard_error_takes_the_smallest_within_reach(self, rng):
+        X, y = self.data(rng)
+        Cs = (0.01, 0.1, 1.0, 10.0)
+        best, small = (
+            TestEverySearch().fit("AbsentMKLClassifierCV", X, y, Cs=Cs, rule=rule, cv=3) for rule in ("best", "one_se")
+        )
+        scores = best.cv_results_["mean_test_log_loss"]
+        assert best.cv_results_["param_C"][np.argmin(scores)] == best.C_
+        assert small.C_ < best.C_ or Cs[0] == best.C_
+        assert small.C_ == 0.01  # all are within one error here
+        again = TestEverySearch().fit("L0MKLClassifierCV", X, y, lambda2s=(0.01, 0.6), rule="one_se", cv=3)
+        assert again.lambda2_ == 0.6
+
+    def test_the_single_classifier_has_the_seed_that_was_drawn(self, rng):
+        X, y = self.data(rng)
+        clf = TestEverySearch().fit("IMKPLClassifierCV", X, y, random_state=np.random.RandomState(3))
+        assert clf.fixed().random_state == clf._seed != 0
+
+    def test_scores_are_those_of_machines_with_their_own_intercept(self, rng, monkeypatch):
+        from tamis.shells import searching
+
+        X, y = self.data(rng)
+        seen = []
+        of = searching.Tests.of
+        monkeypatch.setattr(
+            searching.Tests, "of", lambda splits, placed: seen.append(placed) or of(splits, placed=placed)
+        )
+        TestEverySearch().fit("AbsentMKLClassifierCV", X, y)
+        assert seen == [True]
+
+    def test_a_failed_fit_leaves_the_earlier_one(self, rng):
+        X, y = self.data(rng)
+        clf = TestEverySearch().fit("AbsentMKLClassifierCV", X, y, kernels={"one": per_feature()})
+        before = clf.decision_function(X)
+        bad = per_feature(tamis.Sigmoid(5.0, 3.0))
+        with pytest.raises(ValueError, match="positive semi-definite"):
+            clf.set_params(kernels={"bad": bad, "one": per_feature()}).fit(X, y)
+        assert clf.kernels_choice_ == "one"
+        np.testing.assert_array_equal(clf.decision_function(X), before)
+
+    def test_fixed_says_when_the_kernels_are_others(self, rng):
+        X, y = self.data(rng)
+        clf = TestEverySearch().fit("IMKPLClassifierCV", X, y, kernels={"a": per_feature()})
+        with pytest.raises(ValueError, match="has no 'a', which the fit chose"):
+            clf.set_params(kernels={"b": per_feature()}).fixed()
+
+    def test_words_name_the_kernels_where_there_was_a_choice(self, rng):
+        X, y = self.data(rng)
+        for name in SEARCHES:
+            clf = TestEverySearch().fit(name, X, y, kernels={"a": per_feature(), "b": per_group({"x": [0, 1]})})
+            assert clf.chosen()["kernels"] == clf.kernels_choice_
+
+    def test_folds_of_ones_own_are_a_number_in_a_file(self, rng, tmp_path):
+        from sklearn.model_selection import StratifiedKFold
+
+        X, y = self.data(rng)
+        clf = TestEverySearch().fit("AbsentMKLClassifierCV", X, y, cv=StratifiedKFold(3))
+        tamis.io.save(clf, tmp_path / "a.tamis")
+        assert tamis.io.load(tmp_path / "a.tamis").cv == 3
+
+    def test_searches_over_precomputed_kernels_learn_of_further_items(self, rng):
+        X, y = self.data(rng, 60)
+        K = np.exp(-((X[:, None] - X) ** 2)).transpose(2, 0, 1)
+        stack = tamis.precomputed(K[:, :50, :50])
+        clf = TestEverySearch().fit("L0MKLClassifierCV", np.arange(50)[:, None], y[:50], kernels=stack)
+        more = clf.extended(K[:, 50:, :50])
+        whole = clf.fixed().set_params(kernels=tamis.precomputed(K), calibration=None)
+        whole.fit(np.arange(50)[:, None], y[:50])
+        guess = more.decision_function(np.arange(50, 60)[:, None])
+        shift = guess - whole.decision_function(np.arange(50, 60)[:, None])
+        np.testing.assert_allclose(shift, shift[0], atol=1e-6)
+
+    @pytest.mark.parametrize("width", [-1.0, "mean", 0.0])
+    def test_widths_are_checked_without_data(self, width):
+        for clf in (tamis.EM2NOLCClassifier(bandwidth=width), EM2NOLCClassifierCV(bandwidths=(1.0, width))):
+            with pytest.raises(ValueError, match="bandwidth="):
+                clf.check_parameters()
+
+
+def test_only_the_last_fit_of_a_search_is_logged(rng, caplog):
+    X = rng.normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    with caplog.at_level("INFO", logger="tamis"):
+        clf = TestEverySearch().fit("IMKPLClassifierCV", X, y, prototype_sizes=(2, 3), verbose=1)
+    assert len(caplog.records) == len(clf.history_)
+
+
+def test_folds_without_rows_of_a_class_are_left_out():
+    from tamis.data.folds import made, pairs_of
+
+    groups, codes = np.array([0, 0, 0, 0, 2, 2, 3]), np.array([1, 1, 0, 0, 0, 0, 1])
+    with pytest.warns(UserWarning, match="1 of 2 folds are left out: their training part lacks a class"):
+        pairs = made(7, codes, groups, 3, 0)
+    assert len(pairs) == 1 and len(np.unique(codes[pairs[0][0]])) == 2
+    with pytest.warns(UserWarning, match="folds are left out"):
+        assert len(pairs_of(3, codes, groups, 0)) == 1

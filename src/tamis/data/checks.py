@@ -178,15 +178,15 @@ def check_range(Z: np.ndarray, names: Any) -> None:
         )
 
 
-def check_bandwidth(bandwidth: Any, n_features: int) -> float | str | np.ndarray:
-    """A positive number, "median", or one positive number per feature."""
+def check_bandwidth(bandwidth: Any, n_features: int | None = None) -> float | str | np.ndarray:
+    """A positive number, "median", or one positive number per feature, of any number of them if that is not known."""
     if isinstance(bandwidth, str):
         check_choice("bandwidth", bandwidth, ("median",))
         return bandwidth
     widths = np.asarray(bandwidth)
     if widths.ndim == 0:
         check_number("bandwidth", bandwidth, 0.0, strict=True)
-    elif widths.shape != (n_features,):
+    elif n_features is not None and widths.shape != (n_features,):
         raise ValueError(
             f"bandwidth has shape {widths.shape}, but X has {n_features} features: "
             f"give one number, 'median', or an array of shape ({n_features},)"

@@ -1,4 +1,4 @@
-"""Rows to learn from and rows held out: all folds of the library are made here."""
+"""Rows to learn from and rows held out: the folds of fits, searches and studies."""
 
 from __future__ import annotations
 
@@ -33,22 +33,34 @@ def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
     """
     if isinstance(cv, Integral):
         codes = rows.codes if rows.response is None else None
-        splitter = fold_maker(len(rows), codes, rows.groups, int(cv), seed)
-        if splitter is None:
-            return []
-        return [(rows.take(a), rows.take(b)) for a, b in splitter.split(rows.codes, rows.codes, rows.groups)]
+        return [(rows.take(a), rows.take(b)) for a, b in made(len(rows), codes, rows.groups, int(cv), seed)]
     parts = [
         (merge_rows(rows.take(a)), merge_rows(rows.take(b)))
         for a, b in positions(cv, rows.labels, rows.groups, rows.table.numbers)
     ]
     good = [(a, b) for a, b in parts if len(b) and len(a) and (_has_all(a) or rows.response is not None)]
-    if len(good) < len(parts):
-        lacks = "lacks a class" if rows.response is None else "is empty"
-        warn(
-            f"{len(parts) - len(good)} of {len(parts)} folds are left out: their training part {lacks} or their test "
-            "part is empty",
-        )
+    _warn_left_out(len(parts) - len(good), len(parts), rows.response is None)
     return good
+
+
+def made(n: int, codes: np.ndarray | None, groups: np.ndarray | None, n_splits: int, seed: int) -> list[Pair]:
+    """Folds of n rows, stratified by their codes if there are some; those that have no rows of a class to learn from,
+    as may be with groups, are left out with a warning."""
+    maker = fold_maker(n, codes, groups, n_splits, seed)
+    if maker is None:
+        return []
+    pairs = list(maker.split(np.zeros((n, 1)), codes, groups))
+    if codes is None:
+        return pairs
+    good = [(a, b) for a, b in pairs if len(np.unique(codes[a])) == len(np.unique(codes))]
+    _warn_left_out(len(pairs) - len(good), len(pairs), True)
+    return good
+
+
+def _warn_left_out(count: int, of: int, classes: bool) -> None:
+    if count:
+        lacks = "lacks a class" if classes else "is empty"
+        warn(f"{count} of {of} folds are left out: their training part {lacks} or their test part is empty")
 
 
 def positions(cv: Any, y: np.ndarray, groups: np.ndarray | None, X: np.ndarray | None = None) -> list[Pair]:
@@ -112,18 +124,18 @@ def pairs_of(cv: Any, y: np.ndarray, groups: np.ndarray | None, seed: int, *, st
     if not isinstance(cv, Integral):
         return positions(cv, y, groups)
     codes = np.unique(y, return_inverse=True)[1] if stratified else None
-    splitter = fold_maker(len(y), codes, groups, int(cv), seed)
-    if splitter is None:
+    pairs = made(len(y), codes, groups, int(cv), seed)
+    if not pairs:
         raise ValueError(
             f"cv={cv!r}: no fold can be made, the smallest class has too few rows or groups; give more rows"
         )
-    return list(splitter.split(np.zeros((len(y), 1)), codes, groups))
+    return pairs
 
 
 def fold_maker(
     n: int, codes: np.ndarray | None, groups: np.ndarray | None, n_splits: int, seed: int
 ) -> BaseCrossValidator | None:
-    """Shuffled folds of n rows, stratified by their codes; None where there cannot be two."""
+    """Folds of n rows, stratified by their codes and shuffled (not groups without codes); None if there are no two."""
     units = np.arange(n) if groups is None else groups
     if codes is None:
         n_splits = min(n_splits, len(np.unique(units)))

@@ -225,8 +225,8 @@ def warn_same(same: list[str | None]) -> None:
     """Say that the patterns make the program a simpler one."""
     reasons = {
         "zero_filling": "some training sample has every channel that any other has, which makes the program the same "
-        "as 'zero_filling', ordinary multiple kernel learning; pattern_weight='share' or min_share, or "
-        "AbsentMKLClassifierCV, let the other samples count",
+        "as 'zero_filling', ordinary multiple kernel learning; pattern_weight='share' or min_share (or a search over "
+        "them) lets the other samples count",
         "sum": "no training sample whose pattern counts has two channels, which makes the program the same as 'sum', "
         "the unweighted sum of the kernels",
     }
@@ -234,7 +234,7 @@ def warn_same(same: list[str | None]) -> None:
         count = same.count(program)
         where = "" if count == len(same) else f" in {count} of {len(same)} problems of two classes"
         if count:
-            warn(f"AbsentMKLClassifier: {reason}{where}")
+            warn(f"{reason[0].upper()}{reason[1:]}{where}")
 
 
 def check_pattern_weight(name: str, value: Any) -> None:

@@ -21,7 +21,7 @@ from tamis.shells.extending import Extending
 from tamis.shells.learning import Factors
 from tamis.shells.parameters import parameters
 from tamis.shells.searching import SearchClassifier
-from tamis.shells.stacked import Answer, Task
+from tamis.shells.stacked import Answer, Task, told_factors
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,7 @@ class AbsentMKLClassifierCV(Extending, Factors, Channelled, SearchClassifier):
         grid = self._grid(kernels)
         first = self._at(grid[0])
         prepared = first._prepare(train)
+        first._check_kernels(prepared)
         tasks = first._tasks(prepared, quick=True)
         known: dict[Any, dict[float, HeldOut]] = {}  # the patterns may make settings the same
         out: dict[Cell, HeldOut] = {}
@@ -157,7 +158,8 @@ class AbsentMKLClassifierCV(Extending, Factors, Channelled, SearchClassifier):
     def chosen(self) -> dict[str, Any]:
         check_is_fitted(self)
         patterns = {"pattern weight": self.pattern_weight_, "least share of a pattern": self.min_share_}
-        return {"cost C": self.C_, "program": self.program_, **(patterns if self.program_ == "amkl" else {})}
+        own = {"cost C": self.C_, "program": self.program_, **(patterns if self.program_ == "amkl" else {})}
+        return own | self._told_choice() | told_factors(self)
 
 
 def _scaled(answer: Answer | None, ratio: float) -> Answer | None:

@@ -124,6 +124,7 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
             check_choice("alpha", self.alpha, ("auto",))
         else:
             check_number("alpha", self.alpha, 0.0)
+        check_bandwidth(self.bandwidth)
         check_choice("solver", self.solver, tuple(method.SOLVERS))
         check_choice("coupling", self.coupling, COUPLINGS)
         check_choice("refit", self.refit, REFITS)
@@ -138,7 +139,6 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
             raise ValueError("solver='paper' fits one output at a time: use shared_support=False with it")
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
-        self.__dict__.pop("statistics_", None)
         one = self._sum(rows, [self.kernels], [self.bandwidth], self.calibration)
         return super()._select(rows) if one is None else self._select_sums(one)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, replace
 from functools import partial
 from itertools import product
@@ -123,6 +123,8 @@ class EM2NOLCClassifierCV(FromStatistics, Searching):
             values = getattr(self, name)
             if name != "alphas" or not isinstance(values, str) or values != "auto":
                 check_values(name, values)
+        for bandwidth in self.bandwidths:
+            check_bandwidth(bandwidth)
         for alpha in () if isinstance(self.alphas, str) else self.alphas:
             check_number("alphas", alpha, 0.0)
         for coupling in self.couplings:
@@ -205,7 +207,7 @@ class EM2NOLCClassifierCV(FromStatistics, Searching):
 
     def _settled(self) -> dict[str, Any]:
         names = ("max_instances", "max_features", "bandwidth", "alpha", "coupling", "refit")
-        return {"kernels": self._choices[self.kernels_choice_], **{name: getattr(self, f"{name}_") for name in names}}
+        return {"kernels": self._kernels_chosen, **{name: getattr(self, f"{name}_") for name in names}}
 
     def chosen(self) -> dict[str, Any]:
         check_is_fitted(self)
@@ -217,7 +219,7 @@ class EM2NOLCClassifierCV(FromStatistics, Searching):
             "coefficients": self.coupling_,
             "last fit": self.refit_,
         }
-        return {**own, "kernels": self.kernels_choice_} if isinstance(self.kernels, Mapping) else own
+        return own | self._told_choice()
 
     def _at(self, cell: Cell) -> EM2NOLCClassifier:
         """The classifier of a cell, within this fit."""

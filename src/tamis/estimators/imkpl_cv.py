@@ -126,4 +126,4 @@ class IMKPLClassifierCV(CodingClassifier, SearchClassifier):
             "kappa": self.kappa_,
             "prototypes in a code": self.code_size_ or self.prototype_size_,
         }
-        return own | super().chosen()
+        return own | self._told_choice() | super().chosen()

@@ -17,6 +17,7 @@ from tamis.kernels.recipes import per_feature
 from tamis.methods import l0_mkl as method
 from tamis.methods.l0_steps import BETA_STEPS, Problem
 from tamis.models.model import PreparedRows
+from tamis.shells.extending import Extending
 from tamis.shells.learning import Factors, LearningClassifier
 from tamis.shells.parameters import parameters
 from tamis.shells.selecting import Selecting
@@ -33,7 +34,7 @@ ENGINES = ("auto", "dense", "streaming", "chebyshev")
 
 
 @parameters
-class L0Classifier(Selecting, Factors, LearningClassifier):
+class L0Classifier(Selecting, Extending, Factors, LearningClassifier):
     """What `L0MKLClassifier` and its search share.
 
     Parameters

@@ -20,7 +20,7 @@ from tamis.methods import l0_mkl as method
 from tamis.models.selection import HeldOut, Result, as_named
 from tamis.shells.parameters import parameters
 from tamis.shells.searching import SearchClassifier
-from tamis.shells.stacked import model_of
+from tamis.shells.stacked import model_of, told_factors
 
 SIGMOIDS = {f"sigmoid {a}, {r}": per_feature(Sigmoid(a, r)) for a, r in ((0.1, 0.1), (0.1, 1.0), (0.3, 0.1))}
 HELD = 1 << 28  # bytes of kernel values, or of their short forms, that a fold of the search may hold
@@ -140,5 +140,6 @@ class L0MKLClassifierCV(L0Classifier, SearchClassifier):
             "penalty lambda2": self.lambda2_,
             "ridge lambda1": told_ridge(self.lambda1_, self.ridge_),
             "tightness theta": self.theta_,
-            "kernels": self.kernels_choice_,
+            **self._told_choice(),
+            **told_factors(self),
         }

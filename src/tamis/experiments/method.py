@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.metrics import f1_score, matthews_corrcoef
 from sklearn.model_selection import GridSearchCV
 
-from tamis.experiments.cells import OK, UNSETTLED
+from tamis.experiments.cells import OK, PROTOCOLS, SIZES, UNSETTLED
 from tamis.experiments.problem import Problem
 from tamis.explain import measures
 from tamis.kernels.precomputed import precomputed
@@ -55,14 +55,15 @@ class Method:
     run : tunes and fits
     family : methods of one family share kernels, and run one after another; empty: it runs alone
     needs : a package that it needs; where that is missing the method is left out
-    protocols : in which it takes part
+    protocols, sizes : in which it takes part
     ours : whether this package makes it, rather than standing beside
     """
 
     run: Run
     family: str = ""
     needs: str = ""
-    protocols: tuple[str, ...] = ("honest", "paper")
+    protocols: tuple[str, ...] = PROTOCOLS
+    sizes: tuple[str, ...] = SIZES
     ours: bool = True
 
 

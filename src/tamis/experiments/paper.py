@@ -111,7 +111,7 @@ class Paper:
 
     def cells(self, protocol: str, size: str) -> list[Cell]:
         """All cells, those of one split together."""
-        names = [n for n, m in self.methods.items() if protocol in m.protocols and installed(m)]
+        names = [n for n, m in self.methods.items() if protocol in m.protocols and size in m.sizes and installed(m)]
         return [
             Cell(self.name, protocol, size, dataset, split, setting, method)
             for dataset in self.at_hand

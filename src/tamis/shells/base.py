@@ -142,13 +142,12 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
         self
         """
         self._check_parameters()
-        self._seed = draw_seed(self.random_state)
-        self.__dict__.pop("outside_", None)  # of an earlier fit from statistics
-        rows = self._rows(X, y, sample_weight, groups)
-        with blas_threads(1):
+        with self._afresh(), blas_threads(1):
+            self._seed = draw_seed(self.random_state)
+            rows = self._rows(X, y, sample_weight, groups)
             model, calibrator = self._select(rows)
-        self._publish(rows.classes, model, calibrator, measured_variation(model, rows))
-        self.instance_labels_ = row_labels(X, self.instances_)
+            self._publish(rows.classes, model, calibrator, measured_variation(model, rows))
+            self.instance_labels_ = row_labels(X, self.instances_)
         return self
 
     @abstractmethod
@@ -187,7 +186,6 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
 
     def _expect(self, names: list[str], *, named: bool) -> None:
         """Learn the number of columns, and their names if they are `named`."""
-        self.__dict__.pop("feature_names_in_", None)
         validate_data(self, np.zeros((1, len(names))), reset=True, skip_check_array=True)
         if named:
             self.feature_names_in_ = np.array(names, dtype=object)

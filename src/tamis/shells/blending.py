@@ -118,7 +118,6 @@ class Blending(KernelEstimator):
 
     def _blended(self, given: Rows) -> tuple[Model, Rows, Held | None]:
         """The model, the merged rows that it was chosen on, and what was said of held-out rows, if any was."""
-        self.__dict__.pop("path_", None)
         rows = self._units(_counted(given))
         some, merged = self._looked_at(rows)
         held = None

@@ -100,7 +100,6 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     ) -> None:
         """Set the learned attributes, and what there is for each class."""
         self.classes_ = classes
-        self.__dict__.pop("calibrator_", None)
         if calibrator is not None:
             self.calibrator_ = calibrator
         self.instances_per_class_ = [model.instances[owned] for owned in model.expansion.owned]

@@ -49,8 +49,6 @@ class Extending:
 
     def _measure(self, bank: KernelBank) -> None:
         """Remember the size of a precomputed stack."""
-        for name in ("n_kernels_", "n_items_"):
-            self.__dict__.pop(name, None)
         if bank.positions:
             self.n_kernels_, self.n_items_ = len(bank), cast(Any, bank.channels[0].kernel).n_items
 

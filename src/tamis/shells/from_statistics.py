@@ -120,20 +120,19 @@ class FromStatistics(KernelClassifier):
             raise ValueError("solver='paper' works on rows: use another solver with statistics")
         statistics.check_usable()
         plan = statistics.plan
-        self._adopt(plan)
-        self._seed = draw_seed(self.random_state)
-        rows = None
-        if X is not None:
-            rows = self._rows(X, y, sample_weight, groups, reset=False)
-            self._check_classes(rows.classes, plan)
-        with blas_threads(1):
+        with self._afresh(), blas_threads(1):
+            self._adopt(plan)
+            self._seed = draw_seed(self.random_state)
+            rows = None
+            if X is not None:
+                rows = self._rows(X, y, sample_weight, groups, reset=False)
+                self._check_classes(rows.classes, plan)
             model, calibrator = self._select_sums(second_look(statistics, rows, groups))
-        shares = variation_shares(model, plan.pool.Z[:, model.columns], np.ones(len(plan.pool)))
-        self._publish(plan.classes, model, calibrator, shares)
-        place = {position: k for k, position in enumerate(plan.pool.position.tolist())}
-        self.instance_labels_ = plan.pool_labels[[place[i] for i in self.instances_.tolist()]]
+            shares = variation_shares(model, plan.pool.Z[:, model.columns], np.ones(len(plan.pool)))
+            self._publish(plan.classes, model, calibrator, shares)
+            place = {position: k for k, position in enumerate(plan.pool.position.tolist())}
+            self.instance_labels_ = plan.pool_labels[[place[i] for i in self.instances_.tolist()]]
         self._report_outside(statistics)
-        self.__dict__.pop("statistics_", None)  # of partial fits to other rows
         return self
 
     def _adopt(self, plan: Plan) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -25,11 +27,16 @@ class Keeping:
     _seed: int
 
     def to_stored(self) -> dict[str, Any]:
-        """What a file holds: parameters, and what was learned except what only `warm_start` needs."""
+        """What a file holds: parameters, and what was learned except what only `warm_start` needs.
+
+        Of folds of one's own, which speak of rows that no file has, only their number is kept.
+        """
         check_is_fitted(self)
         params = self.get_params(deep=False)
         if "random_state" in params:
             params["random_state"] = self._seed
+        if not isinstance(params.get("cv"), Integral | None):
+            params["cv"] = max(2, getattr(self, "n_splits_", 0))
         learned = {name: value for name, value in vars(self).items() if _is_learned(name)}
         return {"params": params, "learned": learned | {"instance_labels_": plain_labels(self.instance_labels_)}}
 
@@ -44,6 +51,19 @@ class Keeping:
                 raise ValueError(f"{name!r} is not something that a {cls.__name__} learns")
             setattr(out, name, value)
         return out
+
+    @contextmanager
+    def _afresh(self) -> Iterator[None]:
+        """A context without what an earlier fit has learned; if it fails, that is there again."""
+        before = dict(vars(self))
+        for name in [name for name in before if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
 
     @property
     def _repr_html_(self) -> Callable[[], str]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, fields
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -80,6 +79,19 @@ class Searching(KernelClassifier):
         shared = {name: own[name] for name in self._single().get_params(deep=False) if name in own}
         return self._single(**{**shared, "kernels": None, **point})
 
+    @property
+    def _kernels_chosen(self) -> Any:
+        """The kernels that were chosen."""
+        if self.kernels_choice_ not in self._choices:
+            raise ValueError(
+                f"kernels={self.kernels!r} has no {self.kernels_choice_!r}, which the fit chose: fit again with these"
+            )
+        return self._choices[self.kernels_choice_]
+
+    def _told_choice(self) -> dict[str, Any]:
+        """The kernels that were chosen, in words, where there was a choice."""
+        return {"kernels": self.kernels_choice_} if len(self._choices) > 1 else {}
+
     @abstractmethod
     def _settled(self) -> dict[str, Any]:
         """The parameters of the single classifier that were chosen."""
@@ -118,8 +130,9 @@ class SearchClassifier(Searching, LearningClassifier):
         """A key that is smaller for smaller models."""
 
     def _at(self, cell: Any) -> Any:
-        """The classifier of a cell, within this fit."""
-        estimator = self._estimator(**{**asdict(cell), "kernels": self._choices[cell.kernels]})
+        """The classifier of a cell, within this fit; it logs nothing."""
+        point = {**asdict(cell), "kernels": self._choices[cell.kernels]}
+        estimator = self._estimator(**point, verbose=0)
         for name in self._handed:
             setattr(estimator, name, getattr(self, name, None))
         return estimator
@@ -129,8 +142,8 @@ class SearchClassifier(Searching, LearningClassifier):
         check_size(type(self).__name__, len(merged))
         splits = search_folds(rows, merged, self.cv, self._seed)
         self._check_splits(splits)
-        tests = Tests.of(splits, placed=True)
-        results = cross_validate(partial(_tried, self), splits, tests, self.scoring, self.n_jobs)
+        tests = Tests.of(splits, placed=self._single._placed)
+        results = cross_validate(self._tried, splits, tests, self.scoring, self.n_jobs)
         cell = choose(results, self.scoring, lambda cell: self._size(cell, results[cell]), self.rule)
         self.n_splits_, self.scoring_ = len(splits), self.scoring
         self.cv_results_ = search_columns({cell: asdict(cell) for cell in results}, results)
@@ -144,13 +157,10 @@ class SearchClassifier(Searching, LearningClassifier):
 
     def _learn_chosen(self, rows: Rows) -> Model:
         """The model of the chosen cell, with all that the fit of a single classifier tells."""
-        final = self._at(self._chosen)
+        final = self._at(self._chosen).set_params(verbose=self.verbose)
         model: Model = final._learn(rows)
-        for name in self.__dict__.pop("_told", ()):
-            self.__dict__.pop(name, None)  # what an earlier fit told
         given = {*final.get_params(deep=False), *self._handed}
-        found = {name: value for name, value in vars(final).items() if name not in given}
-        self.__dict__.update(found, _told=tuple(found))
+        self.__dict__.update({name: value for name, value in vars(final).items() if name not in given})
         return model
 
     @property
@@ -159,7 +169,7 @@ class SearchClassifier(Searching, LearningClassifier):
         return self._cell_type(**{f.name: getattr(self, _learned(f.name)) for f in fields(self._cell_type)})
 
     def _settled(self) -> dict[str, Any]:
-        return {**asdict(self._chosen), "kernels": self._choices[self.kernels_choice_]}
+        return {**asdict(self._chosen), "kernels": self._kernels_chosen}
 
     def _publish_search(self, cell: Any, results: dict[Any, Result]) -> None:
         """Set the learned attributes that tell more of the search."""
@@ -168,7 +178,3 @@ class SearchClassifier(Searching, LearningClassifier):
 def _learned(name: str) -> str:
     """The attribute that tells what was chosen for a parameter."""
     return "kernels_choice_" if name == "kernels" else f"{name}_"
-
-
-def _tried(owner: SearchClassifier, train: Rows, test: Rows) -> Mapping[Any, HeldOut]:
-    return owner._tried(train, test)

@@ -46,7 +46,6 @@ class OnSeries(LearningClassifier):
 
     def _read(self, X: Any, *, reset: bool) -> Table:
         if reset:
-            self.__dict__.pop("series_", None)
             self._given: tuple[Aligned, PrecomputedKernels] | None = None
             if is_series(X):
                 return self._read_series(X)
@@ -69,7 +68,6 @@ class OnSeries(LearningClassifier):
         with self._progress_shown():
             names, widths, values = recipe.stack(series, self.n_jobs)
         self._given = Aligned(names, widths, series), PrecomputedKernels(names, values)
-        self.__dict__.pop("feature_names_in_", None)
         self.n_features_in_ = len(names)
         self._categorical, self._allow_missing = None, True
         return _positions(np.arange(len(series)), ("sample",))

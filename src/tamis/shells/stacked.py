@@ -100,10 +100,7 @@ class StackClassifier(Extending, Factors, DirectClassifier):
         """Refuse kernels that the method cannot work with."""
 
     def chosen(self) -> dict[str, Any]:
-        if not hasattr(self, "kernel_weights_") or not len(self.kernel_names_):
-            return {}
-        share = np.atleast_2d(self.kernel_weights_).mean(axis=0)
-        return {"weights of kernels": told_weights(self.kernel_names_, share)}
+        return told_factors(self)
 
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
         check_size(type(self).__name__, len(rows))
@@ -154,6 +151,14 @@ class CostClassifier(StackClassifier):
 
     def _check_kernels(self, prepared: PreparedRows) -> None:
         check_positive(prepared.bank, prepared.pool.Z, self._seed)
+
+
+def told_factors(estimator: Any) -> dict[str, str]:
+    """The kernels of largest weight of a fitted estimator, the mean over outputs; nothing if there are none."""
+    if not hasattr(estimator, "kernel_weights_") or not len(estimator.kernel_names_):
+        return {}
+    share = np.atleast_2d(estimator.kernel_weights_).mean(axis=0)
+    return {"weights of kernels": told_weights(estimator.kernel_names_, share)}
 
 
 def told_weights(names: np.ndarray, share: np.ndarray) -> str:

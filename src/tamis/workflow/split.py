@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, train_test_split
 
-from tamis.data.folds import fold_maker
+from tamis.data.folds import made
 from tamis.workflow.prepare import Data
 
 NAMES = {"train": 0, "training": 0, "0": 0, "0.0": 0, "test": 1, "testing": 1, "holdout": 1, "1": 1, "1.0": 1}
@@ -68,9 +68,4 @@ def _check_sides(data: Data, train: np.ndarray, test: np.ndarray) -> None:
 
 def folds_of(y: np.ndarray, groups: np.ndarray | None, n_folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Stratified folds of training rows, groups kept together; fewer where a class is small."""
-    maker = fold_maker(len(y), y, groups, n_folds, seed)
-    if maker is None:
-        return []
-    splits = maker.split(np.zeros((len(y), 1)), y, groups)
-    classes = len(np.unique(y))
-    return [(train, test) for train, test in splits if len(np.unique(y[train])) == classes]
+    return made(len(y), np.unique(y, return_inverse=True)[1], groups, n_folds, seed)

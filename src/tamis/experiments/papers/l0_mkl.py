@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -107,6 +108,7 @@ L0_MKL = Paper(
         **LINEAR,
         **ALWAYS,
         **BOOSTED,
+        "EBM": replace(BOOSTED["EBM"], sizes=("full",)),
     },
     main="l0-MKL",
     splits={("honest", "quick"): 3, ("honest", "full"): 10, ("paper", "quick"): 3, ("paper", "full"): 10},
