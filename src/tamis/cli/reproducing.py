@@ -11,7 +11,8 @@ from rich.table import Table
 from tamis.cli.session import Session
 from tamis.errors import BadOption
 from tamis.experiments import PAPERS, Plan, reproduce
-from tamis.experiments.pages import write_pages
+from tamis.experiments.cells import PROTOCOLS
+from tamis.experiments.pages import write_index, write_pages
 from tamis.experiments.runner import Summary
 from tamis.experiments.store import Store
 from tamis.experiments.summary import Table as Numbers
@@ -51,7 +52,18 @@ def _pages(now: Session, plan: Plan, rows: Store, out: Path) -> list[Path]:
         found = rows.rows(paper=name, size=plan.size)
         if found:
             files += write_pages(PAPERS[name], found, out, f"tamis reproduce {name} --{plan.size}")
-    return files
+    return files + write_index(_tables(rows, plan.size), out, f"tamis reproduce all --{plan.size}")
+
+
+def _tables(rows: Store, size: str) -> list[Numbers]:
+    """All papers and protocols that have rows."""
+    out = []
+    for name in PAPERS:
+        for protocol in PROTOCOLS:
+            found = rows.rows(paper=name, size=size, protocol=protocol)
+            if found:
+                out.append(Numbers(PAPERS[name], protocol, found))
+    return out
 
 
 def _export(rows: Store, path: Path) -> None:

@@ -52,6 +52,7 @@ class Dataset:
     groups : (n,) rows that belong together, or None
     views : channels by name, with their columns
     split : (n,) 0 for rows to learn from and 1 for rows to test on, where the source says so
+    names : of the columns, where they are known
     """
 
     name: str
@@ -61,6 +62,7 @@ class Dataset:
     groups: np.ndarray | None = None
     views: dict[str, list[int]] = field(default_factory=dict)
     split: np.ndarray | None = None
+    names: tuple[str, ...] = ()
 
     @property
     def categorical(self) -> list[int]:
@@ -108,17 +110,19 @@ def load(name: str) -> Dataset:
 def _dataset(name: str, raw: dict[str, np.ndarray]) -> Dataset:
     X, y = raw["X"].astype(float), raw["y"].astype(int)
     nominal = np.zeros(X.shape[1], dtype=bool)
+    names = tuple(str(n) for n in raw.get("feature_names", ()))
     if name == SPLICE:
         nominal[:] = True  # nucleotides
     if name == HEART and "feature_names" in raw:
         nominal = np.isin(raw["feature_names"].astype(str), CODES)
     if name == "wpbc":
-        X, nominal = X[:, 1:], nominal[1:]  # the first column is the time of the outcome
+        X, nominal, names = X[:, 1:], nominal[1:], names[1:]  # the first column is the time of the outcome
     groups = raw.get("subject") if name == "praf" else raw.get("bag") if name == "musk2" else None
     views: dict[str, list[int]] = {}
     if "view" in raw:
         views = {str(v): np.flatnonzero(raw["view"] == k).tolist() for k, v in enumerate(raw["view_names"])}
-    return Dataset(name, X, y, nominal, groups, views, raw.get("split") if name == "protein_fold" else None)
+    split = raw.get("split") if name == "protein_fold" else None
+    return Dataset(name, X, y, nominal, groups, views, split, names)
 
 
 def _quadrants() -> Dataset:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,41 @@ def write_pages(paper: Paper, rows: Sequence[Row], folder: Path, command: str) -
             temporary.write_text(text, encoding="utf-8")
         files.append(path)
     return files
+
+
+def write_index(tables: Sequence[Table], folder: Path, command: str) -> list[Path]:
+    """Write the page that leads to the others: one line for each paper and protocol."""
+    header = ["paper", "protocol", "sets", "its method", "ours", "published, same sets", "SVC", "boosting", "majority"]
+    blocks: list[Block] = [
+        Heading("The papers, run again", 1),
+        Text(f"Mean accuracy (%) over sets, by `{command}`; the pages have all methods, measures, tests and figures."),
+        Grid(header, [_index_line(table) for table in tables]),
+    ]
+    files = []
+    for name, text in (("README.md", markdown(blocks)), ("index.html", html("The papers, run again", blocks))):
+        path = folder / name
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        files.append(path)
+    return files
+
+
+def _index_line(table: Table) -> list[str]:
+    means = {m: mean_of(table.scores[:, k]) for k, m in enumerate(table.methods)}
+    known = {d: table.paper.told(d, table.main, "accuracy") for d in table.datasets}
+    shared = [d for d, told in known.items() if told is not None]
+    rows = [table.datasets.index(d) for d in shared]
+    ours = mean_of(table.scores[rows, table.methods.index(table.main)])
+    theirs = mean_of(np.array([told.value for told in known.values() if told is not None]))
+    return [
+        f"[{table.paper.name}]({table.paper.name}.md)",
+        table.protocol,
+        str(len(table.datasets)),
+        table.main,
+        _shown(means[table.main]),
+        f"{_shown(theirs)} (ours {_shown(ours)})" if shared else "-",
+        *(_shown(means.get(m, np.nan)) for m in ("SVC", "boosting", "majority")),
+    ]
 
 
 def page(paper: Paper, rows: Sequence[Row], folder: Path, command: str) -> tuple[list[Block], list[Path]]:
@@ -230,7 +266,9 @@ def _p(value: float) -> str:
 
 def _figures(paper: Paper, table: Table, folder: Path) -> tuple[list[Block], list[Path]]:
     blocks: list[Block] = []
-    files = []
+    files: list[Path] = []
+    if find_spec("matplotlib") is None:
+        return [Text("Figures need matplotlib: `pip install 'tamis[plot]'`.")], files
     for place, (title, draw) in enumerate(paper.figures.items()):
         figure = draw(table.rows)
         if figure is None:
@@ -245,6 +283,11 @@ def _figures(paper: Paper, table: Table, folder: Path) -> tuple[list[Block], lis
 
 def _trouble(table: Table) -> list[Block]:
     items = [f"{m}: {count} of {of} fits stopped before they converged" for m, (count, of) in table.unsettled.items()]
+    items += [
+        f"{row.cell.method} on {row.cell.dataset} is not in the figures: {row.extra['untold']}"
+        for row in table.rows
+        if "untold" in row.extra
+    ]
     for row in table.failures:
         cell = row.cell
         where = ", ".join(x for x in (cell.dataset, cell.setting, f"split {cell.split}") if x)

@@ -31,8 +31,19 @@ def plain_trial(paper: Paper, cell: Cell, problem: Problem) -> Row:
     """Tune, fit and measure a method on one split."""
     method = paper.methods[cell.method]
     numbers, status, found = measured(problem, method.run, cell.size == "quick")
-    extra = paper.tell(cell, problem, found) if paper.tell is not None and cell.split == 0 else {}
-    return Row(cell, numbers, status, seed=cell.split, chosen=dict(found.chosen), extra=extra)
+    return Row(
+        cell, numbers, status, seed=cell.split, chosen=dict(found.chosen), extra=_extra(paper, cell, problem, found)
+    )
+
+
+def _extra(paper: Paper, cell: Cell, problem: Problem, found: Fitted) -> dict[str, Any]:
+    """What figures need, of the first split; a fit whose story cannot be told is still a fit."""
+    if paper.tell is None or cell.split:
+        return {}
+    try:
+        return paper.tell(cell, problem, found)
+    except Exception as error:  # goes to the page with the rest of what went wrong
+        return {"untold": f"{type(error).__name__}: {error}"}
 
 
 @dataclass(frozen=True)

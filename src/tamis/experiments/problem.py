@@ -48,6 +48,7 @@ class Problem:
     seed : of these folds and all else
     name : of the dataset
     views : channels by name, with their columns
+    names : of the columns, where they are known
     memo : kernels that were computed already
     """
 
@@ -60,13 +61,25 @@ class Problem:
     seed: int
     name: str = ""
     views: dict[str, list[int]] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
     memo: dict[Any, Stack] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, data: Dataset, train: Rows, test: Rows, folds: int, seed: int) -> Problem:
         order = np.concatenate([train, test])
         groups = None if data.groups is None else data.groups[order]
-        return cls(data.X[order], data.y[order], len(train), data.nominal, groups, folds, seed, data.name, data.views)
+        return cls(
+            data.X[order],
+            data.y[order],
+            len(train),
+            data.nominal,
+            groups,
+            folds,
+            seed,
+            data.name,
+            data.views,
+            data.names,
+        )
 
     @property
     def train(self) -> tuple[np.ndarray, np.ndarray]:

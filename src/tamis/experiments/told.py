@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,12 @@ def curves(problem: Problem, found: Fitted) -> dict[str, Any]:
     return {"scores": np.round(score[rows].astype(float), 6), "truth": (truth[rows] == truth.max()).astype(int)}
 
 
-def bars(found: Fitted) -> dict[str, Any]:
+def bars(problem: Problem, found: Fitted) -> dict[str, Any]:
     """Importance of the kept features and instances, the largest first."""
     model = found.model
+    features = [problem.names[j] if problem.names else f"column {j}" for j in model.features_]
     out = {}
-    for kind, names in (("features", list(model.model_.encoder.names)), ("instances", model.instance_labels_.tolist())):
+    for kind, names in (("features", features), ("instances", model.instance_labels_.tolist())):
         try:
             values = model.feature_importance_ if kind == "features" else model.instance_importance_
         except AttributeError:  # kernels on several features have no importance each
@@ -95,7 +97,7 @@ def grid_of(problem: Problem, found: Fitted, kernels: tuple[str, Any] | None) ->
     if kernels is None:
         values = decision(found.model, points)
     else:
-        whole = Problem(**{**vars(problem), "X": np.vstack([X, points]), "y": _padded(problem.y, len(points))})
+        whole = replace(problem, X=np.vstack([X, points]), y=_padded(problem.y, len(points)), memo={})
         rows, new = np.arange(problem.n_train), np.arange(len(X), len(X) + len(points))
         stack = whole.stack(*kernels, rows, new, rows)
         model = found.fresh.fit(rows[:, None], problem.y[rows]).extended(stack.values)

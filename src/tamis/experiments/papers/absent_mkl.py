@@ -126,7 +126,7 @@ ABSENT_MKL = Paper(
     absent=("psort_pos", "psort_neg", "plant", "caltech101"),
     methods={
         "C-AMKL": Method(_absent, KEY),
-        "C-AMKL, half of the samples": Method(partial(_absent, pattern_weight="share"), KEY, protocols=("honest",)),
+        "C-AMKL by half of the samples": Method(partial(_absent, pattern_weight="share"), KEY, protocols=("honest",)),
         "MM-MKL": Method(partial(_absent, program="mean_margin"), KEY),
         "ZF-MKL": Method(partial(_absent, program="zero_filling"), KEY),
         "MF-MKL": Method(partial(_other, method="mean_filling"), KEY),

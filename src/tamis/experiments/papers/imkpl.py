@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -37,7 +38,7 @@ def _data(name: str) -> Dataset:
     data = load(name)
     if name != "tox_171":
         return data
-    return Dataset(**{**vars(data), "X": np.log2(data.X + 1)})  # raw intensities
+    return replace(data, X=np.log2(data.X + 1))  # raw intensities
 
 
 def _kernels(problem: Problem) -> Any:
@@ -98,7 +99,7 @@ def _svc(problem: Problem, quick: bool) -> Fitted:
     if problem.X.ndim == 2:
         return svc(problem, quick)
     flat = problem.X.reshape(len(problem.X), -1)
-    return svc(Problem(**{**vars(problem), "X": flat, "nominal": np.zeros(flat.shape[1], dtype=bool)}), quick)
+    return svc(replace(problem, X=flat, nominal=np.zeros(flat.shape[1], dtype=bool)), quick)
 
 
 def _tell(cell: Cell, problem: Problem, found: Fitted) -> dict[str, Any]:
@@ -123,13 +124,13 @@ IMKPL = Paper(
     methods={
         "IMKPL": Method(_ours, protocols=("honest",)),
         "ISKPL": Method(partial(_ours, weight_step="uniform"), protocols=("honest",)),
-        "IMKPL, as published": Method(_settled, protocols=("paper",)),
-        "ISKPL, as published": Method(partial(_settled, weight_step="uniform"), protocols=("paper",)),
+        "IMKPL as published": Method(_settled, protocols=("paper",)),
+        "ISKPL as published": Method(partial(_settled, weight_step="uniform"), protocols=("paper",)),
         "graph weights (DKMLD)": Method(partial(_ours, weight_step="graph"), protocols=("honest",)),
         "set cover": Method(_cover),
         "AKGLVQ": Method(_glvq),
-        "SVC, learned kernel": Method(partial(_on_learned, weight_step="align"), protocols=("honest",)),
-        "SVC, mean kernel": Method(partial(_on_learned, weight_step="uniform"), protocols=("honest",)),
+        "SVC on the learned kernel": Method(partial(_on_learned, weight_step="align"), protocols=("honest",)),
+        "SVC on the mean kernel": Method(partial(_on_learned, weight_step="uniform"), protocols=("honest",)),
         "majority": Method(majority, ours=False),
         "SVC": Method(_svc, ours=False),
     },
@@ -152,8 +153,8 @@ IMKPL = Paper(
         "Accuracy and interpretability": figures.trade("ip"),
     },
     aliases={
-        "IMKPL, as published": "IMKPL",
-        "ISKPL, as published": "ISKPL",
+        "IMKPL as published": "IMKPL",
+        "ISKPL as published": "ISKPL",
         "graph weights (DKMLD)": "DKMLD",
     },
 )
