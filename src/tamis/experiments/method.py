@@ -188,7 +188,10 @@ def sizes(problem: Problem, found: Fitted) -> dict[str, float]:
     """What the model needs to decide, and the shares of rows and features that it does not need."""
     instances, features = kept(found, problem)
     n, d = problem.n_train, problem.X.shape[1]
-    return {
+    kernels = (
+        {} if found.columns is None else {"n_kernels": float(len(getattr(found.model, "kernels_", found.columns)))}
+    )
+    return kernels | {
         "n_instances": float(instances),
         "n_features": float(features),
         "irr": measures.instance_reduction(instances, n),

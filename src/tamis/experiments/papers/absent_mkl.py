@@ -16,6 +16,7 @@ from tamis.estimators.absent_mkl import LIU2015
 from tamis.experiments import figures
 from tamis.experiments.cells import Cell
 from tamis.experiments.datasets import load
+from tamis.experiments.flagship import FLAGSHIP
 from tamis.experiments.method import Fitted, Method, on_kernels, points, searched
 from tamis.experiments.paper import Paper
 from tamis.experiments.peers import majority, xgb
@@ -133,6 +134,7 @@ ABSENT_MKL = Paper(
         "CF": Method(partial(_other, method="fusion"), KEY),
         "EM-MKL": Method(_expected),
         "plain sum": Method(partial(_absent, program="sum"), KEY, protocols=("honest",)),
+        **FLAGSHIP,
         "majority": Method(majority, ours=False),
         "SVC": Method(_filled, ours=False),
         "XGBoost": Method(xgb, ours=False, needs="xgboost", protocols=("honest",)),

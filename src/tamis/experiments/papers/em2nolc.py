@@ -17,7 +17,6 @@ from tamis import (
     LassoADMM,
     LinearSVMADMM,
     SimpleMKLClassifier,
-    TamisClassifier,
     bandwidths,
     per_feature,
 )
@@ -25,6 +24,7 @@ from tamis.estimators.em2nolc import ZHANG2022
 from tamis.experiments import figures
 from tamis.experiments.cells import Cell, Row
 from tamis.experiments.datasets import Dataset, load
+from tamis.experiments.flagship import FLAGSHIP
 from tamis.experiments.method import (
     Fitted,
     Method,
@@ -123,11 +123,6 @@ def _printed(problem: Problem, quick: bool) -> Fitted:
     return as_it_is(problem, model)
 
 
-def _tamis(problem: Problem, quick: bool) -> Fitted:
-    model = TamisClassifier(categorical_features=problem.categorical, cv=problem.inner, random_state=problem.seed)
-    return as_it_is(problem, model)
-
-
 def _linear(problem: Problem, quick: bool) -> Fitted:
     model = LinearSVMADMM(calibration=None, categorical_features=problem.categorical, max_iter=500)
     return searched(problem, model, {"C": (0.1, 10.0) if quick else (0.1, 1.0, 10.0, 100.0, 1000.0)})
@@ -199,7 +194,7 @@ EM2NOLC = Paper(
     methods={
         "EM2NOLC": Method(_ours),
         "EM2NOLC as printed": Method(_printed),
-        "tamis": Method(_tamis, protocols=("honest",)),
+        **FLAGSHIP,
         "LSVMC": Method(_linear),
         "LASSOC": Method(_lasso),
         "SimpleMKL": Method(_simple, "weak"),

@@ -15,6 +15,7 @@ from tamis.estimators.imkpl import HOSSEINI2019
 from tamis.experiments import figures
 from tamis.experiments.cells import Cell
 from tamis.experiments.datasets import Dataset, cache_folder, load
+from tamis.experiments.flagship import FLAGSHIP
 from tamis.experiments.method import Fitted, Method, as_it_is, chosen_by_itself, searched
 from tamis.experiments.paper import Paper
 from tamis.experiments.peers import COSTS, majority, svc
@@ -131,6 +132,7 @@ IMKPL = Paper(
         "AKGLVQ": Method(_glvq),
         "SVC on the learned kernel": Method(partial(_on_learned, weight_step="align"), protocols=("honest",)),
         "SVC on the mean kernel": Method(partial(_on_learned, weight_step="uniform"), protocols=("honest",)),
+        **FLAGSHIP,
         "majority": Method(majority, ours=False),
         "SVC": Method(_svc, ours=False),
     },

@@ -10,6 +10,7 @@ from tamis.estimators.l01_svm import ZHU2023
 from tamis.experiments import figures
 from tamis.experiments.cells import Cell
 from tamis.experiments.datasets import load
+from tamis.experiments.flagship import FLAGSHIP
 from tamis.experiments.method import Fitted, Method, on_kernels, points
 from tamis.experiments.paper import Paper
 from tamis.experiments.peers import ALWAYS, BOOSTED, COSTS
@@ -83,6 +84,7 @@ L01_SVM = Paper(
         "SimpleMKL on 10 (d + 1) kernels": Method(partial(_simple, kernels=BOTH), BOTH[0]),
         "EasyMKL": Method(_easy, BOTH[0], protocols=("honest",)),
         "mean kernel": Method(_average, TEN[0], protocols=("honest",)),
+        **FLAGSHIP,
         **ALWAYS,
         **BOOSTED,
     },

@@ -13,6 +13,7 @@ from tamis.estimators.l0_mkl import XUESONG2020
 from tamis.experiments import figures
 from tamis.experiments.cells import Cell
 from tamis.experiments.datasets import load
+from tamis.experiments.flagship import FLAGSHIP
 from tamis.experiments.method import Fitted, Method, as_it_is, chosen_by_itself, searched
 from tamis.experiments.paper import Paper
 from tamis.experiments.peers import ALWAYS, BOOSTED, LINEAR
@@ -105,6 +106,7 @@ L0_MKL = Paper(
         "PIE-SVM": Method(partial(_linear, penalty="exp")),
         "CAP-SVM": Method(partial(_linear, penalty="capped_l1")),
         "EP-SVM": Method(partial(_linear, penalty="exact")),
+        **FLAGSHIP,
         **LINEAR,
         **ALWAYS,
         **BOOSTED,
