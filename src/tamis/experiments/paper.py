@@ -66,6 +66,7 @@ class Paper:
     summary : how splits become a number: "mean", or for a protocol that reports its best repetition "best"
     figures : makers of figures from rows, by title
     aliases : methods whose published numbers stand under the name of another
+    ratio : rows tested over rows learned from
     """
 
     name: str
@@ -84,6 +85,7 @@ class Paper:
     summary: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[str, Callable[[Sequence[Row]], Any]] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
+    ratio: float = 3 / 7
 
     @cached_property
     def published(self) -> dict[tuple[str, str, str], Published]:

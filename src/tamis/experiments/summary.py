@@ -13,7 +13,6 @@ from tamis.experiments.paper import Paper
 from tamis.experiments.statistics import holm, mean_ranks, resampled, signed_ranks
 
 LEVEL = 0.05
-RATIO = 3 / 7  # rows tested over rows learned from, of 70/30 splits
 
 
 def mean_of(values: np.ndarray) -> float:
@@ -140,7 +139,7 @@ class Table:
             first, second = (self.values(dataset, m, "accuracy") for m in (self.main, method))
             shared = sorted(set(first) & set(second))
             a, b = [first[s] for s in shared], [second[s] for s in shared]
-            if len(shared) > 1 and resampled(a, b, RATIO) < LEVEL:
+            if len(shared) > 1 and resampled(a, b, self.paper.ratio) < LEVEL:
                 wins, losses = wins + (np.mean(a) > np.mean(b)), losses + (np.mean(a) < np.mean(b))
         return wins, losses
 

@@ -149,6 +149,7 @@ ABSENT_MKL = Paper(
         "n_kernels": "Channels with a weight",
         "seconds": "Seconds",
     },
+    ratio=1.0,
     settings=lambda protocol, size, dataset: [str(ratio) for ratio in RATIOS[size]],
     figures={
         "Accuracy against the share of absent channels": figures.by_setting("accuracy", "share of absent channels"),

@@ -38,7 +38,7 @@ from tamis.experiments.method import (
     searched,
 )
 from tamis.experiments.paper import Paper, plain_trial
-from tamis.experiments.peers import ALWAYS, BOOSTED, COSTS
+from tamis.experiments.peers import ALL_COSTS, ALWAYS, BOOSTED
 from tamis.experiments.problem import Problem, holdout, limited
 from tamis.experiments.told import bars, correlations, curves
 
@@ -69,6 +69,7 @@ PRINTED = {  # instances and features of the article's models, its Table 7
     "musk2": (3, 16),
     "madelon": (14, 14),
 }
+WIDTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 MANY = 60  # columns beyond which weak kernels have one width
 
 
@@ -110,7 +111,9 @@ def _weak(problem: Problem) -> tuple[str, Any]:
 
 
 def _ours(problem: Problem, quick: bool, **options: Any) -> Fitted:
-    return chosen_by_itself(problem, EM2NOLCClassifierCV(categorical_features=problem.categorical, **options))
+    widths, budgets = (WIDTHS[3:6], "grid") if quick else (WIDTHS, "full")
+    model = EM2NOLCClassifierCV(bandwidths=widths, budgets=budgets, categorical_features=problem.categorical, **options)
+    return chosen_by_itself(problem, model)
 
 
 def _printed(problem: Problem, quick: bool) -> Fitted:
@@ -125,7 +128,7 @@ def _printed(problem: Problem, quick: bool) -> Fitted:
 
 def _linear(problem: Problem, quick: bool) -> Fitted:
     model = LinearSVMADMM(calibration=None, categorical_features=problem.categorical, max_iter=500)
-    return searched(problem, model, {"C": (0.1, 10.0) if quick else (0.1, 1.0, 10.0, 100.0, 1000.0)})
+    return searched(problem, model, {"C": (0.1, 10.0) if quick else ALL_COSTS})
 
 
 def _lasso(problem: Problem, quick: bool) -> Fitted:
@@ -135,12 +138,12 @@ def _lasso(problem: Problem, quick: bool) -> Fitted:
 
 def _simple(problem: Problem, quick: bool) -> Fitted:
     make = partial(SimpleMKLClassifier, tol=1e-2, calibration=None, max_iter=50)
-    return on_kernels(problem, make, points(C=(1.0, 10.0) if quick else COSTS), *_weak(problem))
+    return on_kernels(problem, make, points(C=(1.0, 10.0) if quick else ALL_COSTS), *_weak(problem))
 
 
 def _easy(problem: Problem, quick: bool) -> Fitted:
     make = partial(EasyMKLClassifier, calibration=None)
-    return on_kernels(problem, make, points(C=(1.0, 10.0) if quick else COSTS, lam=(0.5,)), *_weak(problem))
+    return on_kernels(problem, make, points(C=(1.0, 10.0) if quick else ALL_COSTS, lam=(0.5,)), *_weak(problem))
 
 
 def _scaled(problem: Problem, quick: bool) -> Fitted:

@@ -129,4 +129,5 @@ L0_MKL = Paper(
         "ROC curves": figures.roc(("l0-MKL", "linear SVM", "SVC")),
     },
     aliases={"l0-MKL as published": "l0-MKL"},
+    ratio=1.0,
 )
