@@ -296,6 +296,7 @@ def reproduce(
     store: Annotated[Path | None, typer.Option(help="File of rows; default: rows.sqlite in the folder.")] = None,
     export: Annotated[Path | None, typer.Option(help="Also write the rows as .csv, .tsv, .parquet or .jsonl.")] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Run again what failed.")] = False,
+    take_over: Annotated[bool, typer.Option("--take-over", help="Also run what dead runs have claimed.")] = False,
     jobs: Jobs = None,
     backend: Annotated[str, typer.Option(help="loky (this machine), dask or ray.")] = "loky",
     scheduler: Annotated[str | None, typer.Option(help="Of a cluster, such as tcp://host:8786.")] = None,
@@ -319,6 +320,7 @@ def reproduce(
             tuple(name.strip() for name in only.split(",")) if only else (),
         )
         options = {"jobs": jobs, "backend": backend, "scheduler": scheduler, "retry": retry}
+        options["take_over"] = take_over
         reproducing.run(now, plan, out, store, export, options)
 
 

@@ -6,5 +6,6 @@ on any backend of joblib, rows are written as they finish, and pages are made fr
 
 from tamis.experiments.papers import PAPERS
 from tamis.experiments.runner import Plan, reproduce
+from tamis.experiments.store import Store
 
-__all__ = ["PAPERS", "Plan", "reproduce"]
+__all__ = ["PAPERS", "Plan", "Store", "reproduce"]

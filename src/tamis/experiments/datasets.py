@@ -1,7 +1,7 @@
 """Datasets of the papers by name: from the folder in TAMIS_DATA, else from the cache, else from OpenML.
 
-Files are checked by their SHA-256; what OpenML gives is checked by its own checksum and by the number of rows, columns
-and classes that the papers' tables have.
+Files are checked by their SHA-256; what OpenML gives is checked by its own checksum and by the number of rows and
+columns.
 """
 
 from __future__ import annotations
@@ -102,9 +102,20 @@ def load(name: str) -> Dataset:
     reason = why_missing(name)
     if reason:
         raise BadOption(f"dataset {name!r}: {reason}")
-    path = _file(name) or _fetched(name)
-    with np.load(path, allow_pickle=False) as file:
+    found = _file(name)
+    if found is not None and found.parent != cache_folder():
+        _check(found, catalogue()[name]["sha256"])
+    with np.load(found or _fetched(name), allow_pickle=False) as file:
         return _dataset(name, dict(file))
+
+
+def unreadable(name: str) -> str:
+    """Why a dataset that seems to be there cannot be read; empty if it can."""
+    try:
+        load(DERIVED.get(name, name))
+    except (ValueError, OSError) as error:
+        return str(error)
+    return ""
 
 
 def _dataset(name: str, raw: dict[str, np.ndarray]) -> Dataset:
@@ -117,7 +128,7 @@ def _dataset(name: str, raw: dict[str, np.ndarray]) -> Dataset:
         nominal = np.isin(raw["feature_names"].astype(str), CODES)
     if name == "wpbc":
         X, nominal, names = X[:, 1:], nominal[1:], names[1:]  # the first column is the time of the outcome
-    groups = raw.get("subject") if name == "praf" else raw.get("bag") if name == "musk2" else None
+    groups = raw.get("subject", raw.get("bag"))  # rows of one person, or of one molecule
     views: dict[str, list[int]] = {}
     if "view" in raw:
         views = {str(v): np.flatnonzero(raw["view"] == k).tolist() for k, v in enumerate(raw["view_names"])}
@@ -147,33 +158,33 @@ def cache_folder() -> Path:
 
 
 def _file(name: str) -> Path | None:
-    """The file of a dataset in the folder of TAMIS_DATA or in the cache, checked."""
+    """The file of a dataset in the folder of TAMIS_DATA or in the cache."""
     entry = catalogue().get(name)
     if entry is None:
         return None
     root = _root()
     if root is not None and (path := root / entry["file"]).is_file():
-        return _checked(path, entry["sha256"])
+        return path
     kept = cache_folder() / f"{name}.npz"
     return kept if kept.is_file() else None
 
 
-@lru_cache(maxsize=64)
-def _checked(path: Path, expected: str) -> Path:
+def _check(path: Path, expected: str) -> None:
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != expected:
         raise ValueError(
             f"{path.name} in the folder of TAMIS_DATA has the SHA-256 {found[:12]}..., expected {expected[:12]}...: "
             "it is another version of the dataset; remove it, or get the file anew"
         )
-    return path
 
 
 def _fetched(name: str) -> Path:
     """The dataset from OpenML, kept in the cache."""
     entry = catalogue()[name]
     try:
-        bunch: Any = bundled.fetch_openml(data_id=int(entry["openml"]), as_frame=False, parser="liac-arff")
+        bunch: Any = bundled.fetch_openml(
+            data_id=int(entry["openml"]), as_frame=False, parser="liac-arff", data_home=str(cache_folder()), n_retries=1
+        )
     except Exception as error:
         raise BadOption(
             f"dataset {name!r} is not in the folder that TAMIS_DATA names, and OpenML (data set {entry['openml']}) "

@@ -80,7 +80,6 @@ def ks(method: str) -> Maker:
             ax.step(at, high, label="second class", color="C3", where="post")
             k = int(np.argmax(np.abs(low - high)))
             ax.vlines(at[k], high[k], low[k], color="0.3", linestyle=":")
-            ax.set_title(f"{name}: KS {100 * abs(low[k] - high[k]):.0f}", fontsize=9)
         axes[0].legend(fontsize=6)
         figure.supxlabel(f"score of {method}", fontsize=8)
         figure.supylabel("share of the rows", fontsize=8)
@@ -167,10 +166,11 @@ def features_path(method: str) -> Maker:
     return draw
 
 
-def convergence(method: str) -> Maker:
-    """Objective by round."""
+def convergence(*methods: str) -> Maker:
+    """Objective by round, of the first of some methods that there is."""
 
     def draw(rows: Sequence[Row]) -> Any:
+        method = next((m for m in methods if _told(rows, "history", [m])), methods[0])
         told = {name: found[method]["objective"] for name, found in _told(rows, "history", [method]).items()}
         told = {name: [v for v in values if v is not None] for name, values in told.items()}
         told = {name: values for name, values in told.items() if len(values) > 1}
@@ -227,7 +227,7 @@ def boundary(dataset: str, methods: Sequence[str]) -> Maker:
     return draw
 
 
-def atlas(method: str) -> Maker:
+def atlas() -> Maker:
     """t-SNE map of training rows and prototypes in the learned kernel."""
 
     def draw(rows: Sequence[Row]) -> Any:
@@ -248,7 +248,7 @@ def atlas(method: str) -> Maker:
     return draw
 
 
-def per_class(method: str) -> Maker:
+def per_class() -> Maker:
     """How many prototypes each class has."""
 
     def draw(rows: Sequence[Row]) -> Any:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
-
 from tamis import TamisClassifier
 from tamis.experiments.method import Fitted, Method, as_it_is
 from tamis.experiments.problem import Problem
@@ -13,11 +9,8 @@ from tamis.experiments.problem import Problem
 
 def tamis(problem: Problem, quick: bool) -> Fitted:
     """`TamisClassifier` with its budgets of twenty, its blend chosen on the folds; series as long rows."""
-    if problem.X.ndim == 3:
-        flat = problem.X.reshape(len(problem.X), -1)
-        problem = replace(problem, X=flat, nominal=np.zeros(flat.shape[1], dtype=bool))
     model = TamisClassifier(categorical_features=problem.categorical, cv=problem.inner, random_state=problem.seed)
-    return as_it_is(problem, model)
+    return as_it_is(problem.flat, model)
 
 
 FLAGSHIP = {"tamis": Method(tamis, protocols=("honest",))}

@@ -56,7 +56,7 @@ class Method:
     family : methods of one family share kernels, and run one after another; empty: it runs alone
     needs : a package that it needs; where that is missing the method is left out
     protocols, sizes : in which it takes part
-    ours : whether this package makes it, rather than standing beside
+    cases : whether its models are made of training rows, so that it makes sense to count them
     """
 
     run: Run
@@ -64,7 +64,7 @@ class Method:
     needs: str = ""
     protocols: tuple[str, ...] = PROTOCOLS
     sizes: tuple[str, ...] = SIZES
-    ours: bool = True
+    cases: bool = True
 
 
 def points(**grid: Iterable[Any]) -> list[dict[str, Any]]:
@@ -118,10 +118,10 @@ class _Constant:
         return np.repeat(self.model.decision_function(np.zeros((1, 1))), len(X), axis=0)
 
 
-def searched(problem: Problem, model: Any, grid: Any, scoring: str = "accuracy") -> Fitted:
-    """Any classifier, tuned over a grid on the folds."""
+def searched(problem: Problem, model: Any, grid: Any) -> Fitted:
+    """Any classifier, tuned over a grid by accuracy on the folds."""
     X, y = problem.train
-    search = GridSearchCV(model, grid, cv=problem.inner, scoring=scoring, error_score="raise").fit(X, y)
+    search = GridSearchCV(model, grid, cv=problem.inner, error_score="raise").fit(X, y)
     return Fitted(search.best_estimator_, clone(search.best_estimator_), X, problem.test[0], search.best_params_)
 
 
@@ -187,7 +187,8 @@ def scores(truth: np.ndarray, predicted: np.ndarray, score: np.ndarray | None) -
 def sizes(problem: Problem, found: Fitted) -> dict[str, float]:
     """What the model needs to decide, and the shares of rows and features that it does not need."""
     instances, features = kept(found, problem)
-    n, d = problem.n_train, problem.X.shape[1]
+    n = problem.n_train
+    d = problem.X.shape[1] if found.columns is not None else np.shape(found.train)[1]
     kernels = (
         {} if found.columns is None else {"n_kernels": float(len(getattr(found.model, "kernels_", found.columns)))}
     )
@@ -201,7 +202,7 @@ def sizes(problem: Problem, found: Fitted) -> dict[str, float]:
 
 def kept(found: Fitted, problem: Problem) -> tuple[int, int]:
     """Training rows and features without which the model could not decide; linear models need no row."""
-    model, d = found.model, problem.X.shape[1]
+    model, d = found.model, np.shape(found.train)[1]
     if found.columns is not None:
         used = [found.columns[k] for k in model.kernels_] if hasattr(model, "kernels_") else list(found.columns)
         return _instances(model), len(frozenset().union(*used))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -15,8 +16,10 @@ import numpy as np
 from tamis.codec import replacing
 from tamis.experiments.cells import Row
 from tamis.experiments.paper import Paper
-from tamis.experiments.summary import Table, mean_of
+from tamis.experiments.summary import Table
 
+LINK = re.compile(r"\[([^\]]+)\]\((\S+)\.md\)")
+BESIDE = ("tamis", "SVC", "XGBoost", "majority")  # methods of the index
 NEAR = 2.0  # points of accuracy within which a number counts as reproduced
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
@@ -73,24 +76,24 @@ def write_pages(paper: Paper, rows: Sequence[Row], folder: Path, command: str) -
     """Write the pages of a paper, and the files of their figures."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     blocks, files = page(paper, rows, folder, command)
-    for name, text in ((f"{paper.name}.md", markdown(blocks)), (f"{paper.name}.html", html(paper.title, blocks))):
-        path = folder / name
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        files.append(path)
-    return files
+    return files + _written(folder, paper.name, paper.name, paper.title, blocks)
 
 
 def write_index(tables: Sequence[Table], folder: Path, command: str) -> list[Path]:
     """Write the page that leads to the others: one line for each paper and protocol."""
-    header = ["paper", "protocol", "sets", "its method", "ours", "published, same sets", "SVC", "boosting", "majority"]
+    first = ["paper", "protocol", "sets", "its method", "ours", "published, same sets"]
     blocks: list[Block] = [
         Heading("The papers, run again", 1),
         Text(f"Mean accuracy (%) over sets, by `{command}`; the pages have all methods, measures, tests and figures."),
-        Grid(header, [_index_line(table) for table in tables]),
+        Grid([*first, *BESIDE], [_index_line(table) for table in tables]),
     ]
+    return _written(folder, "README", "index", "The papers, run again", blocks)
+
+
+def _written(folder: Path, first: str, second: str, title: str, blocks: Sequence[Block]) -> list[Path]:
+    """Blocks as two files: `first`.md and `second`.html."""
     files = []
-    for name, text in (("README.md", markdown(blocks)), ("index.html", html("The papers, run again", blocks))):
+    for name, text in ((f"{first}.md", markdown(blocks)), (f"{second}.html", html(title, blocks))):
         path = folder / name
         with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
@@ -99,20 +102,23 @@ def write_index(tables: Sequence[Table], folder: Path, command: str) -> list[Pat
 
 
 def _index_line(table: Table) -> list[str]:
-    means = {m: mean_of(table.scores[:, k]) for k, m in enumerate(table.methods)}
-    known = {d: table.paper.told(d, table.main, "accuracy") for d in table.datasets}
-    shared = [d for d, told in known.items() if told is not None]
-    rows = [table.datasets.index(d) for d in shared]
-    ours = mean_of(table.scores[rows, table.methods.index(table.main)])
-    theirs = mean_of(np.array([told.value for told in known.values() if told is not None]))
+    main = table.main
+    pairs = [
+        (ours, told.value)
+        for d in table.datasets
+        if main
+        and (told := table.paper.told(d, main, "accuracy")) is not None
+        and np.isfinite(ours := table.number(d, main, "accuracy").mean)
+    ]
+    ours, theirs = np.array(pairs).mean(axis=0) if pairs else (np.nan, np.nan)
     return [
         f"[{table.paper.name}]({table.paper.name}.md)",
         table.protocol,
         str(len(table.datasets)),
-        table.main,
-        _shown(means[table.main]),
-        f"{_shown(theirs)} (ours {_shown(ours)})" if shared else "-",
-        *(_shown(means.get(m, np.nan)) for m in ("SVC", "boosting", "majority")),
+        main or "-",
+        _mean(table, main) if main else "-",
+        f"{_shown(theirs)} (ours {_shown(ours)})" if pairs else "-",
+        *(_mean(table, m) if m in table.methods else "-" for m in BESIDE),
     ]
 
 
@@ -138,7 +144,9 @@ def page(paper: Paper, rows: Sequence[Row], folder: Path, command: str) -> tuple
 
 def _made(rows: Sequence[Row], command: str) -> list[Block]:
     machines = ", ".join(dict.fromkeys(row.machine for row in rows))
-    versions = ", ".join(f"{k} {v}" for k, v in json.loads(rows[-1].versions).items())
+    versions = "; ".join(
+        ", ".join(f"{k} {v}" for k, v in json.loads(text).items()) for text in dict.fromkeys(r.versions for r in rows)
+    )
     first, last = (pick(row.finished for row in rows)[:16].replace("T", " ") for pick in (min, max))
     compute = sum(row.measures.get("seconds", 0.0) for row in rows)
     return [
@@ -175,7 +183,7 @@ def verdict(table: Table) -> str:
             f"{worst[1]:.1f} against {worst[2]:.1f})"
         )
     if not told:
-        return f"Protocol {table.protocol}: the paper has no numbers for these sets."
+        return f"Protocol {table.protocol}: the paper has no numbers for these sets and methods."
     return f"Protocol {table.protocol}. " + "; ".join(told) + "."
 
 
@@ -189,13 +197,19 @@ def _accuracy(table: Table) -> list[Block]:
             cells.append(f"**{text}**" if score == best else text)
         lines.append([_label(table, dataset), *cells])
     ranks = table.ranks
-    lines.append(["mean", *(_shown(mean_of(table.scores[:, k])) for k in range(len(table.methods)))])
+    lines.append(["mean", *(_mean(table, method) for method in table.methods)])
     lines.append(["mean rank", *(f"{ranks[m]:.1f}" for m in table.methods)])
     best_of = table.paper.summary.get(table.protocol) == "best"
     words = (
         "the best repetition ± deviation over the models of its folds" if best_of else "mean ± deviation over splits"
     )
     return [Heading("Accuracy (%)", 3), Text(f"{words.capitalize()}."), Grid(["set", *table.methods], lines)]
+
+
+def _mean(table: Table, method: str) -> str:
+    """The mean over sets, with their number where some are missing."""
+    value, count = table.mean(method)
+    return _shown(value) + ("" if count in (0, len(table.datasets)) else f" ({count} of {len(table.datasets)})")
 
 
 def _label(table: Table, dataset: str) -> str:
@@ -238,7 +252,7 @@ def _others(table: Table) -> list[Block]:
 
 
 def _against(table: Table) -> list[Block]:
-    if len(table.methods) < 2:
+    if len(table.methods) < 2 or not table.main:
         return []
     lines = [
         [method, _shown(difference, "+.1f"), _p(p), _p(corrected), str(wins), str(losses)]
@@ -248,7 +262,7 @@ def _against(table: Table) -> list[Block]:
     return [
         Heading("Is it more than luck?", 3),
         Text(
-            "Wilcoxon's signed ranks of mean accuracies over sets, corrected by Holm's steps for the number of "
+            "Wilcoxon's signed ranks of the accuracies above over sets, corrected by Holm's steps for the number of "
             "methods; and the sets on which the paired t-test over splits, its variance corrected for the rows that "
             "splits share, rejects equality at 5%. With few splits hardly anything is certain."
         ),
@@ -277,7 +291,7 @@ def _figures(paper: Paper, table: Table, folder: Path) -> tuple[list[Block], lis
         with replacing(path) as temporary, temporary.open("wb") as file:
             figure.savefig(file, format="png", dpi=90, metadata={"Software": None})
         files.append(path)
-        blocks += [Heading(title, 3), Image(f"figures/{path.name}", f"{title}, first split")]
+        blocks += [Heading(title, 3), Image(f"figures/{path.name}", title)]
     return blocks, files
 
 
@@ -291,7 +305,7 @@ def _trouble(table: Table) -> list[Block]:
     for row in table.failures:
         cell = row.cell
         where = ", ".join(x for x in (cell.dataset, cell.setting, f"split {cell.split}") if x)
-        items.append(f"{cell.method} failed on {where}: {row.error}")
+        items.append(f"{cell.method} failed on {where}: {' '.join(row.error.split())}")
     return [Heading("What did not go well", 3), Items(items)] if items else []
 
 
@@ -351,7 +365,7 @@ def _html(block: Block) -> str:
 
 def _inline(text: Any) -> str:
     """Text with bold and code marks."""
-    out = escape(str(text))
+    out = LINK.sub(r'<a href="\2.html">\1</a>', escape(str(text)))
     for mark, tag in (("**", "strong"), ("`", "code")):
         parts = out.split(mark)
         if len(parts) % 2:

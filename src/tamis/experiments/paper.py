@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from tamis.experiments.cells import Cell, Row
+from tamis.experiments.cells import PROTOCOLS, Cell, Row
 from tamis.experiments.datasets import why_missing
 from tamis.experiments.method import Fitted, Method, measured
 from tamis.experiments.peers import installed
@@ -67,6 +67,7 @@ class Paper:
     figures : makers of figures from rows, by title
     aliases : methods whose published numbers stand under the name of another
     ratio : rows tested over rows learned from
+    same_splits : whether both protocols have the same splits, so that methods that take part in both run once
     """
 
     name: str
@@ -86,6 +87,7 @@ class Paper:
     figures: Mapping[str, Callable[[Sequence[Row]], Any]] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     ratio: float = 3 / 7
+    same_splits: bool = False
 
     @cached_property
     def published(self) -> dict[tuple[str, str, str], Published]:
@@ -121,6 +123,11 @@ class Paper:
     def left_out(self) -> dict[str, str]:
         """Methods whose package is missing."""
         return {name: method.needs for name, method in self.methods.items() if not installed(method)}
+
+    def twin(self, cell: Cell) -> Cell | None:
+        """The cell of the honest protocol that is the same run as one of the paper's."""
+        both = self.same_splits and self.methods[cell.method].protocols == PROTOCOLS
+        return replace(cell, protocol="honest") if both and cell.protocol == "paper" else None
 
     def cells(self, protocol: str, size: str) -> list[Cell]:
         """All cells, those of one split together."""

@@ -41,7 +41,7 @@ def svc(problem: Problem, quick: bool) -> Fitted:
     """A support vector machine with a Gaussian kernel on all features."""
     widths = ["scale", 0.01, 0.1] if quick else ["scale", 0.001, 0.003, 0.01, 0.03, 0.1, 0.3]
     grid = {"svc__C": COSTS if quick else ALL_COSTS, "svc__gamma": widths}
-    return searched(problem, make_pipeline(encoded(problem.nominal), SVC()), grid)
+    return searched(problem.flat, make_pipeline(encoded(problem.flat.nominal), SVC()), grid)
 
 
 def linear_svc(problem: Problem, quick: bool) -> Fitted:
@@ -64,7 +64,7 @@ def xgb(problem: Problem, quick: bool) -> Fitted:
     from xgboost import XGBClassifier
 
     model = XGBClassifier(tree_method="hist", n_jobs=1, random_state=problem.seed, verbosity=0, n_estimators=100)
-    return searched(problem, model, {"max_depth": [2, 4], "learning_rate": [0.1] if quick else [0.03, 0.1, 0.3]})
+    return searched(problem.flat, model, {"max_depth": [2, 4], "learning_rate": [0.1] if quick else [0.03, 0.1, 0.3]})
 
 
 def ebm(problem: Problem, quick: bool) -> Fitted:
@@ -79,15 +79,15 @@ def ebm(problem: Problem, quick: bool) -> Fitted:
 
 
 ALWAYS = {
-    "majority": Method(majority, ours=False),
-    "SVC": Method(svc, ours=False),
+    "majority": Method(majority, cases=False),
+    "SVC": Method(svc),
 }
 BOOSTED = {
-    "boosting": Method(boosting, ours=False, protocols=("honest",)),
-    "XGBoost": Method(xgb, ours=False, needs="xgboost", protocols=("honest",)),
-    "EBM": Method(ebm, ours=False, needs="interpret", protocols=("honest",)),
+    "boosting": Method(boosting, cases=False, protocols=("honest",)),
+    "XGBoost": Method(xgb, cases=False, needs="xgboost", protocols=("honest",)),
+    "EBM": Method(ebm, cases=False, needs="interpret", protocols=("honest",)),
 }
-LINEAR = {"linear SVM": Method(linear_svc, ours=False)}
+LINEAR = {"linear SVM": Method(linear_svc, cases=False)}
 
 
 def installed(method: Method) -> bool:

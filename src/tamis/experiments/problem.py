@@ -23,6 +23,7 @@ from tamis.kernels.whole import whole_bank
 from tamis.models.model import make_bank
 
 Rows = np.ndarray  # positions
+HELD = 1 << 32  # bytes of kernels that are kept for the next method
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,14 @@ class Problem:
         return self.X[self.n_train :], self.y[self.n_train :]
 
     @property
+    def flat(self) -> Problem:
+        """Series as long rows; tables as they are."""
+        if self.X.ndim == 2:
+            return self
+        X = self.X.reshape(len(self.X), -1)
+        return replace(self, X=X, nominal=np.zeros(X.shape[1], dtype=bool), memo={})
+
+    @property
     def categorical(self) -> list[int]:
         """Positions of the categories."""
         return np.flatnonzero(self.nominal).tolist()
@@ -105,12 +114,15 @@ class Problem:
     def stack(self, key: str, kernels: Any, fit: Rows, new: Rows, old: Rows, *, whole: bool = False) -> Stack:
         """Kernels between the rows `new` and `old`, scaled by the rows `fit`.
 
-        `key` names the kernels: those of a key, fold and rows are computed once. A channel that a row lacks is NaN
-        where channels are `whole`.
+        `key` names the kernels: those of a key, fold and rows are computed once, as long as all fit into 4 GiB. A
+        channel that a row lacks is NaN where channels are `whole`.
         """
         known = key, whole, fit.tobytes(), new.tobytes(), old.tobytes()
         if known not in self.memo:
-            self.memo[known] = _stack(self, kernels, fit, new, old, whole)
+            made = _stack(self, kernels, fit, new, old, whole)
+            while self.memo and made.values.nbytes + sum(s.values.nbytes for s in self.memo.values()) > HELD:
+                del self.memo[next(iter(self.memo))]
+            self.memo[known] = made
         return self.memo[known]
 
     def with_memo(self, memo: dict[Any, Stack]) -> Problem:

@@ -1,8 +1,9 @@
-"""Running cells on any backend of joblib, and keeping their rows.
+"""Running cells on this machine or on a cluster, and keeping their rows.
 
 Cells of one split whose methods share kernels are a bundle, which one process works through. On this machine workers
-write rows themselves, as they finish; on a cluster they come back with their bundle. A worker that dies takes no row
-with it: what it was at is run again alone, and if that kills a worker again, the row says so.
+write rows themselves, as they finish; from a cluster they come back with their bundle. A worker that dies takes no row
+with it: what it was at is run again alone, and if that kills a worker again, the row says so. (With one job there are
+no workers, and what kills a fit kills the run.)
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -43,14 +44,19 @@ class Plan:
     protocols : "honest", "paper" or both
     size : "quick" or "full"
     only : names of datasets and methods; where there are some of a kind, others of that kind are left out
+    without : datasets to leave out
     """
 
     papers: tuple[str, ...] = ()
     protocols: tuple[str, ...] = ("honest",)
     size: str = "quick"
     only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for name in ("papers", "protocols", "only", "without"):
+            if isinstance(getattr(self, name), str):
+                raise BadOption(f"{name}={getattr(self, name)!r} must be a tuple of names")
         for option, values, known in (
             ("paper", self.papers, tuple(PAPERS)),
             ("protocol", self.protocols, PROTOCOLS),
@@ -70,16 +76,21 @@ class Plan:
         papers = [PAPERS[name] for name in self.chosen if name in PAPERS]
         return tuple(dict.fromkeys(name for p in papers for name in (*p.datasets, *p.methods)))
 
+    def _wants(self, cell: Cell) -> bool:
+        """Whether a cell is among those that are asked for."""
+        papers = [PAPERS[name] for name in self.chosen]
+        sets = {n for n in self.only for p in papers if n in p.datasets}
+        methods = {n for n in self.only for p in papers if n in p.methods}
+        return (not sets or cell.dataset in sets) and (not methods or cell.method in methods)
+
     def cells(self) -> list[Cell]:
         """All cells, in the order in which they are run."""
         out = []
         for name in self.chosen:
             paper = PAPERS[name]
-            sets = [n for n in self.only if n in paper.datasets] or list(paper.datasets)
-            methods = [n for n in self.only if n in paper.methods] or list(paper.methods)
             for protocol in self.protocols:
                 cells = paper.cells(protocol, self.size)
-                out += [cell for cell in cells if cell.dataset in sets and cell.method in methods]
+                out += [cell for cell in cells if self._wants(cell) and cell.dataset not in self.without]
         return out
 
 
@@ -102,6 +113,7 @@ class Summary:
     Attributes
     ----------
     asked, found, ran, failed : cells of the plan, those that had a row before, those that were run, those that failed
+    left : those that have no row yet, because other runs have claimed them
     seconds : on the clock
     compute : processor seconds of all cells
     overhead : processor seconds of the process that hands out the work
@@ -112,6 +124,7 @@ class Summary:
     found: int
     ran: int = 0
     failed: int = 0
+    left: int = 0
     seconds: float = 0.0
     compute: float = 0.0
     overhead: float = 0.0
@@ -134,8 +147,18 @@ def reproduce(
     backend: str = "loky",
     scheduler: str | None = None,
     retry: bool = False,
+    take_over: bool = False,
 ) -> Summary:
-    """Run all cells of a plan that have no row yet; with `retry` also those that failed."""
+    """Run all cells of a plan that have no row yet.
+
+    Parameters
+    ----------
+    plan, store : what to run, and where rows go
+    jobs : processes; None for this one alone
+    backend, scheduler : "loky" on this machine, or a "dask" or "ray" cluster at that address
+    retry : run again what failed
+    take_over : also run what other runs have claimed, because they are known to be dead
+    """
     if backend not in BACKENDS:
         raise BadOption(f"backend={backend!r} is unknown: use one of {', '.join(BACKENDS)}")
     if scheduler is not None and backend == "loky":
@@ -143,67 +166,126 @@ def reproduce(
     cells = plan.cells()
     if retry:
         store.forget(set(cells) & (store.done() - store.done(failed=False)))
+    if take_over:
+        store.release(everything=True)
     done = store.done()
     pending = [cell for cell in cells if cell not in done]
     summary = Summary(len(cells), len(cells) - len(pending))
     clock, used = time.perf_counter(), time.process_time()
     report("reproducing", summary.found, len(cells))
     try:
-        with _backend(backend, scheduler):
-            for row in _rows(pending, store, jobs, local=backend == "loky"):
+        with _backend(backend, scheduler) as client:
+            for row in _both(pending, store, jobs, client):
                 summary.add(row)
                 report("reproducing", summary.found + summary.ran, len(cells))
     finally:
         store.release()
     summary.seconds = time.perf_counter() - clock
-    summary.overhead = (
-        time.process_time() - used - (summary.compute if jobs in (None, 1) and backend == "loky" else 0.0)
-    )
+    alone = jobs in (None, 1) and backend == "loky"  # the cells ran in this process
+    summary.overhead = max(0.0, time.process_time() - used - (summary.compute if alone else 0.0))
+    summary.left = len(set(cells) - store.done())
     return summary
 
 
-def _rows(pending: Sequence[Cell], store: Store, jobs: int | None, *, local: bool) -> Iterator[Row]:
+def _both(pending: Sequence[Cell], store: Store, jobs: int | None, client: Any) -> Iterator[Row]:
+    """Rows of pending cells; of two that are the same run one is run and the other copied."""
+    twins = {cell: PAPERS[cell.paper].twin(cell) for cell in pending}
+    yield from _rows([cell for cell, twin in twins.items() if twin is None], store, jobs, client)
+    known = {row.cell: row for row in store.rows(protocol="honest")} if any(twins.values()) else {}
+    rest = []
+    for cell, twin in twins.items():
+        if twin in known:
+            row = replace(known[twin], cell=cell)
+            store.add(row)
+            yield row
+        elif twin is not None:
+            rest.append(cell)
+    yield from _rows(rest, store, jobs, client)
+
+
+def _rows(pending: Sequence[Cell], store: Store, jobs: int | None, client: Any) -> Iterator[Row]:
     """The rows of pending cells, in the store, as they come."""
-    left = list(pending)
+    if not pending:
+        return
+    claimed = store.claimed(bundled(pending))
+    for row in _on_dask(claimed, client) if client is not None else _on_joblib(list(pending), store, jobs):
+        store.add(row)
+        yield row
+
+
+def _on_joblib(left: list[Cell], store: Store, jobs: int | None) -> Iterator[Row]:
+    """Rows from processes on this machine, which write them themselves, or from a backend of joblib."""
+    told: set[Cell] = set()
     while left:
+        begun: list[Cell] = []
         try:
-            sink = store.path if local else None
-            tasks = (
-                delayed(run_bundle)(PAPERS[bundle[0].paper], bundle, sink) for bundle in store.claimed(bundled(left))
-            )
-            parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2 * n_jobs")
-            for rows in parallel(tasks):
-                for row in rows:
-                    store.add(row)
-                    yield row
+            for rows in _parallel(jobs)(_task(bundle, store.path, begun) for bundle in store.claimed(bundled(left))):
+                told |= {row.cell for row in rows}
+                yield from rows
             return
         except TerminatedWorkerError as error:
-            done = store.done()
-            started = [cell for cell in store.mine() if cell not in done]
-            for cell in started:
-                row = _alone(cell, error)
-                store.add(row)
-                yield row
-            left = [cell for cell in left if cell not in store.done()]
+            found = {row.cell: row for row in store.rows()}
+            for cell in begun:
+                if cell not in told:
+                    told.add(cell)
+                    yield found[cell] if cell in found else _alone(cell, error)
+            left = [cell for cell in left if cell not in told]
+
+
+def _parallel(jobs: int | None) -> Parallel:
+    return Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2 * n_jobs")
+
+
+def _task(bundle: list[Cell], sink: Path | None, begun: list[Cell]) -> Any:
+    begun.extend(bundle)
+    return delayed(run_bundle)(PAPERS[bundle[0].paper], bundle, sink)
 
 
 def _alone(cell: Cell, error: BaseException) -> Row:
     """The row of a cell in whose company a worker died, from a worker of its own."""
     try:
-        return Parallel(n_jobs=2)(delayed(run_bundle)(PAPERS[cell.paper], [cell], None) for _ in range(1))[0][0]
+        return Parallel(n_jobs=2)([delayed(run_bundle)(PAPERS[cell.paper], [cell], None)])[0][0]
     except TerminatedWorkerError:
-        first = str(error).splitlines()[0]
-        return Row(cell, {}, FAILED, f"the process died, for want of memory perhaps: {first}"[:LONGEST], cell.split)
+        return _died(cell, error)
+
+
+def _died(cell: Cell, error: BaseException) -> Row:
+    first = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return Row(cell, {}, FAILED, f"the process died, for want of memory perhaps: {first}"[:LONGEST], cell.split)
+
+
+def _on_dask(bundles: Iterable[list[Cell]], client: Any) -> Iterator[Row]:
+    """Rows from the workers of a Dask cluster; a bundle that kills workers is tried again cell by cell."""
+    import distributed
+
+    def submit(bundle: list[Cell]) -> Any:
+        future = client.submit(run_bundle, PAPERS[bundle[0].paper], bundle, None, pure=False)
+        given[future] = bundle
+        return future
+
+    given: dict[Any, list[Cell]] = {}
+    gather: Any = distributed.as_completed
+    running = gather([submit(bundle) for bundle in bundles])
+    for future in running:
+        bundle, error = given.pop(future), future.exception()
+        if error is None:
+            yield from future.result()
+        elif len(bundle) > 1:
+            for cell in bundle:
+                running.add(submit([cell]))
+        else:
+            yield _died(bundle[0], error)
 
 
 def run_bundle(paper: Paper, cells: Sequence[Cell], sink: Path | None) -> list[Row]:
     """Run cells of one split of a paper, one after another; each row goes to the store at `sink` as it is there."""
     memo: dict[Any, Stack] = {}
+    store = None if sink is None else Store(sink)
     out = []
     for cell in cells:
         row = run_cell(paper, cell, memo)
-        if sink is not None:
-            Store(sink).add(row)
+        if store is not None:
+            store.add(row)
         out.append(row)
     return out
 
@@ -223,18 +305,18 @@ def run_cell(paper: Paper, cell: Cell, memo: dict[Any, Stack]) -> Row:
 
 
 @contextmanager
-def _backend(name: str, scheduler: str | None) -> Iterator[None]:
-    """joblib's backend of that name, connected to the scheduler."""
+def _backend(name: str, scheduler: str | None) -> Iterator[Any]:
+    """A client of Dask's scheduler, or None within a backend of joblib."""
     if name == "loky":
-        yield
+        yield None
     elif name == "dask":
         try:
             import distributed
         except ImportError:
             raise ImportError("backend='dask' needs dask: pip install 'tamis[dist]'") from None
         connect: Any = distributed.Client
-        with connect(scheduler) as client, parallel_config(backend="dask", n_jobs=sum(client.ncores().values())):
-            yield
+        with connect(scheduler) as client:
+            yield client
     else:
         try:
             import ray
@@ -244,4 +326,4 @@ def _backend(name: str, scheduler: str | None) -> Iterator[None]:
         ray.init(address=scheduler, ignore_reinit_error=True)
         register_ray()
         with parallel_config(backend="ray"):
-            yield
+            yield None

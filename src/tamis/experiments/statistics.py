@@ -12,23 +12,22 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy import stats
 
-
-def paired(first: Sequence[float], second: Sequence[float]) -> float:
-    """p value of the paired t-test; one where all differences are zero, NaN with fewer than two pairs."""
-    return resampled(first, second, 0.0)
+SAME = 1e-9  # difference that is rounding
 
 
 def resampled(first: Sequence[float], second: Sequence[float], ratio: float) -> float:
     """p value of the paired t-test over splits that share rows, `ratio` the rows tested over those learned from.
 
-    The variance of the mean difference of J splits is taken as ``(1 / J + ratio)`` times that of the differences.
+    The variance of the mean difference of J splits is taken as ``(1 / J + ratio)`` times that of the differences; with
+    a ratio of zero it is the usual test. One where nothing differs, NaN where all splits differ by the same number,
+    which says nothing of the variance, and with fewer than two.
     """
     d = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
     if len(d) < 2:
         return float("nan")
     spread = float(np.std(d, ddof=1)) * np.sqrt(1.0 / len(d) + ratio)
-    if spread == 0:
-        return 1.0 if np.mean(d) == 0 else 0.0
+    if spread <= SAME * max(1.0, float(np.max(np.abs(d)))):
+        return 1.0 if np.allclose(d, 0.0, atol=SAME) else float("nan")
     return float(2.0 * stats.t.sf(abs(np.mean(d)) / spread, len(d) - 1))
 
 

@@ -1,7 +1,8 @@
 """Rows in a SQLite file: written as they finish, never twice, by several runs at once if need be.
 
 A run claims a cell before it starts it, so that two runs on one file share the work. A claim counts as long as its
-process lives (on another machine: for a day), and a row that is there already is never written over.
+process lives, or until someone takes it over, and a row that is there already is never written over. All runs must be
+on one machine: workers elsewhere send their rows to the run that they work for.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from tamis.experiments.cells import FAILED, KEY, MEASURES, Cell, Row
 
 VERSION = 1
 PATIENCE = 60.0  # seconds that a writer waits for another
-STALE = 24 * 3600.0  # seconds after which a claim of another machine is void
 TEXTS = ("status", "error", "versions", "machine", "finished", "chosen", "extra")
 
 
@@ -37,7 +37,7 @@ class Store:
         self.path = Path(path)
         if not self.path.absolute().parent.is_dir():
             raise FileNotFoundError(f"there is no folder {str(self.path.parent)!r} for {self.path.name!r}")
-        self.owner = f"{socket.gethostname()}:{os.getpid()}"
+        self.owner = f"{socket.gethostname()}:{os.getpid()}:{_started(os.getpid())}"
         try:
             with self._open() as db:
                 self._prepare(db)
@@ -54,6 +54,8 @@ class Store:
         found = db.execute("PRAGMA user_version").fetchone()[0]
         if found not in (0, VERSION):
             raise BadOption(f"{str(self.path)!r} is of version {found}, and this tamis writes {VERSION}: name another")
+        if found == 0 and db.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise BadOption(f"{str(self.path)!r} is a database of something else: name another file")
         key = ", ".join(f"{name} {'INTEGER' if name == 'split' else 'TEXT'} NOT NULL" for name in KEY)
         numbers = ", ".join(f"{name} REAL" for name in MEASURES)
         texts = ", ".join(f"{name} TEXT NOT NULL" for name in TEXTS)
@@ -113,7 +115,7 @@ class Store:
         if db.execute(f"SELECT 1 FROM rows WHERE {_where()}", key).fetchone():
             return False
         held = db.execute(f"SELECT owner, since FROM claims WHERE {_where()}", key).fetchone()
-        if held and held["owner"] != self.owner and _lives(held["owner"], held["since"]):
+        if held and held["owner"] != self.owner and _lives(held["owner"]):
             return False
         marks = ", ".join("?" * (len(KEY) + 2))
         db.execute(f"INSERT OR REPLACE INTO claims VALUES ({marks})", (*key, self.owner, time.time()))
@@ -125,25 +127,39 @@ class Store:
             found = db.execute(f"SELECT {', '.join(KEY)} FROM claims WHERE owner = ?", [self.owner]).fetchall()
         return [Cell(**dict(one)) for one in found]
 
-    def release(self) -> None:
-        """Give up what this run has claimed and not finished."""
+    def held_elsewhere(self) -> dict[str, int]:
+        """How many cells other runs that seem to live have claimed."""
         with self._open() as db:
-            db.execute("DELETE FROM claims WHERE owner = ?", [self.owner])
+            found = db.execute("SELECT owner, count(*) FROM claims WHERE owner != ? GROUP BY owner", [self.owner])
+            return {owner: count for owner, count in found.fetchall() if _lives(owner)}
+
+    def release(self, *, everything: bool = False) -> None:
+        """Give up what this run has claimed and not finished; or what any run has."""
+        with self._open() as db:
+            db.execute("DELETE FROM claims WHERE owner = ? OR ?", [self.owner, everything])
 
 
 def _where() -> str:
     return " AND ".join(f"{name} = ?" for name in KEY)
 
 
-def _lives(owner: str, since: float) -> bool:
-    """Whether the process behind a claim may still be at work."""
-    host, _, pid = owner.rpartition(":")
+def _lives(owner: str) -> bool:
+    """Whether the process behind a claim may still be at work; one on a machine of another name may."""
+    host, pid, started = owner.split(":")
     if host != socket.gethostname():
-        return time.time() - since < STALE
+        return True
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
-    return True
+        pass
+    return _started(int(pid)) == started
+
+
+def _started(pid: int) -> str:
+    """When a process began, to tell it from a later one of the same number; empty where that is not known."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""

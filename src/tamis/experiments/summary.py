@@ -33,9 +33,10 @@ class Number:
     def __str__(self) -> str:
         if not self.count:
             return "failed" if self.asked else "-"
-        text = f"{self.mean:.1f}" if abs(self.mean) < 1000 else f"{self.mean:.0f}"
+        form = ".2g" if 0 < abs(self.mean) < 1 else ".1f" if abs(self.mean) < 1000 else ".0f"
+        text = format(self.mean, form)
         if self.count > 1 and np.isfinite(self.spread):
-            text += f" ± {self.spread:.1f}"
+            text += f" ± {format(self.spread, form)}"
         return text if self.count == self.asked else f"{text} ({self.count} of {self.asked})"
 
 
@@ -66,9 +67,9 @@ class Table:
 
     @property
     def main(self) -> str:
-        """The paper's method in this protocol."""
+        """The paper's method in this protocol; empty where it was not run."""
         own = [m for m in self.methods if m == self.paper.main or self.paper.aliases.get(m) == self.paper.main]
-        return own[0] if own else self.methods[0]
+        return own[0] if own else ""
 
     @cached_property
     def by_split(self) -> dict[tuple[str, str], dict[int, list[Row]]]:
@@ -79,8 +80,13 @@ class Table:
         return out
 
     def values(self, dataset: str, method: str, measure: str) -> dict[int, float]:
-        """The measure on each split, the mean over settings; splits with a failure are left out."""
-        out = {}
+        """The measure on each split, the mean over settings; splits with a failure are left out.
+
+        Instances are counted where models are made of them.
+        """
+        out: dict[int, float] = {}
+        if measure in ("n_instances", "irr") and not self.paper.methods[method].cases:
+            return out
         for split, rows in sorted(self.by_split.get((dataset, method), {}).items()):
             found = [row.measures.get(measure) for row in rows if row.status != FAILED]
             if len(found) == len(rows) and all(value is not None for value in found):
@@ -92,6 +98,8 @@ class Table:
         asked = len(self.by_split.get((dataset, method), {}))
         values = self.values(dataset, method, measure)
         if not values:
+            if measure in ("n_instances", "irr") and not self.paper.methods[method].cases:
+                return Number(np.nan, np.nan, 0, 0)
             known = any(measure in row.measures for row in self.rows if row.cell.method == method)
             failed = any(r.status == FAILED for rows in self.by_split.get((dataset, method), {}).values() for r in rows)
             return Number(np.nan, np.nan, 0, asked if known or failed else 0)
@@ -107,7 +115,13 @@ class Table:
     @cached_property
     def scores(self) -> np.ndarray:
         """Accuracy (datasets, methods)."""
-        return np.array([[self.number(d, m, "accuracy").mean for m in self.methods] for d in self.datasets])
+        found = [[self.number(d, m, "accuracy").mean for m in self.methods] for d in self.datasets]
+        return np.round(np.array(found), 9)  # equal numbers of right answers are equal
+
+    def mean(self, method: str) -> tuple[float, int]:
+        """Mean accuracy of a method over the sets on which it has one, and how many these are."""
+        own = self.scores[:, self.methods.index(method)]
+        return mean_of(own), int(np.sum(~np.isnan(own)))
 
     @property
     def ranks(self) -> dict[str, float]:

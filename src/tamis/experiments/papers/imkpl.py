@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
@@ -18,7 +19,7 @@ from tamis.experiments.datasets import Dataset, cache_folder, load
 from tamis.experiments.flagship import FLAGSHIP
 from tamis.experiments.method import Fitted, Method, as_it_is, chosen_by_itself, searched
 from tamis.experiments.paper import Paper
-from tamis.experiments.peers import COSTS, majority, svc
+from tamis.experiments.peers import COSTS, majority, svc, xgb
 from tamis.experiments.problem import Problem, holdout, limited
 from tamis.experiments.told import history, per_class, prototype_map
 
@@ -85,7 +86,7 @@ def _on_learned(problem: Problem, quick: bool, weight_step: str) -> Fitted:
     search = GridSearchCV(SVC(kernel="precomputed"), {"C": COSTS}, cv=problem.inner).fit(K, y)
     return Fitted(
         search.best_estimator_,
-        search.best_estimator_,
+        clone(search.best_estimator_),
         K,
         K_new,
         search.best_params_,
@@ -93,14 +94,6 @@ def _on_learned(problem: Problem, quick: bool, weight_step: str) -> Fitted:
         if X.ndim == 2
         else [frozenset([k]) for k in source.kernels_.tolist()],
     )
-
-
-def _svc(problem: Problem, quick: bool) -> Fitted:
-    """The usual machine; series as long rows."""
-    if problem.X.ndim == 2:
-        return svc(problem, quick)
-    flat = problem.X.reshape(len(problem.X), -1)
-    return svc(replace(problem, X=flat, nominal=np.zeros(flat.shape[1], dtype=bool)), quick)
 
 
 def _tell(cell: Cell, problem: Problem, found: Fitted) -> dict[str, Any]:
@@ -127,16 +120,18 @@ IMKPL = Paper(
         "ISKPL": Method(partial(_ours, weight_step="uniform"), protocols=("honest",)),
         "IMKPL as published": Method(_settled, protocols=("paper",)),
         "ISKPL as published": Method(partial(_settled, weight_step="uniform"), protocols=("paper",)),
-        "graph weights (DKMLD)": Method(partial(_ours, weight_step="graph"), protocols=("honest",)),
+        "IMKPL with graph weights": Method(partial(_ours, weight_step="graph"), protocols=("honest",)),
         "set cover": Method(_cover),
         "AKGLVQ": Method(_glvq),
         "SVC on the learned kernel": Method(partial(_on_learned, weight_step="align"), protocols=("honest",)),
         "SVC on the mean kernel": Method(partial(_on_learned, weight_step="uniform"), protocols=("honest",)),
         **FLAGSHIP,
-        "majority": Method(majority, ours=False),
-        "SVC": Method(_svc, ours=False),
+        "majority": Method(majority, cases=False),
+        "SVC": Method(svc),
+        "XGBoost": Method(xgb, cases=False, needs="xgboost", protocols=("honest",)),
     },
     main="IMKPL",
+    same_splits=True,
     splits={("honest", "quick"): 3, ("honest", "full"): 10, ("paper", "quick"): 3, ("paper", "full"): 10},
     problem=_problem,
     measures={
@@ -149,14 +144,13 @@ IMKPL = Paper(
     },
     tell=_tell,
     figures={
-        "Map of the rows and prototypes": figures.atlas("IMKPL"),
-        "Prototypes for each class": figures.per_class("IMKPL"),
-        "Convergence": figures.convergence("IMKPL"),
+        "Map of the rows and prototypes": figures.atlas(),
+        "Prototypes for each class": figures.per_class(),
+        "Convergence": figures.convergence("IMKPL", "IMKPL as published"),
         "Accuracy and interpretability": figures.trade("ip"),
     },
     aliases={
         "IMKPL as published": "IMKPL",
         "ISKPL as published": "ISKPL",
-        "graph weights (DKMLD)": "DKMLD",
     },
 )

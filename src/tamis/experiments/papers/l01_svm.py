@@ -89,6 +89,7 @@ L01_SVM = Paper(
         **BOOSTED,
     },
     main="MKL-L0/1-SVM",
+    same_splits=True,
     splits={("honest", "quick"): 3, ("honest", "full"): 20, ("paper", "quick"): 3, ("paper", "full"): 20},
     problem=_problem,
     measures={"accuracy": "Accuracy (%)", "auc": "AUC (%)", "n_instances": "Support vectors", "seconds": "Seconds"},
