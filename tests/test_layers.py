@@ -16,9 +16,9 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LAYERS = [
     {"__main__"},
     {"cli"},
-    {"workflow", "experiments"},
+    {"workflow"},
     {"report", "plots", "io"},
-    {"results"},
+    {"results", "experiments"},
     {"estimators", "studies"},
     {"shells"},
     {"sums"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tamis import TamisClassifier
+from tamis.estimators.blend import TamisClassifier
 from tamis.experiments.method import Fitted, Method, as_it_is
 from tamis.experiments.problem import Problem
 

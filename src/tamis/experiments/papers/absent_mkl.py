@@ -11,8 +11,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
 
-from tamis import AbsentMKLClassifier, ChannelBaselineClassifier, GaussianImputer, Polynomial, SimpleMKLClassifier
-from tamis.estimators.absent_mkl import LIU2015
+from tamis.estimators.absent_mkl import LIU2015, AbsentMKLClassifier
+from tamis.estimators.channel_baselines import ChannelBaselineClassifier
+from tamis.estimators.imputing import GaussianImputer
+from tamis.estimators.mkl import SimpleMKLClassifier
 from tamis.experiments import figures
 from tamis.experiments.cells import Cell
 from tamis.experiments.datasets import load
@@ -21,6 +23,7 @@ from tamis.experiments.method import Fitted, Method, on_kernels, points, searche
 from tamis.experiments.paper import Paper
 from tamis.experiments.peers import majority, xgb
 from tamis.experiments.problem import Problem, holdout, limited
+from tamis.kernels.base import Polynomial
 from tamis.kernels.normalised import Normalised
 from tamis.kernels.recipes import per_group
 

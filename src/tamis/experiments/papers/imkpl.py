@@ -11,8 +11,9 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-from tamis import IMKPLClassifier, IMKPLClassifierCV, KernelGLVQClassifier, PrototypeSelectionClassifier, alignment
-from tamis.estimators.imkpl import HOSSEINI2019
+from tamis.estimators.imkpl import HOSSEINI2019, IMKPLClassifier
+from tamis.estimators.imkpl_cv import IMKPLClassifierCV
+from tamis.estimators.prototype_baselines import KernelGLVQClassifier, PrototypeSelectionClassifier
 from tamis.experiments import figures
 from tamis.experiments.cells import Cell
 from tamis.experiments.datasets import Dataset, cache_folder, load
@@ -22,6 +23,7 @@ from tamis.experiments.paper import Paper
 from tamis.experiments.peers import COSTS, majority, svc, xgb
 from tamis.experiments.problem import Problem, holdout, limited
 from tamis.experiments.told import history, per_class, prototype_map
+from tamis.kernels.alignment import alignment
 
 SHARE = 0.3
 FOLDS = {"quick": 3, "full": 5}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tamis import AverageMKLClassifier, EasyMKLClassifier, SimpleMKLClassifier, ZeroOneMKLClassifier, bandwidths
-from tamis.estimators.l01_svm import ZHU2023
+from tamis.estimators.l01_svm import ZHU2023, ZeroOneMKLClassifier
+from tamis.estimators.mkl import AverageMKLClassifier, EasyMKLClassifier, SimpleMKLClassifier
 from tamis.experiments import figures
 from tamis.experiments.cells import Cell
 from tamis.experiments.datasets import load
@@ -16,6 +16,7 @@ from tamis.experiments.paper import Paper
 from tamis.experiments.peers import ALWAYS, BOOSTED, COSTS
 from tamis.experiments.problem import Problem, holdout
 from tamis.experiments.told import curves, grid_of, history
+from tamis.kernels.recipes import bandwidths
 
 SHARE = 0.3  # of the rows to test on
 FOLDS = {"quick": 3, "full": 10}

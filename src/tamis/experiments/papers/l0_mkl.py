@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tamis import L0MKLClassifier, L0MKLClassifierCV, LinearL0SVC, Sigmoid, per_feature
-from tamis.estimators.l0_mkl import XUESONG2020
+from tamis.estimators.l0_mkl import XUESONG2020, L0MKLClassifier
+from tamis.estimators.l0_mkl_cv import L0MKLClassifierCV
+from tamis.estimators.linear_l0 import LinearL0SVC
 from tamis.experiments import figures
 from tamis.experiments.cells import Cell
 from tamis.experiments.datasets import load
@@ -19,6 +20,8 @@ from tamis.experiments.paper import Paper
 from tamis.experiments.peers import ALWAYS, BOOSTED, LINEAR
 from tamis.experiments.problem import Problem
 from tamis.experiments.told import curves, history
+from tamis.kernels.base import Sigmoid
+from tamis.kernels.recipes import per_feature
 
 ARTICLE = {  # a, r, lambda1, lambda2, theta
     "allaml": (10, 0.01, 10, 0.1, 1),
