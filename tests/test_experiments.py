@@ -828,3 +828,49 @@ def test_the_smaller_halves_are_tested():
     cell = Cell("l0-mkl", "honest", "quick", "wine", 0, "", "SVC")
     here = PAPERS["l0-mkl"].problem(cell)  # 59 and 71 rows of the first two classes
     assert np.bincount(here.test[1]).tolist() == [29, 35] and np.bincount(here.train[1]).tolist() == [30, 36]
+
+
+def test_methods_of_a_bundle_share_the_kernels(monkeypatch):
+    made = []
+    compute = problem._stack
+    monkeypatch.setattr(problem, "_stack", lambda *a: made.append(a[2].tobytes() + a[3].tobytes()) or compute(*a))
+    paper = PAPERS["l01-svm"]
+    cells = [replace(CELL, method=name) for name in ("SimpleMKL", "mean kernel")]
+    rows = runner.run_bundle(paper, cells, None)
+    assert all(r.status == OK for r in rows) and len(made) == len(set(made)) == 3 + 2
+
+
+def test_what_was_claimed_is_given_up_when_a_run_stops(store, monkeypatch):
+    def stop(paper, cell, memo):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run_cell", stop)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(SMALL, store)
+    assert store.mine() == [] and store.rows() == []
+
+
+def test_the_verdict_names_the_set_that_is_farthest_below():
+    cell = Cell("l01-svm", "honest", "quick", "sonar", 0, "", "MKL-L0/1-SVM")
+    rows = [Row(cell, {"accuracy": 75.0}), Row(replace(cell, dataset="quadrants"), {"accuracy": 80.0})]
+    told = verdict(Table(PAPERS["l01-svm"], "honest", rows))
+    assert "within 2 points of the published accuracy on 1 of 2 sets, lower on 1, higher on 0" in told
+    assert "lowest on quadrants: 80.0 against 93.3" in told
+
+
+def test_p_values_stand_in_their_columns(tmp_path):
+    rng = np.random.default_rng(0)
+    cell = Cell("l01-svm", "honest", "quick", "sonar", 0, "", "")
+    rows = [
+        Row(replace(cell, dataset=d, method=m), {"accuracy": float(rng.normal(80 + 3 * (m == "SVC"), 1))})
+        for d in ("sonar", "pima", "wpbc", "haberman", "ionosphere", "ilpd_579")
+        for m in ("MKL-L0/1-SVM", "SVC", "majority")
+    ]
+    table = Table(PAPERS["l01-svm"], "honest", rows)
+    text = markdown(page(PAPERS["l01-svm"], rows, tmp_path, "x")[0])
+    for method, difference, p, corrected, wins, losses in table.against_main():
+        assert (
+            p <= corrected
+            and f"| {method} | {difference:+.1f} | {p:.3f} | {corrected:.3f} | {wins} | {losses} |" in text
+        )
+    assert any(p < corrected for _, _, p, corrected, _, _ in table.against_main())
