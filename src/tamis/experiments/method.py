@@ -201,7 +201,7 @@ def sizes(problem: Problem, found: Fitted) -> dict[str, float]:
 
 
 def kept(found: Fitted, problem: Problem) -> tuple[int, int]:
-    """Training rows and features without which the model could not decide; linear models need no row."""
+    """Training rows and features without which the model could not decide; none where it is not made of rows."""
     model, d = found.model, np.shape(found.train)[1]
     if found.columns is not None:
         used = [found.columns[k] for k in model.kernels_] if hasattr(model, "kernels_") else list(found.columns)

@@ -161,8 +161,7 @@ def _trial(paper: Paper, cell: Cell, problem: Problem) -> Row:
     y, truth = problem.train[1], problem.test[1]
     parts = []
     for a, _ in problem.inner:
-        rows = found.train[a] if isinstance(found.train, np.ndarray) else [found.train[i] for i in a]
-        model = found.finish(clone(found.fresh).fit(rows, y[a]))
+        model = found.finish(clone(found.fresh).fit(found.train[a], y[a]))
         parts.append(scores(truth, model.predict(found.test), decision(model, found.test)))
     names = set.intersection(*(set(part) for part in parts))
     numbers |= {name: float(np.mean([part[name] for part in parts])) for name in names}
