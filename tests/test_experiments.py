@@ -286,12 +286,18 @@ def test_a_cluster_that_loses_a_worker_loses_and_doubles_no_row(store, monkeypat
     """A worker is killed from outside, or by a method that is told of in its row."""
     distributed = pytest.importorskip("distributed")
     cloudpickle = pytest.importorskip("cloudpickle")
-    with_methods(monkeypatch, one=slow, two=slow if kill else dies, three=majority, four=slow)
+    dask = pytest.importorskip("dask")
+    paper = with_methods(monkeypatch, one=slow, two=slow if kill else dies, three=majority, four=slow)
+    splits = 3 if kill else 1  # a deadly cell takes several workers with it, which take their time to start again
+    monkeypatch.setitem(PAPERS, "l01-svm", replace(paper, splits={("honest", "quick"): splits}))
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
-        with distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster:
+        with (
+            dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+            distributed.LocalCluster(
+                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            ) as cluster,
+        ):
             address = cluster.scheduler_address
             work = Thread(
                 target=reproduce, args=(Plan(("l01-svm",)), store), kwargs={"backend": "dask", "scheduler": address}
@@ -300,14 +306,14 @@ def test_a_cluster_that_loses_a_worker_loses_and_doubles_no_row(store, monkeypat
             if kill:
                 wait_for(lambda: len(store.done()) >= 1)
                 os.kill(cluster.workers[0].process.pid, signal.SIGKILL)
-            work.join(120)
+            work.join(240)
             assert not work.is_alive()
     finally:
         cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
     found = store.rows()
-    assert len(found) == 12 == len({r.cell for r in found})
+    assert len(found) == 4 * splits == len({r.cell for r in found})
     bad = [r for r in found if r.status == FAILED]
-    assert [r.cell.method for r in bad] == ([] if kill else ["two"] * 3)
+    assert [r.cell.method for r in bad] == ([] if kill else ["two"])
     assert all("the process died" in r.error for r in bad)
 
 
