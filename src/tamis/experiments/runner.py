@@ -255,26 +255,28 @@ def _died(cell: Cell, error: BaseException) -> Row:
 
 
 def _on_dask(bundles: Iterable[list[Cell]], client: Any) -> Iterator[Row]:
-    """Rows from the workers of a Dask cluster; a bundle that kills workers is tried again cell by cell."""
+    """Rows from the workers of a Dask cluster.
+
+    Whatever a worker had been given when it died is suspect, so that the cells of such bundles are run again when all
+    else is done, one at a time; what kills a worker then has done it.
+    """
     import distributed
 
     def submit(bundle: list[Cell]) -> Any:
-        future = client.submit(run_bundle, PAPERS[bundle[0].paper], bundle, None, pure=False)
-        given[future] = bundle
-        return future
+        return client.submit(run_bundle, PAPERS[bundle[0].paper], bundle, None, pure=False)
 
-    given: dict[Any, list[Cell]] = {}
-    gather: Any = distributed.as_completed
-    running = gather([submit(bundle) for bundle in bundles])
-    for future in running:
-        bundle, error = given.pop(future), future.exception()
-        if error is None:
+    given = {submit(bundle): bundle for bundle in bundles}
+    suspects: list[Cell] = []
+    finished: Any = distributed.as_completed
+    for future in finished(list(given)):
+        if future.exception() is None:
             yield from future.result()
-        elif len(bundle) > 1:
-            for cell in bundle:
-                running.add(submit([cell]))
         else:
-            yield _died(bundle[0], error)
+            suspects += given[future]
+    for cell in suspects:
+        future = submit([cell])
+        error = future.exception()
+        yield from future.result() if error is None else [_died(cell, error)]
 
 
 def run_bundle(paper: Paper, cells: Sequence[Cell], sink: Path | None) -> list[Row]:
