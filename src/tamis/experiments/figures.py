@@ -28,6 +28,11 @@ def _told(rows: Sequence[Row], key: str, methods: Sequence[str] = ()) -> dict[st
     return dict(list(out.items())[:MOST])
 
 
+def _of(rows: Sequence[Row], key: str, method: str) -> dict[str, Any]:
+    """What the rows of one method have to tell under `key`, by dataset."""
+    return {name: found[method] for name, found in _told(rows, key, [method]).items()}
+
+
 def _panels(names: Sequence[str], height: float = PANEL) -> tuple[Any, list[Any]]:
     """A figure with one panel for each name."""
     from matplotlib.figure import Figure
@@ -92,7 +97,7 @@ def importance(method: str) -> Maker:
     """Signed importance of features and of instances."""
 
     def draw(rows: Sequence[Row]) -> Any:
-        told = {name: found[method] for name, found in _told(rows, "importance", [method]).items()}
+        told = _of(rows, "importance", method)
         kinds = ("features", "instances")
         told = {name: found for name, found in told.items() if all(kind in found for kind in kinds)}
         if not told:
@@ -113,7 +118,7 @@ def heat(method: str) -> Maker:
     """Correlation of the kept features."""
 
     def draw(rows: Sequence[Row]) -> Any:
-        told = {name: found[method] for name, found in _told(rows, "correlation", [method]).items()}
+        told = _of(rows, "correlation", method)
         if not told:
             return None
         figure, axes = _panels(list(told))
@@ -131,7 +136,7 @@ def path(method: str) -> Maker:
     """Accuracy on held-out rows of the training part against the budget of features, the best over instances."""
 
     def draw(rows: Sequence[Row]) -> Any:
-        told = {name: found[method] for name, found in _told(rows, "path", [method]).items()}
+        told = _of(rows, "path", method)
         if not told:
             return None
         figure, axes = _panels(list(told))
@@ -152,7 +157,7 @@ def features_path(method: str) -> Maker:
     """Accuracy on folds against the number of kept features, over penalties."""
 
     def draw(rows: Sequence[Row]) -> Any:
-        told = {name: found[method] for name, found in _told(rows, "path", [method]).items()}
+        told = _of(rows, "path", method)
         if not told:
             return None
         figure, axes = _panels(list(told))
@@ -171,7 +176,7 @@ def convergence(*methods: str) -> Maker:
 
     def draw(rows: Sequence[Row]) -> Any:
         method = next((m for m in methods if _told(rows, "history", [m])), methods[0])
-        told = {name: found[method]["objective"] for name, found in _told(rows, "history", [method]).items()}
+        told = {name: found["objective"] for name, found in _of(rows, "history", method).items()}
         told = {name: [v for v in values if v is not None] for name, values in told.items()}
         told = {name: values for name, values in told.items() if len(values) > 1}
         if not told:
@@ -191,7 +196,7 @@ def weights(method: str) -> Maker:
     """Weights of the kernels by round."""
 
     def draw(rows: Sequence[Row]) -> Any:
-        told = {name: found[method].get("weights") for name, found in _told(rows, "history", [method]).items()}
+        told = {name: found.get("weights") for name, found in _of(rows, "history", method).items()}
         told = {name: values for name, values in told.items() if values and len(values) > 1}
         if not told:
             return None
