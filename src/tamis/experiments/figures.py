@@ -5,7 +5,7 @@ Figures are of the first split, except where they are means over splits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,23 @@ def _panels(names: Sequence[str], height: float = PANEL) -> tuple[Any, list[Any]
         ax.set_title(name, fontsize=9)
         ax.tick_params(labelsize=7)
     return figure, list(axes[: len(names)])
+
+
+def _each(
+    told: Mapping[str, Any], one: Callable[[Any, Any], Any], x: str = "", y: str = "", *, legend: bool = False
+) -> Any:
+    """A figure with a panel for each name, drawn by ``one(ax, what is told)``; None where nothing is told."""
+    if not told:
+        return None
+    figure, axes = _panels(list(told))
+    for ax, found in zip(axes, told.values(), strict=True):
+        one(ax, found)
+    if legend:
+        axes[0].legend(fontsize=6)
+    if x:
+        figure.supxlabel(x, fontsize=8)
+        figure.supylabel(y, fontsize=8)
+    return figure
 
 
 def roc(methods: Sequence[str]) -> Maker:
@@ -133,61 +150,40 @@ def heat(method: str) -> Maker:
 
 
 def path(method: str) -> Maker:
-    """Accuracy on held-out rows of the training part against the budget of features, the best over instances."""
+    """Accuracy on held-out rows of the training part against the budget of features, for some of instances."""
 
-    def draw(rows: Sequence[Row]) -> Any:
-        told = _of(rows, "path", method)
-        if not told:
-            return None
-        figure, axes = _panels(list(told))
-        for ax, found in zip(axes, told.values(), strict=True):
-            values = 100 * np.array(found["accuracy"], dtype=float)
-            for k, many in enumerate(found["max_instances"]):
-                if many in (1, 5, found["max_instances"][-1]):
-                    ax.plot(found["max_features"], values[k], marker=".", label=f"{many} instances")
-        axes[0].legend(fontsize=6)
-        figure.supxlabel("most features", fontsize=8)
-        figure.supylabel("accuracy on folds (%)", fontsize=8)
-        return figure
+    def one(ax: Any, found: Any) -> None:
+        values = 100 * np.array(found["accuracy"], dtype=float)
+        for k, many in enumerate(found["max_instances"]):
+            if many in (1, 5, found["max_instances"][-1]):
+                ax.plot(found["max_features"], values[k], marker=".", label=f"{many} instances")
 
-    return draw
+    labels = ("most features", "accuracy on folds (%)")
+    return lambda rows: _each(_of(rows, "path", method), one, *labels, legend=True)
 
 
 def features_path(method: str) -> Maker:
     """Accuracy on folds against the number of kept features, over penalties."""
 
-    def draw(rows: Sequence[Row]) -> Any:
-        told = _of(rows, "path", method)
-        if not told:
-            return None
-        figure, axes = _panels(list(told))
-        for ax, found in zip(axes, told.values(), strict=True):
-            order = np.argsort(found["n_features"])
-            ax.plot(np.array(found["n_features"])[order], 100 * np.array(found["accuracy"])[order], marker=".")
-        figure.supxlabel("features, mean over folds", fontsize=8)
-        figure.supylabel("accuracy on folds (%)", fontsize=8)
-        return figure
+    def one(ax: Any, found: Any) -> None:
+        order = np.argsort(found["n_features"])
+        ax.plot(np.array(found["n_features"])[order], 100 * np.array(found["accuracy"])[order], marker=".")
 
-    return draw
+    return lambda rows: _each(_of(rows, "path", method), one, "features, mean over folds", "accuracy on folds (%)")
 
 
 def convergence(*methods: str) -> Maker:
     """Objective by round, of the first of some methods that there is."""
 
+    def one(ax: Any, values: Any) -> None:
+        ax.plot(values, marker=".", markersize=3)
+        ax.ticklabel_format(axis="y", useMathText=True)
+
     def draw(rows: Sequence[Row]) -> Any:
         method = next((m for m in methods if _told(rows, "history", [m])), methods[0])
-        told = {name: found["objective"] for name, found in _of(rows, "history", method).items()}
-        told = {name: [v for v in values if v is not None] for name, values in told.items()}
-        told = {name: values for name, values in told.items() if len(values) > 1}
-        if not told:
-            return None
-        figure, axes = _panels(list(told))
-        for ax, values in zip(axes, told.values(), strict=True):
-            ax.plot(values, marker=".", markersize=3)
-            ax.ticklabel_format(axis="y", useMathText=True)
-        figure.supxlabel("round", fontsize=8)
-        figure.supylabel(f"objective of {method}", fontsize=8)
-        return figure
+        known = {n: [v for v in f["objective"] if v is not None] for n, f in _of(rows, "history", method).items()}
+        several = {name: values for name, values in known.items() if len(values) > 1}
+        return _each(several, one, "round", f"objective of {method}")
 
     return draw
 
@@ -196,16 +192,9 @@ def weights(method: str) -> Maker:
     """Weights of the kernels by round."""
 
     def draw(rows: Sequence[Row]) -> Any:
-        told = {name: found.get("weights") for name, found in _of(rows, "history", method).items()}
-        told = {name: values for name, values in told.items() if values and len(values) > 1}
-        if not told:
-            return None
-        figure, axes = _panels(list(told))
-        for ax, values in zip(axes, told.values(), strict=True):
-            ax.plot(np.array(values, dtype=float))
-        figure.supxlabel("round", fontsize=8)
-        figure.supylabel("weight of each kernel", fontsize=8)
-        return figure
+        known = {name: found.get("weights") or [] for name, found in _of(rows, "history", method).items()}
+        several = {name: np.array(values, dtype=float) for name, values in known.items() if len(values) > 1}
+        return _each(several, lambda ax, values: ax.plot(values), "round", "weight of each kernel")
 
     return draw
 
@@ -213,21 +202,18 @@ def weights(method: str) -> Maker:
 def boundary(dataset: str, methods: Sequence[str]) -> Maker:
     """Decisions over the plane of two features."""
 
+    def one(ax: Any, found: Any) -> None:
+        (x, y), values = found["axes"], np.array(found["values"])
+        most = float(np.max(np.abs(values)))
+        ax.contourf(x, y, values, levels=np.linspace(-most, most, 13), cmap="RdBu_r", alpha=0.6)
+        ax.contour(x, y, values, levels=[0.0], colors="0.2", linewidths=1.0)
+        X, labels = np.array(found["X"]), np.array(found["y"])
+        ax.scatter(*X.T, c=np.where(labels == 1, "C3", "C0"), s=6)
+        ax.set_aspect("equal")
+
     def draw(rows: Sequence[Row]) -> Any:
         told = _told(rows, "plane", methods).get(dataset, {})
-        told = {method: told[method] for method in methods if method in told and told[method]["values"]}
-        if not told:
-            return None
-        figure, axes = _panels(list(told))
-        for ax, found in zip(axes, told.values(), strict=True):
-            (x, y), values = found["axes"], np.array(found["values"])
-            most = float(np.max(np.abs(values)))
-            ax.contourf(x, y, values, levels=np.linspace(-most, most, 13), cmap="RdBu_r", alpha=0.6)
-            ax.contour(x, y, values, levels=[0.0], colors="0.2", linewidths=1.0)
-            X, labels = np.array(found["X"]), np.array(found["y"])
-            ax.scatter(*X.T, c=np.where(labels == 1, "C3", "C0"), s=6)
-            ax.set_aspect("equal")
-        return figure
+        return _each({m: told[m] for m in methods if m in told and told[m]["values"]}, one)
 
     return draw
 
@@ -235,37 +221,25 @@ def boundary(dataset: str, methods: Sequence[str]) -> Maker:
 def atlas() -> Maker:
     """t-SNE map of training rows and prototypes in the learned kernel."""
 
-    def draw(rows: Sequence[Row]) -> Any:
-        told = _told(rows, "map")
-        told = {name: next(iter(found.values())) for name, found in told.items()}
-        if not told:
-            return None
-        figure, axes = _panels(list(told))
-        for ax, found in zip(axes, told.values(), strict=True):
-            places, labels = np.array(found["rows"]), np.array(found["labels"])
-            ax.scatter(*places.T, c=labels, cmap="tab20", s=5, alpha=0.6)
-            stars = np.array(found["prototypes"]).T
-            ax.scatter(*stars, c=found["owners"], cmap="tab20", s=40, marker="*", ec="k", lw=0.4)
-            ax.set_xticks([])
-            ax.set_yticks([])
-        return figure
+    def one(ax: Any, found: Any) -> None:
+        ax.scatter(*np.array(found["rows"]).T, c=np.array(found["labels"]), cmap="tab20", s=5, alpha=0.6)
+        stars = np.array(found["prototypes"]).T
+        ax.scatter(*stars, c=found["owners"], cmap="tab20", s=40, marker="*", ec="k", lw=0.4)
+        ax.set_xticks([])
+        ax.set_yticks([])
 
-    return draw
+    return lambda rows: _each({n: next(iter(f.values())) for n, f in _told(rows, "map").items()}, one)
 
 
 def per_class() -> Maker:
     """How many prototypes each class has."""
 
+    def one(ax: Any, found: Any) -> None:
+        ax.bar(range(len(found)), list(found.values()), color="C0")
+
     def draw(rows: Sequence[Row]) -> Any:
         told = {name: next(iter(found.values())) for name, found in _told(rows, "per_class").items()}
-        if not told:
-            return None
-        figure, axes = _panels(list(told))
-        for ax, found in zip(axes, told.values(), strict=True):
-            ax.bar(range(len(found)), list(found.values()), color="C0")
-        figure.supxlabel("class", fontsize=8)
-        figure.supylabel("prototypes", fontsize=8)
-        return figure
+        return _each(told, one, "class", "prototypes")
 
     return draw
 
