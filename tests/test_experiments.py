@@ -880,3 +880,21 @@ def test_p_values_stand_in_their_columns(tmp_path):
             and f"| {method} | {difference:+.1f} | {p:.3f} | {corrected:.3f} | {wins} | {losses} |" in text
         )
     assert any(p < corrected for _, _, p, corrected, _, _ in table.against_main())
+
+
+def test_rows_of_one_person_or_molecule_are_a_group():
+    raw = {"X": np.zeros((4, 2)), "y": np.arange(4) % 2}
+    for key in ("subject", "bag"):
+        found = datasets._dataset("any", {**raw, key: np.array([0, 0, 1, 1])})
+        assert found.groups.tolist() == [0, 0, 1, 1]
+    assert datasets._dataset("any", raw).groups is None
+
+
+def test_instances_are_counted_where_models_are_made_of_them():
+    cell = Cell("em2nolc", "honest", "quick", "wdbc", 0, "", "SVC")
+    measures = {"accuracy": 90.0, "n_instances": 12.0, "irr": 97.0}
+    rows = [Row(replace(cell, method=name), measures) for name in ("SVC", "LASSOC", "XGBoost")]
+    table = Table(PAPERS["em2nolc"], "honest", rows)
+    for measure, shown in (("n_instances", "12.0"), ("irr", "97.0")):
+        assert str(table.number("wdbc", "SVC", measure)) == shown
+        assert str(table.number("wdbc", "LASSOC", measure)) == str(table.number("wdbc", "XGBoost", measure)) == "-"
