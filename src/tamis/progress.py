@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from time import monotonic
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -21,6 +22,36 @@ def listening(listener: Listener) -> Iterator[None]:
         yield
     finally:
         _listener.reset(token)
+
+
+def heard() -> bool:
+    """Whether somebody listens."""
+    return _listener.get() is not None
+
+
+class Remaining:
+    """A listener that writes a line now and then: what, how far, and how long it will still take.
+
+    Parameters
+    ----------
+    write : takes a format and its values, as loggers do
+    every : seconds between two lines
+    """
+
+    def __init__(self, write: Callable[..., object], every: float = 5.0):
+        self.write, self.every = write, every
+        self.what, self.start, self.last, self.first = "", 0.0, 0.0, 0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = monotonic()
+        if what != self.what:
+            self.what, self.start, self.last, self.first = what, now, now, done
+        if now - self.last < self.every and done < total:
+            return
+        self.last = now
+        rate = (done - self.first) / (now - self.start) if now > self.start else 0.0
+        left = f", {(total - done) / rate:.0f} s left" if rate > 0 and done < total else ""
+        self.write("%s: %d of %d%s", what, done, total, left)
 
 
 def report(what: str, done: int, total: int) -> None:

@@ -114,7 +114,7 @@ class Encoder:
         ``1 - winsorise``.
         """
         columns: dict[int, Number | Nominal] = {
-            j: _fit_nominal(values, weight, missing) for j, values in table.labels.items()
+            j: fit_nominal(level_masses(values, weight), missing) for j, values in table.labels.items()
         }
         numeric = [j for j in range(table.numbers.shape[1]) if j not in table.labels]
         for block in _blocks(numeric, len(table)):
@@ -222,11 +222,17 @@ def _check_kind(values: np.ndarray, levels: tuple, name: str) -> None:
         )
 
 
-def _fit_nominal(values: np.ndarray, weight: np.ndarray, missing: str | None) -> Nominal:
+def level_masses(values: np.ndarray, weight: np.ndarray) -> dict[Any, float]:
+    """The weight of each level in a column of labels; missing cells have none."""
     mass: dict[Any, float] = {}
     for v, w in zip(values, weight, strict=True):
         if v is not None:
             mass[v] = mass.get(v, 0.0) + float(w)
+    return mass
+
+
+def fit_nominal(mass: Mapping[Any, float], missing: str | None) -> Nominal:
+    """The encoding of a column of labels from the weights of its levels."""
     levels = tuple(sorted_levels(list(mass)))
     fill = np.nan
     if missing == "median" and levels:

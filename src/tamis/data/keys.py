@@ -70,10 +70,11 @@ def fold_of(keys: np.ndarray, n_folds: int) -> np.ndarray:
     return (_mix(~keys) % np.uint64(max(1, n_folds))).astype(np.int64)
 
 
-def sampling_keys(keys: np.ndarray, codes: np.ndarray, ties: Sequence[np.ndarray] = ()) -> np.ndarray:
+def sampling_keys(keys: np.ndarray, codes: np.ndarray, ties: Sequence[np.ndarray] = (), salt: int = 0) -> np.ndarray:
     """Keys (n,) of rows of given classes in which equal rows differ too, so that the lowest are a sample of rows.
 
-    `ties` are what else tells rows with equal keys apart, so that it does not matter which of them comes first.
+    `ties` are what else tells rows with equal keys apart, so that it does not matter which of them comes first; `salt`
+    tells copies in different blocks of rows apart.
     """
     keys = _mix(keys + codes.astype(np.uint64) * GAP)
     ordered = np.sort(keys)
@@ -85,7 +86,7 @@ def sampling_keys(keys: np.ndarray, codes: np.ndarray, ties: Sequence[np.ndarray
     place = np.arange(len(keys))
     copies = place - np.maximum.accumulate(np.where(first, place, 0))
     out = np.empty_like(keys)
-    out[order] = np.where(first, ordered, _mix(ordered + copies.astype(np.uint64) * GAP))
+    out[order] = np.where(first, ordered, _mix(ordered + (copies + (salt << 32)).astype(np.uint64) * GAP))
     return out
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tamis.data.keys import lowest, row_keys, sampling_keys
-from tamis.data.table import Table, is_missing
+from tamis.data.table import Table, is_missing, joined
 
 KEYS = 8  # columns that rows are first sorted by
 
@@ -139,13 +139,10 @@ def _ranks(keys: Sequence[np.ndarray]) -> np.ndarray:
 
 def concatenate(parts: Sequence[Rows]) -> Rows:
     """Rows one after another."""
-    table = parts[0].table
-    numbers = np.concatenate([part.table.numbers for part in parts])
-    labels = {j: np.concatenate([part.table.labels[j] for part in parts]) for j in table.labels}
     names = ("codes", "weight", "mass", "position", *(() if parts[0].response is None else ("response",)))
     arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     groups = None if parts[0].groups is None else np.concatenate([part.groups for part in parts])
-    return replace(parts[0], table=Table(numbers, labels, table.names), groups=groups, **arrays)
+    return replace(parts[0], table=joined([part.table for part in parts]), groups=groups, **arrays)
 
 
 def merge_keyed(rows: Rows, keys: np.ndarray) -> Rows:

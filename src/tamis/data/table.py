@@ -42,6 +42,23 @@ class Table:
         )
 
 
+def joined(tables: Sequence[Table]) -> Table:
+    """The rows of tables with the same columns, one after another."""
+    first = tables[0]
+    labels = {j: np.concatenate([table.labels[j] for table in tables]) for j in first.labels}
+    return Table(np.concatenate([table.numbers for table in tables]), labels, first.names)
+
+
+class NamedNumbers:
+    """An array of numbers (n, d) with the names of its columns: a frame in which nothing has to be looked at."""
+
+    def __init__(self, values: np.ndarray, names: Sequence[str]):
+        self.values, self.columns, self.shape = values, list(names), values.shape
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
 def row_labels(X: Any, rows: np.ndarray) -> np.ndarray:
     """Index labels of some rows where X has an index, else their positions."""
     index = getattr(X, "index", None)
@@ -72,6 +89,25 @@ def read_table(X: Any, names: Sequence[str], categorical: Sequence[int] | None, 
     nominal = set() if categorical is None else set(categorical)
     columns = {j: _column(X, j, names[j], j in nominal) for j in range(d) if j not in plain}
     return _make_table(numbers, columns, names, categorical, allow_missing)
+
+
+def read_block(
+    X: Any, names: Sequence[str] | None, categorical: Sequence[int] | None, allow_missing: bool
+) -> tuple[Table, bool]:
+    """Read a block of rows of any kind, whose columns may be known by `names`; and whether it has names of its own."""
+    if isinstance(X, NamedNumbers):
+        return read_table(X.values, names or X.columns, categorical, allow_missing), True
+    if isinstance(X, Mapping) and not hasattr(X, "shape"):
+        return read_columns(X, list(X) if names is None else names, categorical, allow_missing), True
+    checked, own = checked_input(X)
+    return read_table(checked, names or own, categorical, allow_missing), has_names(X)
+
+
+def block_names(X: Any) -> list[str]:
+    """Names of the columns of a block of rows of any kind."""
+    if isinstance(X, Mapping) and not hasattr(X, "shape"):
+        return [str(name) for name in X]
+    return list(X.columns) if isinstance(X, NamedNumbers) else checked_input(X)[1]
 
 
 def _fill_plain(numbers: np.ndarray, X: Any) -> set[int]:

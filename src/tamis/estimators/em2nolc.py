@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
 from functools import partial
 from typing import Any
@@ -139,8 +140,12 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
             raise ValueError("solver='paper' fits one output at a time: use shared_support=False with it")
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
-        one = self._sum(rows, [self.kernels], [self.bandwidth], self.calibration)
+        one = self._sum(rows)
         return super()._select(rows) if one is None else self._select_sums(one)
+
+    @property
+    def _summed_for(self) -> tuple[Sequence[Any], Sequence[Any], Any]:
+        return [self.kernels], [self.bandwidth], self.calibration
 
     def _select_sums(self, one: OnePass) -> tuple[Model, Calibrator | None]:
         self.alpha_ = self._ridge(one.statistics.n_rows)

@@ -136,17 +136,20 @@ class EM2NOLCClassifierCV(FromStatistics, Searching):
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
         d = rows.table.numbers.shape[1]
-        cv = resolved(self.cv)
-        one = self._sum(rows, list(self._choices.values()), self.bandwidths, cv)
+        one = self._sum(rows)
         if one is not None:
             return self._select_sums(one)
         merged = merge_rows(rows)
-        splits = search_folds(rows, merged, cv, self._seed)
+        splits = search_folds(rows, merged, resolved(self.cv), self._seed)
         most = min((len(train) for train, _ in splits), default=0)
         numeric = len(rows.table.labels) < d
         grid = self._grid(len(merged), d, numeric)
         final = partial(Encoded.of, merged, **{**grid.encoding, "candidates": self.candidates})
         return self._search(grid, splits, Tests.of(splits) if splits else None, most, d, final)
+
+    @property
+    def _summed_for(self) -> tuple[Sequence[Any], Sequence[Any], Any]:
+        return list(self._choices.values()), self.bandwidths, resolved(self.cv)
 
     def _select_sums(self, one: OnePass) -> tuple[Model, Calibrator | None]:
         if one.look is None and "logistic" in self.refits:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tamis.errors import warn
 from tamis.expansion import Coefficients
-from tamis.kernels.statistics import CHUNK, Block, PairFunctions, outer_sums
+from tamis.kernels.statistics import CHUNK, PairFunctions
 from tamis.methods import em2nolc as method
 from tamis.methods.design import MomentDesign, RowDesign, Sums
 from tamis.methods.em2nolc import State, Task
@@ -18,7 +18,8 @@ from tamis.methods.refit import coefficients
 from tamis.models.model import Model, Pool
 from tamis.optim.driver import Solution
 from tamis.optim.subset import fit_support
-from tamis.sums.summary import LOOK, PreparedSums
+from tamis.sums.look import LOOK
+from tamis.sums.summary import PreparedSums
 
 DECISION = 1e-4  # error of a decision that calls for exact kernels
 MOST_PAIRS = 2000  # of instance and kernel that an exact refit takes on
@@ -60,7 +61,7 @@ def doubts(prepared: PreparedSums, task: Task, solution: Solution[State], found:
         return False
     by_instance, by_kernel, residual = _errors(prepared, task, found)
     error = float(np.abs(by_kernel.sum(axis=1)).max())
-    if prepared.summary.rows is None or pairs > MOST_PAIRS:
+    if prepared.summary.again is None or pairs > MOST_PAIRS:
         if error > DECISION:
             warn(
                 f"the polynomials in the place of kernels move decisions by up to {error:.1g}, and there is no exact "
@@ -138,16 +139,11 @@ def refit_exactly(
 
 def _exact(prepared: PreparedSums, task: Task, state: State) -> tuple[Task, State]:
     """The problem on the chosen instances and kernels only, from exact kernel values of all rows."""
-    rows, design = prepared.summary.rows, _moments(task)
-    assert rows is not None
+    again, design = prepared.summary.again, _moments(task)
+    assert again is not None
     bank = prepared.bank.take(state.kernels)
     columns = bank.columns
-    small, even = prepared.encoder.select(columns), bool(np.all(rows.weight == 1.0))
     functions = PairFunctions(bank.relabel(columns), prepared.pool.Z[np.ix_(state.instances, columns)])
-
-    def read(chunk: slice) -> Block:
-        Z = small.encode(rows.table.take(chunk).select(columns))
-        return Block(Z, rows.codes[chunk], None if even else rows.weight[chunk], np.zeros(len(Z), dtype=int))
 
     def look() -> RowDesign | None:
         whole = design.look
@@ -155,7 +151,7 @@ def _exact(prepared: PreparedSums, task: Task, state: State) -> tuple[Task, Stat
             return None
         return replace(whole, stack=whole.stack.take(cols=state.instances, kernels=state.kernels))
 
-    sums = outer_sums(functions, read, len(rows), n_classes=len(rows.classes), n_parts=1)[0]
+    sums = again(functions, prepared.encoder.select(columns), columns)
     f, k = len(state.kernels), len(state.instances)
     exact = MomentDesign(
         Sums.of(sums),

@@ -17,8 +17,9 @@ import numpy as np
 
 from tamis.errors import BadOption
 from tamis.io.arff import read_arff
-from tamis.io.opening import OPENERS, ROWS, UNREADABLE, Opener, Raw, arrow, as_it_is
+from tamis.io.opening import OPENERS, ROWS, UNREADABLE, Opener, Raw, as_it_is
 from tamis.progress import report, tracked
+from tamis.sources.arrow import arrow
 
 BLOCK = 1 << 22  # bytes of text at a time
 BLANKS = re.compile(rb"(?m)^ +\r?$")  # lines of blanks count as empty

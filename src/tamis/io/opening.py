@@ -14,19 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from tamis.sources.arrow import arrow
+
 ROWS = 1 << 15  # rows at a time of other formats
-
-
-def arrow() -> Any:
-    """The pyarrow package, or a sentence that says how to get it."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-        import pyarrow.csv
-        import pyarrow.parquet
-    except ImportError:
-        raise ImportError("reading tables needs pyarrow: pip install 'tamis[io]'") from None
-    return pyarrow
 
 
 @dataclass

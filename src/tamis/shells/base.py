@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY
 from typing import Any, ClassVar, Self
 
@@ -35,6 +36,7 @@ from tamis.models.calibration import Calibrator
 from tamis.models.model import Model, check_source
 from tamis.optim.driver import Iterate, Status
 from tamis.parallel import blas_threads
+from tamis.progress import Remaining, heard, listening
 from tamis.shells.explaining import Explaining, measured_variation
 from tamis.shells.keeping import Keeping
 from tamis.shells.parameters import parameters
@@ -251,6 +253,15 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
             logger.info("round %d  objective %.6g  violation %.2g", step, iterate.objective, iterate.violation)
 
         return report
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Log how far passes over rows have come, when verbose and nobody else listens."""
+        if self._progress() is None or heard():
+            yield
+            return
+        with listening(Remaining(logger.info)):
+            yield
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from typing import Any
+from pathlib import Path
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -18,11 +19,14 @@ from tamis.models.model import Model
 from tamis.parallel import blas_threads
 from tamis.shells.base import draw_seed
 from tamis.shells.classifying import KernelClassifier
-from tamis.shells.explaining import variation_shares
+from tamis.shells.explaining import measured_variation, variation_shares
 from tamis.shells.parameters import parameters
+from tamis.sources.base import Source
+from tamis.sources.opening import source_of
 from tamis.sums.one_pass import OnePass, second_look, sum_rows
 from tamis.sums.plan import Plan
 from tamis.sums.statistics import Statistics
+from tamis.sums.streaming import sum_source
 
 OUTSIDE = 0.01  # share of a column's cells beyond the plan's range that is worth a warning
 
@@ -75,14 +79,90 @@ class FromStatistics(KernelClassifier):
     tol: float = 1e-4
     max_iter: int = 30
 
+    @property
+    @abstractmethod
+    def _summed_for(self) -> tuple[Sequence[Any], Sequence[Any], Any]:
+        """The kernels to choose among, their bandwidths, and the folds that are summed apart."""
+
     @abstractmethod
     def _select_sums(self, one: OnePass) -> tuple[Model, Calibrator | None]:
         """Make the model, and a calibrator where there are rows for one."""
 
-    def _sum(self, rows: Rows, choices: Sequence[Any], bandwidths: Sequence[Any], cv: Any) -> OnePass | None:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, *, checkpoint: Any = None
+    ) -> Self:
+        """Fit the model to rows in memory, or to more rows than memory holds.
+
+        Rows that come in blocks are read twice, first for ranges, levels and samples and then for their sums (see
+        `Statistics`), and a third time if the kernels' polynomials turn out not to be good enough; memory does not
+        grow with them.
+
+        Parameters
+        ----------
+        X : array, DataFrame or dict of columns of shape (n_samples, n_features); NaN or None are missing cells.
+            Or rows in blocks: the path of a Parquet file or of a folder of them; a pyarrow dataset; a
+            `numpy.memmap` of more than 256 MiB; a Dask array or dataframe; a function that returns an iterable of
+            tuples (X, y), (X, y, sample_weight) or (X, y, sample_weight, groups), or a list of such tuples. An
+            iterator can be read only once: its first 2^17 rows then decide on ranges, levels and candidates.
+        y : class labels of shape (n_samples,); the name of a column of a file or dataframe; None with blocks
+        sample_weight : weights of shape (n_samples,), or the name of a column, at least 0; only their ratios matter
+        groups : labels of shape (n_samples,), or the name of a column; rows of one group never stand on both sides of
+            a fold
+        checkpoint : a file in which a pass over blocks keeps its sums twice a minute; a fit that was stopped goes on
+            from there, and removes the file when it is through
+
+        Returns
+        -------
+        self
+        """
+        source = source_of(X, y, sample_weight, groups)
+        if source is None:
+            if checkpoint is not None:
+                raise ValueError(f"checkpoint={str(checkpoint)!r} is for rows in blocks, and X is a table in memory")
+            return super().fit(X, y, sample_weight, groups)
+        self._check_parameters()
+        self._check_blocks()
+        with self._afresh(), blas_threads(1), self._telling():
+            self._seed = draw_seed(self.random_state)
+            one = self._sum_source(source, checkpoint)
+            self._adopt(one.statistics.plan)
+            self._fit_sums(one)
+        if checkpoint is not None:
+            Path(checkpoint).unlink(missing_ok=True)
+        self._report_outside(one.statistics)
+        return self
+
+    def _sum_source(self, source: Source, checkpoint: Any) -> OnePass:
+        """Sum rows in blocks."""
+        choices, widths, cv = self._summed_for
+        return sum_source(
+            source,
+            per_feature(),
+            choices=choices,
+            bandwidths=[check_bandwidth(b) for b in widths],
+            scaling=self.scaling,
+            missing=self.missing,
+            categorical_features=self.categorical_features,
+            class_weight=self.class_weight,
+            candidates=self.candidates,  # type: ignore[arg-type]
+            cv=cv,
+            seed=self._seed,
+            checkpoint=checkpoint,
+        )
+
+    def _check_blocks(self) -> None:
+        """Refuse parameters that need all rows in memory."""
+        self._check_summable()
+        if self.engine in ("dense", "streaming"):
+            raise ValueError(f"engine={self.engine!r} needs all rows in memory: use 'auto' with rows in blocks")
+        if self.candidates == "all":
+            raise ValueError("candidates='all' needs all rows in memory: use a number with rows in blocks")
+
+    def _sum(self, rows: Rows) -> OnePass | None:
         """Sum the rows if `engine` asks for it; None if they are to be kept as rows."""
         if self.solver == "paper":
             return None
+        choices, bandwidths, cv = self._summed_for
         widths = [check_bandwidth(b, rows.table.numbers.shape[1]) for b in bandwidths]
         return sum_rows(
             rows,
@@ -99,7 +179,7 @@ class FromStatistics(KernelClassifier):
 
     def fit_statistics(
         self, statistics: Statistics, X: Any = None, y: Any = None, sample_weight: Any = None, groups: Any = None
-    ) -> FromStatistics:
+    ) -> Self:
         """Fit from sums over rows.
 
         Parameters
@@ -116,8 +196,7 @@ class FromStatistics(KernelClassifier):
         if not isinstance(statistics, Statistics):
             raise ValueError(f"statistics={type(statistics).__name__} is not a Statistics object")
         self._check_parameters()
-        if self.solver == "paper":
-            raise ValueError("solver='paper' works on rows: use another solver with statistics")
+        self._check_summable()
         statistics.check_usable()
         plan = statistics.plan
         with self._afresh(), blas_threads(1):
@@ -127,13 +206,26 @@ class FromStatistics(KernelClassifier):
             if X is not None:
                 rows = self._rows(X, y, sample_weight, groups, reset=False)
                 self._check_classes(rows.classes, plan)
-            model, calibrator = self._select_sums(second_look(statistics, rows, groups))
-            shares = variation_shares(model, plan.pool.Z[:, model.columns], np.ones(len(plan.pool)))
-            self._publish(plan.classes, model, calibrator, shares)
-            place = {position: k for k, position in enumerate(plan.pool.position.tolist())}
-            self.instance_labels_ = plan.pool_labels[[place[i] for i in self.instances_.tolist()]]
+            self._fit_sums(second_look(statistics, rows, groups))
         self._report_outside(statistics)
         return self
+
+    def _fit_sums(self, one: OnePass) -> None:
+        """Select a model from sums, and publish it."""
+        plan = one.statistics.plan
+        model, calibrator = self._select_sums(one)
+        if one.again is None:
+            shares = variation_shares(model, plan.pool.Z[:, model.columns], np.ones(len(plan.pool)))
+        else:
+            shares = measured_variation(model, cast(Rows, one.look))
+        self._publish(plan.classes, model, calibrator, shares)
+        place = {position: k for k, position in enumerate(plan.pool.position.tolist())}
+        self.instance_labels_ = plan.pool_labels[[place[i] for i in self.instances_.tolist()]]
+
+    def _check_summable(self) -> None:
+        """Refuse parameters that need rows in memory."""
+        if self.solver == "paper":
+            raise ValueError("solver='paper' works on rows: use another solver with statistics")
 
     def _adopt(self, plan: Plan) -> None:
         """Expect the columns of the plan."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -11,18 +12,19 @@ import numpy as np
 
 from tamis.data.checks import check_integer
 from tamis.data.folds import positions
-from tamis.data.keys import fold_of, label_keys, lowest, row_keys, sampling_keys
-from tamis.data.rows import Rows, by_class, concatenate, merge_keyed
+from tamis.data.keys import fold_of, label_keys, row_keys, sampling_keys
+from tamis.data.rows import Rows, by_class
 from tamis.errors import warn
 from tamis.kernels.bank import MEMORY
 from tamis.kernels.recipes import Recipe
 from tamis.models.model import POOL
+from tamis.sums.again import Again, sum_again
+from tamis.sums.look import LOOK, second_rows
 from tamis.sums.plan import Plan, TooLarge, make_plan
 from tamis.sums.plan_columns import NotSummable
+from tamis.sums.seen import Seen, class_keys
 from tamis.sums.statistics import Statistics
-from tamis.sums.summary import LOOK, Summary
-
-RARE = 1000  # rows of a class that the second look takes at least, if there are so many
+from tamis.sums.summary import Summary
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class OnePass:
     n_folds : folds that may be held out; further parts of the statistics never are
     look, look_fold : rows of the second look and their folds, or None
     rows : all rows, or None
+    again : sums functions of some columns over all rows, where these can be read another time
     """
 
     statistics: Statistics
@@ -51,6 +54,7 @@ class OnePass:
     look: Rows | None = None
     look_fold: np.ndarray | None = None
     rows: Rows | None = None
+    again: Again | None = None
 
     @property
     def folds(self) -> list[int]:
@@ -82,8 +86,8 @@ class OnePass:
         look = self.look
         if look is not None and self.look_fold is not None and leave_out is not None:
             look = look.take(np.flatnonzero(self.look_fold != leave_out))
-        rows = self.rows if leave_out is None else None
-        return Summary(plan, self.statistics.sums(leave_out), candidates, look, rows)
+        rows, again = (self.rows, self.again) if leave_out is None else (None, None)
+        return Summary(plan, self.statistics.sums(leave_out), candidates, look, rows, again)
 
     def held(self, fold: int, most: int = LOOK) -> Held:
         """What `fold` keeps back, with at most `most` rows."""
@@ -133,9 +137,9 @@ def sum_rows(
         if not rows.weight.all():
             some = np.flatnonzero(rows.weight > 0)
             rows, keys, fold = rows.take(some), keys[some], fold[some]
-        random = sampling_keys(keys, rows.codes)
+        seen = Seen.of(rows, seed, keys)
         plan = make_plan(
-            rows,
+            seen,
             default,
             choices=choices,
             bandwidths=bandwidths,
@@ -145,8 +149,6 @@ def sum_rows(
             n_folds=n_parts,
             seed=seed,
             class_factor=by_class(rows.weight / rows.mass, rows.codes, len(rows.classes)),
-            keys=keys,
-            random=random,
             fold=fold,
         )
     except NotSummable as reason:
@@ -158,7 +160,8 @@ def sum_rows(
     statistics = Statistics(replace(plan, dtype=rows.table.numbers.dtype.name))
     weight = None if np.all(rows.weight == 1.0) else rows.weight
     statistics.add_table(rows.table, rows.codes, weight, fold)
-    return OnePass(statistics, n_folds, *_look(rows, keys, random, fold), rows)
+    look = second_rows(rows, keys, seen.random, fold)
+    return OnePass(statistics, n_folds, *look, rows, partial(sum_again, rows))
 
 
 def second_look(statistics: Statistics, rows: Rows | None, groups: Any = None) -> OnePass:
@@ -170,28 +173,8 @@ def second_look(statistics: Statistics, rows: Rows | None, groups: Any = None) -
     rows = replace(rows, weight=rows.mass * statistics.plan.class_factor[rows.codes])
     keys = row_keys(rows.table, seed)
     fold = fold_of(keys if groups is None else label_keys(groups, seed), n_folds)
-    return OnePass(statistics, n_folds, *_look(rows, keys, sampling_keys(keys, rows.codes), fold))
-
-
-def _look(rows: Rows, keys: np.ndarray, random: np.ndarray, fold: np.ndarray) -> tuple[Rows, np.ndarray]:
-    """A sample of the rows, equal ones of a fold merged, with their folds.
-
-    Classes are drawn in proportion to their rows, but up to RARE rows of each are taken; the weights
-    of a class still add up to what they are in all rows.
-    """
-    share = min(1.0, LOOK / len(rows))
-    factor, chosen = np.ones(len(rows.classes)), []
-    for c in range(len(rows.classes)):
-        members = np.flatnonzero(rows.codes == c)
-        some = members[lowest(random[members], max(round(share * len(members)), RARE))]
-        factor[c] = rows.weight[members].sum() / max(rows.weight[some].sum(), np.finfo(float).tiny)
-        chosen.append(some)
-    some = np.concatenate(chosen)
-    parts = [some[fold[some] == k] for k in np.unique(fold[some])]
-    merged = [merge_keyed(rows.take(part), keys[part]) for part in parts]
-    whole = concatenate(merged)
-    scaled = replace(whole, weight=whole.weight * factor[whole.codes], mass=whole.mass * factor[whole.codes])
-    return scaled, np.repeat(np.unique(fold[some]), [len(part) for part in merged])
+    random = sampling_keys(keys, class_keys(rows.classes, seed)[rows.codes])
+    return OnePass(statistics, n_folds, *second_rows(rows, keys, random, fold))
 
 
 def _parts(rows: Rows, keys: np.ndarray, cv: Any, seed: int) -> tuple[np.ndarray, int, int]:

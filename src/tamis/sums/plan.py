@@ -23,24 +23,23 @@ from tamis.data.checks import (
     resolve_columns,
 )
 from tamis.data.encoding import Encoder
-from tamis.data.keys import fold_of, label_keys, lowest, lowest_distinct, row_keys, sampling_keys
+from tamis.data.keys import fold_of, label_keys, lowest, row_keys
 from tamis.data.rows import Rows, by_class, check_weights, class_factors
 from tamis.data.table import Table, checked_input, has_names, read_table, row_labels
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.chebyshev import Levels, chebyshev
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample, per_feature
 from tamis.kernels.statistics import ColumnFunctions
-from tamis.models.model import POOL, Pool, make_bank
+from tamis.models.model import Pool, make_bank
 from tamis.sums.plan_columns import (
-    PEEK,
     NotSummable,
     choose_basis,
     columns_with_gaps,
-    few_values,
     fit_encoder,
     only_column,
     with_levels,
 )
+from tamis.sums.seen import Seen
 
 SCALE_ROWS = 1 << 15  # most rows that scales and winsorising limits are taken from
 BYTES = 1 << 30  # most memory of the sums of all folds
@@ -178,7 +177,7 @@ class Plan:
             rows, by = rows.take(kept), None if by is None else by[kept]
         d = table.numbers.shape[1]
         plan = make_plan(
-            rows,
+            Seen.of(rows, random_state, limits=winsorise == 0),
             per_feature(),
             choices=[kernels],
             bandwidths=[check_bandwidth(b, d) for b in _listed(bandwidth)],
@@ -244,7 +243,7 @@ class Plan:
 
 
 def make_plan(
-    rows: Rows,
+    seen: Seen,
     default: Recipe,
     *,
     choices: Sequence[Any],
@@ -260,33 +259,27 @@ def make_plan(
     categories: Mapping[int, Sequence[Any]] | None = None,
     degrees: int | Mapping[int, int] | None = None,
     all_gaps: bool = False,
-    keys: np.ndarray | None = None,
-    random: np.ndarray | None = None,
     fold: np.ndarray | None = None,
 ) -> Plan:
-    """A plan for every kernel choice and bandwidth, from rows.
+    """A plan for every kernel choice and bandwidth, from what was seen of the rows.
 
-    `ranges`, `categories` and `degrees` go by the position of the column; `keys`, sampling keys (`random`)
-    and `fold` of the rows are made where they are not given.
+    `ranges`, `categories` and `degrees` go by the position of the column; `fold` are those of the rows that
+    candidates are drawn from, by default those of their keys.
     """
-    keys = row_keys(rows.table, seed) if keys is None else keys
-    random = sampling_keys(keys, rows.codes) if random is None else random
-    given, columns = dict(ranges or {}), range(len(rows.table.names))
-    peek = rows.table.take(lowest(random, PEEK))
-    found = {j: few_values(rows.table, peek, j) for j in columns if j not in given}
-    levels = {j: values for j, values in found.items() if values is not None}
-    encoder = fit_encoder(rows, lowest(random, SCALE_ROWS), levels, given, scaling, missing, winsorise)
+    rows, given = seen.pool, dict(ranges or {})
+    seen = replace(seen, few={j: values for j, values in seen.few.items() if j not in given})
+    encoder = fit_encoder(seen, lowest(seen.random, SCALE_ROWS), given, scaling, missing, winsorise)
     encoder = with_levels(encoder, categories or {})
-    chosen = draw_pool(rows, keys, candidates)
+    chosen = seen.draw(candidates)
     pool = Pool(encoder.encode(rows.table.take(chosen)), rows.codes[chosen], rows.position[chosen])
-    gaps = tuple(bool(g) for g in columns_with_gaps(rows.table, encoder) | all_gaps)
+    gaps = tuple(bool(g) for g in (seen.gaps & columns_with_gaps(encoder)) | all_gaps)
     draft = Plan(
         encoder,
         ColumnFunctions((), ()),
         rows.classes,
         class_factor,
         pool,
-        fold_of(keys[chosen], n_folds) if fold is None else fold[chosen],
+        fold_of(seen.pool_keys[chosen], n_folds) if fold is None else fold[chosen],
         pool.position,
         n_folds,
         seed,
@@ -295,7 +288,7 @@ def make_plan(
         winsorise,
     )
     banks = [make_bank(choice, default, draft.sample, width) for choice in choices for width in bandwidths]
-    bases = [choose_basis(j, encoder.columns[j], banks, levels.get(j), degrees) for j in range(len(encoder.columns))]
+    bases = [choose_basis(j, encoder.columns[j], banks, seen.few.get(j), degrees) for j in range(len(encoder.columns))]
     functions = ColumnFunctions(tuple(bases), gaps)
     size = sum(basis.size for basis in bases) + len(rows.classes)
     if 8 * n_folds * size**2 > BYTES:
@@ -306,22 +299,6 @@ def make_plan(
             "bandwidth, fewer folds or another engine"
         )
     return replace(draft, functions=functions)
-
-
-def draw_pool(rows: Rows, keys: np.ndarray, size: int | str | None) -> np.ndarray:
-    """Distinct rows that may become instances: the lowest keys of each class, in proportion to its rows.
-
-    They come in the order of their keys, which is that of no input.
-    """
-    size = POOL if size is None or isinstance(size, str) else size
-    share = min(1.0, size / len(rows))
-    chosen = []
-    for c in range(len(rows.classes)):
-        members = np.flatnonzero(rows.codes == c)
-        if len(members):
-            chosen.append(members[lowest_distinct(keys[members], max(1, round(share * len(members))))])
-    pool = np.concatenate(chosen)
-    return pool[np.argsort(keys[pool], kind="stable")]
 
 
 def _by_column(given: Any, names: list[str], parameter: str) -> dict[int, Any]:

@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 
 from tamis.data.checks import check_integer
-from tamis.data.encoding import Encoder, Nominal, Number, Position, sorted_levels
-from tamis.data.rows import Rows
-from tamis.data.table import Table
+from tamis.data.encoding import Encoder, Nominal, Number, Position, fit_nominal, sorted_levels
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.chebyshev import SIZES, Basis, Chebyshev, Levels, chebyshev
-
-PEEK = 1000  # rows that show whether a column has few values
+from tamis.sums.seen import Seen
 
 
 class NotSummable(ValueError):
@@ -23,32 +20,28 @@ class NotSummable(ValueError):
 
 
 def fit_encoder(
-    rows: Rows,
+    seen: Seen,
     some: np.ndarray,
-    levels: Mapping[int, np.ndarray],
     ranges: dict[int, tuple[float, float]],
     scaling: str | None,
     missing: str | None,
     winsorise: float,
 ) -> Encoder:
     """Scales from `some` of the rows; ranges as given, whole for columns with few values, else winsorised."""
-    table = rows.table
+    table = seen.rows.table
     for j in range(len(table.names)):
-        if j in levels:
-            ranges.setdefault(j, (float(levels[j][0]), float(levels[j][-1])))
-        elif winsorise == 0 and j not in table.labels and not np.isnan(table.numbers[:, j]).all():
-            column = table.numbers[:, j]
-            ranges.setdefault(j, (float(np.nanmin(column)), float(np.nanmax(column))))
-    options: dict[str, Any] = {"scaling": scaling, "missing": missing}
-    encoder = Encoder.fit(table.take(some), rows.weight[some], winsorise=winsorise, ranges=ranges, **options)
-    if table.labels and len(some) < len(table):
-        nominal = np.array(sorted(table.labels))
-        whole = Encoder.fit(table.select(nominal), rows.weight, **options)
-        columns = list(encoder.columns)
-        for j, own in zip(nominal, whole.columns, strict=True):
-            columns[j] = own
-        encoder = replace(encoder, columns=tuple(columns))
-    return encoder
+        if j in seen.few:
+            ranges.setdefault(j, (float(seen.few[j][0]), float(seen.few[j][-1])))
+        elif winsorise == 0 and seen.limits is not None and not np.isnan(seen.limits[j]).any():
+            low, high = seen.limits[j].tolist()
+            ranges.setdefault(j, (low, high))
+    sample = replace(table.take(some), labels={})
+    options: dict[str, Any] = {"scaling": scaling, "missing": missing, "winsorise": winsorise, "ranges": ranges}
+    encoder = Encoder.fit(sample, seen.rows.weight[some], **options)
+    columns = list(encoder.columns)
+    for j, mass in seen.masses.items():
+        columns[j] = fit_nominal(mass, missing)
+    return replace(encoder, columns=tuple(columns))
 
 
 def with_levels(encoder: Encoder, categories: Mapping[int, Sequence[Any]]) -> Encoder:
@@ -67,29 +60,9 @@ def with_levels(encoder: Encoder, categories: Mapping[int, Sequence[Any]]) -> En
     return replace(encoder, columns=tuple(columns))
 
 
-def few_values(table: Table, peek: Table, column: int) -> np.ndarray | None:
-    """The values of a numeric column, sorted, if they are few: not many even in the rows of `peek`."""
-    if column in table.labels:
-        return None
-    values = table.numbers[:, column]
-    seen = np.unique(peek.numbers[:, column])
-    seen = seen[~np.isnan(seen)].astype(float)
-    for _ in range(SIZES[1]):
-        if len(seen) > SIZES[1] or not len(seen):
-            return None
-        place = np.searchsorted(seen, values).clip(0, len(seen) - 1)
-        stray = values[(seen[place] != values) & ~np.isnan(values)]
-        if not len(stray):
-            return seen
-        seen = np.union1d(seen, stray[: 10 * PEEK].astype(float))
-    return None
-
-
-def columns_with_gaps(table: Table, encoder: Encoder) -> np.ndarray:
-    """Which columns have missing cells that stay missing once encoded."""
-    kept = [isinstance(column, Number) and bool(np.isnan(column.fill)) for column in encoder.columns]
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.isnan(table.numbers.sum(axis=0)) & np.array(kept)
+def columns_with_gaps(encoder: Encoder) -> np.ndarray:
+    """Mask (d,) of the columns in which missing cells stay missing once encoded."""
+    return np.array([isinstance(column, Number) and bool(np.isnan(column.fill)) for column in encoder.columns])
 
 
 def choose_basis(

@@ -11,7 +11,7 @@ from tamis.codec import digest, read, stored, write
 from tamis.data.checks import check_length, encode_classes
 from tamis.data.encoding import UNSEEN, Nominal, Number
 from tamis.data.keys import fold_of, label_keys, row_keys
-from tamis.data.table import Table, checked_input, has_names, read_table
+from tamis.data.table import Table, block_names, read_block
 from tamis.kernels.chebyshev import Chebyshev, Levels
 from tamis.kernels.statistics import Block, outer_sums
 from tamis.sums.plan import Plan
@@ -77,21 +77,17 @@ class Statistics:
 
         Parameters
         ----------
-        X : array or DataFrame with the columns of the plan
+        X : array, DataFrame or dict of columns, those of the plan
         y : class labels, all among the plan's classes
         sample_weight : (n,) at least 0
         groups : labels (n,); rows of one group share a fold
         """
         plan = self.plan
-        checked, names = checked_input(X)
-        self._check_columns(names, has_names(X))
-        table = read_table(checked, list(plan.encoder.names), plan.categorical, plan.allow_missing)
-        codes, labels = encode_classes(y, len(table))
-        unknown = [label for label in labels.tolist() if label not in plan.classes.tolist()]
-        if unknown:
-            raise ValueError(f"y holds {unknown[0]!r}, which is not a class of the plan: {plan.classes.tolist()}")
-        codes = np.searchsorted(plan.classes, labels)[codes]
-        weight = _checked_weight(sample_weight, len(codes))
+        names = block_names(X)
+        table, named = read_block(X, list(plan.encoder.names), plan.categorical, plan.allow_missing)
+        self._check_columns(names, named)
+        codes = known_codes(y, plan.classes, len(table))
+        weight = checked_weight(sample_weight, len(codes))
         if weight is not None or np.any(plan.class_factor != 1.0):
             weight = (1.0 if weight is None else weight) * plan.class_factor[codes]
         check_length("groups", groups, len(codes))
@@ -213,7 +209,7 @@ class Statistics:
         return np.einsum("kii->i", self.parts)[size:]
 
     @property
-    def _unit(self) -> float:
+    def unit(self) -> float:
         """Makes the mean weight one, class weights apart: only ratios of weights matter."""
         return self.n_rows / float(np.sum(self.class_mass / self.plan.class_factor))
 
@@ -223,7 +219,7 @@ class Statistics:
         for k, part in enumerate(self.parts):
             if k != leave_out:
                 total += part
-        total *= self._unit
+        total *= self.unit
         return total
 
     def check_usable(self) -> None:
@@ -237,7 +233,8 @@ class Statistics:
             )
 
 
-def _checked_weight(sample_weight: Any, n: int) -> np.ndarray | None:
+def checked_weight(sample_weight: Any, n: int) -> np.ndarray | None:
+    """Weights (n,) as they are given, or None; refuse what are none."""
     if sample_weight is None:
         return None
     weight = np.asarray(sample_weight, dtype=float)
@@ -260,3 +257,12 @@ def _outside(plan: Plan, table: Table, Z: np.ndarray) -> np.ndarray:
             if isinstance(basis, Levels):
                 out[j] += np.count_nonzero(~np.isin(Z[:, j], basis.values) & ~np.isnan(Z[:, j]))
     return out
+
+
+def known_codes(y: Any, classes: np.ndarray, n: int) -> np.ndarray:
+    """Codes (n,) of labels among the classes of a plan."""
+    codes, labels = encode_classes(y, n)
+    unknown = [label for label in labels.tolist() if label not in classes.tolist()]
+    if unknown:
+        raise ValueError(f"y holds {unknown[0]!r}, which is not a class of the plan: {classes.tolist()}")
+    return np.searchsorted(classes, labels)[codes]

@@ -13,9 +13,8 @@ from tamis.data.rows import Rows, codings
 from tamis.kernels.recipes import Bandwidth, Recipe
 from tamis.methods.design import Design, MomentDesign, RowDesign, Sums
 from tamis.models.model import Pool, Prepared
+from tamis.sums.again import Again
 from tamis.sums.plan import Plan
-
-LOOK = 50_000  # most rows of the second pass, which calibrates and refits with the logistic loss
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,8 @@ class Summary:
     sums : (A, A) over the training rows
     pool : candidates
     look : training rows for logistic refits, or None
-    rows : all training rows for a last fit with the exact kernels, or None
+    rows : all training rows, as candidates for better instances, or None
+    again : another pass over all training rows, for a last fit with the exact kernels, or None
     """
 
     plan: Plan
@@ -36,6 +36,7 @@ class Summary:
     pool: Pool
     look: Rows | None = None
     rows: Rows | None = None
+    again: Again | None = None
 
     @cached_property
     def encoded_look(self) -> np.ndarray | None:

@@ -11,9 +11,9 @@ import numpy as np
 
 from tamis.data.encoding import Nominal
 from tamis.explain.explanation import Explanation
-from tamis.io.opening import arrow
 from tamis.io.tables import Columns, blocks, flags, header, levels
 from tamis.shells.classifying import KernelClassifier
+from tamis.sources.arrow import arrow
 from tamis.workflow.prepare import check_column
 
 BEYOND = 0.05  # share of a column beyond the training range that is worth a warning

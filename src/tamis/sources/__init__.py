@@ -1,0 +1,1 @@
+"""Where rows come from when they do not come as one array: files, iterators, memory maps, clusters."""

@@ -1,0 +1,223 @@
+"""From a source of blocks to sums: a light first pass for the plan, a second one for the statistics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tamis.codec import digest, read, stored, write
+from tamis.data.checks import check_integer
+from tamis.data.encoding import Encoder
+from tamis.data.keys import fold_of
+from tamis.data.table import read_block
+from tamis.errors import warn
+from tamis.kernels.recipes import Recipe
+from tamis.kernels.statistics import Block as Encoded
+from tamis.kernels.statistics import Functions, outer_sums
+from tamis.sources.base import Block, Source
+from tamis.sums.look import second_rows
+from tamis.sums.one_pass import OnePass
+from tamis.sums.plan import Plan, make_plan
+from tamis.sums.statistics import Statistics, checked_weight, known_codes
+from tamis.sums.survey import Survey
+
+HEAD = 1 << 17  # rows that the plan of an iterator comes from, which can be read only once
+EVERY = 30.0  # seconds between two savings of a pass
+
+
+def sum_source(
+    source: Source,
+    default: Recipe,
+    *,
+    choices: Sequence[Any],
+    bandwidths: Sequence[Any],
+    scaling: str | None,
+    missing: str | None,
+    categorical_features: Any,
+    class_weight: Any,
+    candidates: int | None,
+    cv: Any,
+    seed: int,
+    checkpoint: str | Path | None = None,
+) -> OnePass:
+    """Sum the rows of a source, folds apart, with a sample of them for the second look.
+
+    The parameters are those of `sum_rows`. With `checkpoint`, a file, a pass that was stopped goes on from what it has
+    written there last; it is removed when the pass is through.
+    """
+    if cv is not None and not isinstance(cv, Integral):
+        raise ValueError(f"cv={cv!r} must be an integer where rows come in blocks: folds are drawn by their values")
+    n_folds = 1 if cv is None else int(cv)
+    check_integer("cv", n_folds, 1)
+    empty = partial(Survey, categorical_features, missing, candidates, seed)
+    head = _Head(source) if source.once else None
+    survey = (source if head is None else head).total(empty, Survey.update, "looking at rows")
+    factor = survey.class_factor(class_weight)
+    seen = survey.seen(factor)
+    plan = make_plan(
+        seen,
+        default,
+        choices=choices,
+        bandwidths=bandwidths,
+        scaling=scaling,
+        missing=missing,
+        candidates=candidates,
+        n_folds=n_folds,
+        seed=seed,
+        class_factor=factor,
+        fold=None if seen.pool.groups is None else fold_of(seen.pool.groups, n_folds),
+    )
+    plan = replace(
+        plan,
+        dtype="float32" if survey.single else "float64",
+        named=survey.named,
+        categorical=None if survey.categorical is None else tuple(survey.categorical),
+    )
+    keeper = None if checkpoint is None else _File(Path(checkpoint), plan, source.fingerprint)
+    if head is None:
+        statistics = source.total(
+            partial(Statistics, plan), _summed, "summing rows", n_rows=survey.n_rows, keeper=keeper
+        )
+    else:
+        statistics, survey = head.rest(plan, empty())
+        seen = survey.seen(factor)
+    keys = seen.keys if seen.rows.groups is None else seen.rows.groups
+    mass = survey.class_mass * factor
+    look = second_rows(seen.rows, seen.keys, seen.random, fold_of(keys, n_folds), seen.counts, mass)
+    again = None if source.once else partial(_again, source, statistics)
+    return OnePass(statistics, n_folds, *look, None, again)
+
+
+def _summed(statistics: Statistics, block: Block) -> Statistics:
+    return statistics.update(block.X, block.y, block.weight, block.groups)
+
+
+# ---------------------------------------------------------------------- an iterator that can be read once
+
+
+class _Head(Source):
+    """The first blocks of an iterator, held so that they can be read twice."""
+
+    def __init__(self, source: Source):
+        self.source, self.coming = source, source.blocks()
+        self.held: list[Block] = []
+        have = 0
+        for block in self.coming:
+            self.held.append(block)
+            have += len(block)
+            if have >= HEAD:
+                break
+
+    def blocks(self, start: int = 0) -> Iterator[Block]:
+        return iter(self.held[start:])
+
+    def rest(self, plan: Plan, survey: Survey) -> tuple[Statistics, Survey]:
+        """Statistics and the survey of all blocks, in one pass."""
+        every = _Chained(chain(self.held, self.coming))
+
+        def add(statistics: Statistics, block: Block) -> Statistics:
+            survey.update(block)
+            return _summed(statistics, block)
+
+        return every.total(partial(Statistics, plan), add, "summing rows"), survey
+
+
+class _Chained(Source):
+    """Blocks that are there already, and those to come."""
+
+    def __init__(self, items: Iterator[Block]):
+        self.items = items
+
+    def blocks(self, start: int = 0) -> Iterator[Block]:
+        return self.items
+
+
+# ---------------------------------------------------------------------- a pass that was stopped
+
+
+@stored
+@dataclass(frozen=True)
+class Stopped:
+    """What a pass had come to: the sums of the first `blocks` blocks of the rows that `source` stands for."""
+
+    statistics: Statistics
+    blocks: int
+    source: str
+
+
+class _File:
+    """Keeps the sums of a pass in a file."""
+
+    def __init__(self, path: Path, plan: Plan, source: str):
+        self.path, self.plan, self.source = path, plan, source
+        self.last = time.monotonic()
+
+    def found(self) -> tuple[Statistics, int] | None:
+        if not self.path.exists():
+            return None
+        left = read(self.path, "stopped pass")
+        if not isinstance(left, Stopped):
+            raise ValueError(f"checkpoint={str(self.path)!r} holds a {type(left).__name__}: name another file")
+        if left.source != self.source or digest(left.statistics.plan) != digest(self.plan):
+            warn(
+                f"checkpoint={str(self.path)!r} is of other rows or of a fit with other parameters: the pass starts "
+                "at the beginning"
+            )
+            return None
+        return left.statistics, left.blocks
+
+    def keep(self, total: Statistics, blocks: int) -> None:
+        if time.monotonic() - self.last >= EVERY:
+            write(self.path, "stopped pass", Stopped(total, blocks, self.source))
+            self.last = time.monotonic()
+
+
+# ---------------------------------------------------------------------- another pass
+
+
+class _Sums:
+    """Sums of functions of some columns, over all blocks so far."""
+
+    def __init__(self, functions: Functions, n_classes: int):
+        size = functions.size + n_classes
+        self.values = np.zeros((size, size))
+
+    def __add__(self, other: _Sums) -> _Sums:
+        self.values += other.values
+        return self
+
+
+def _again(
+    source: Source, statistics: Statistics, functions: Functions, encoder: Encoder, columns: np.ndarray
+) -> np.ndarray:
+    """As `sum_again`, over the rows of a source."""
+    plan = statistics.plan
+    add = partial(_add_again, plan=plan, functions=functions, encoder=encoder, columns=columns)
+    zero = partial(_Sums, functions, len(plan.classes))
+    total = source.total(zero, add, "summing exact kernels", n_rows=statistics.n_rows)
+    return total.values * statistics.unit
+
+
+def _add_again(
+    total: _Sums, block: Block, *, plan: Plan, functions: Functions, encoder: Encoder, columns: np.ndarray
+) -> _Sums:
+    table, _ = read_block(block.X, list(plan.encoder.names), plan.categorical, plan.allow_missing)
+    codes = known_codes(block.y, plan.classes, len(table))
+    weight = checked_weight(block.weight, len(table))
+    weight = plan.class_factor[codes] if weight is None else weight * plan.class_factor[codes]
+    small = table.select(columns)
+
+    def read_rows(chunk: slice) -> Encoded:
+        Z = encoder.encode(small.take(chunk))
+        return Encoded(Z, codes[chunk], weight[chunk], np.zeros(len(Z), dtype=int))
+
+    total.values += outer_sums(functions, read_rows, len(codes), n_classes=len(plan.classes), n_parts=1)[0]
+    return total

@@ -1,0 +1,227 @@
+"""Survey: the first light pass over blocks of rows, which finds what a plan needs.
+
+Ranges, few values, levels, gaps, classes, and two samples of rows: one for quantiles, scales and the second look, one
+for the candidates. Surveys of parts of the rows add up to that of all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tamis.data.checks import check_length, encode_classes, resolve_columns
+from tamis.data.encoding import level_masses
+from tamis.data.keys import label_keys, row_keys, sampling_keys
+from tamis.data.reservoir import Drawn, Reservoir
+from tamis.data.rows import Rows, class_factors
+from tamis.data.table import Table, block_names, read_block
+from tamis.models.model import POOL
+from tamis.sources.base import Block
+from tamis.sums.look import LOOK, RARE
+from tamis.sums.seen import Seen, class_keys, few_values, gaps_of, limits_of
+from tamis.sums.statistics import checked_weight
+
+PLACE = 32  # bits of a position that number the rows within a block
+
+
+class Survey:
+    """What was found in the rows so far.
+
+    Parameters
+    ----------
+    categorical_features, missing : as in `EM2NOLCClassifier`
+    candidates : most rows of one class that may become instances, or None
+    seed : of the samples
+    """
+
+    def __init__(self, categorical_features: Any, missing: str | None, candidates: int | None, seed: int):
+        self.categorical_features, self.missing, self.candidates, self.seed = (
+            categorical_features,
+            missing,
+            candidates,
+            seed,
+        )
+        self.names: list[str] | None = None
+        self.named = False
+        self.categorical: list[int] | None = None
+        self.single = True  # whether all numbers came in single precision
+        self.grouped: bool | None = None
+        self.lengths: dict[int, int] = {}
+        self.count: dict[Any, int] = {}
+        self.mass: dict[Any, float] = {}
+        self.few: dict[int, np.ndarray] = {}
+        self.levels: dict[int, dict[Any, dict[Any, float]]] = {}  # of each column, of each class
+        self.gaps, self.limits = np.zeros(0, dtype=bool), np.zeros((0, 2))
+        self.look = Reservoir(2 * LOOK, RARE)
+        self.pool = Reservoir(0, POOL if candidates is None else candidates, distinct=True)
+
+    def update(self, block: Block) -> Survey:
+        """Add a block of rows, in place."""
+        if self.names is None:
+            self._begin(block.X)
+        elif len(block_names(block.X)) != len(self.names):
+            found = len(block_names(block.X))
+            raise ValueError(f"block {block.number} has {found} columns, and those before it {len(self.names)}")
+        table, _ = read_block(block.X, self.names, self.categorical, self.missing is not None)
+        codes, classes = encode_classes(block.y, len(table))
+        weight = checked_weight(block.weight, len(table))
+        check_length("groups", block.groups, len(table))
+        if self.grouped is not None and self.grouped != (block.groups is not None):
+            raise ValueError("groups must be given for all blocks or for none: they decide the folds")
+        self.grouped = block.groups is not None
+        self.lengths[block.number] = len(table)
+        groups = None if block.groups is None else label_keys(block.groups, self.seed)
+        rows = np.arange(len(table))
+        if weight is not None and not weight.all():
+            rows = np.flatnonzero(weight)
+            table, codes = table.take(rows), codes[rows]
+        mass = np.ones(len(rows)) if weight is None else weight[rows]
+        if len(rows):
+            self._count(table, codes, classes, mass)
+            self._draw(block.number, table, codes, classes, mass, None if groups is None else groups[rows], rows)
+        return self
+
+    def _begin(self, X: Any) -> None:
+        self.names = block_names(X)
+        self.categorical = resolve_columns(self.categorical_features, self.names)
+        table, self.named = read_block(X, self.names, self.categorical, self.missing is not None)
+        d = len(self.names)
+        self.few = {j: np.empty(0) for j in range(d) if j not in table.labels}
+        self.levels = {j: {} for j in table.labels}
+        self.gaps, self.limits = np.zeros(d, dtype=bool), np.full((d, 2), np.nan)
+
+    def _count(self, table: Table, codes: np.ndarray, classes: np.ndarray, mass: np.ndarray) -> None:
+        if set(table.labels) != set(self.levels):
+            odd = sorted(set(table.labels) ^ set(self.levels))[0]
+            raise ValueError(
+                f"column {table.names[odd]!r} holds numbers in some blocks and categories in others: name it in "
+                "categorical_features, or convert it"
+            )
+        self.single &= table.numbers.dtype == np.float32
+        for c, (label, n) in enumerate(zip(classes.tolist(), np.bincount(codes, minlength=len(classes)), strict=True)):
+            if n:
+                self.count[label] = self.count.get(label, 0) + int(n)
+                self.mass[label] = self.mass.get(label, 0.0) + float(mass[codes == c].sum())
+                for j, values in table.labels.items():
+                    _add(self.levels[j].setdefault(label, {}), level_masses(values[codes == c], mass[codes == c]))
+        self.few = _still_few(self.few, {j: table.numbers[:, j] for j in self.few})
+        self.gaps |= gaps_of(table)
+        self.limits = _wider(self.limits, limits_of(table))
+
+    def _draw(
+        self,
+        number: int,
+        table: Table,
+        codes: np.ndarray,
+        classes: np.ndarray,
+        mass: np.ndarray,
+        groups: np.ndarray | None,
+        rows: np.ndarray,
+    ) -> None:
+        keys = row_keys(table, self.seed)
+        random = sampling_keys(keys, class_keys(classes, self.seed)[codes], salt=number)
+        place = (number << PLACE) + rows
+        labels = classes[codes]
+        self.look.add(Drawn(table, labels, mass, groups, place, keys, random))
+        self.pool.add(Drawn(table, labels, mass, groups, place, keys, keys))
+
+    def __add__(self, other: Survey) -> Survey:
+        if self.names is None or other.names is None:
+            return self if other.names is None else other
+        if self.names != other.names or set(self.levels) != set(other.levels) or self.grouped != other.grouped:
+            raise ValueError(
+                f"the blocks differ in their columns, categories or groups: {self.names} here, {other.names} there"
+            )
+        total = Survey(self.categorical_features, self.missing, self.candidates, self.seed)
+        total.names, total.named, total.categorical = self.names, self.named and other.named, self.categorical
+        total.single, total.grouped = self.single and other.single, self.grouped
+        total.lengths = self.lengths | other.lengths
+        total.count, total.mass = dict(self.count), dict(self.mass)
+        _add(total.count, other.count)
+        _add(total.mass, other.mass)
+        total.few = _still_few({j: v for j, v in self.few.items() if j in other.few}, other.few)
+        total.levels = {j: {label: dict(mass) for label, mass in own.items()} for j, own in self.levels.items()}
+        for j, of_class in other.levels.items():
+            for label, mass in of_class.items():
+                _add(total.levels[j].setdefault(label, {}), mass)
+        total.gaps, total.limits = self.gaps | other.gaps, _wider(self.limits, other.limits)
+        total.look, total.pool = self.look + other.look, self.pool + other.pool
+        return total
+
+    @property
+    def n_rows(self) -> int:
+        """Rows met so far, those of weight zero included."""
+        return sum(self.lengths.values())
+
+    @property
+    def classes(self) -> np.ndarray:
+        """The classes, sorted."""
+        return np.unique(np.array(list(self.count)))
+
+    @property
+    def class_mass(self) -> np.ndarray:
+        """Weight (q,) of each class, one being the mean weight of a row."""
+        mass = np.array([self.mass[label] for label in self.classes.tolist()])
+        return mass * (sum(self.count.values()) / mass.sum())
+
+    def class_factor(self, class_weight: Any) -> np.ndarray:
+        """Factor (q,) of the rows of each class."""
+        classes = self.classes
+        return class_factors(class_weight, self.class_mass, np.arange(len(classes)), classes)
+
+    def seen(self, factor: np.ndarray) -> Seen:
+        """What a plan is made from."""
+        look, pool, classes = self.look.settle(), self.pool.settle(), self.classes
+        if look is None or pool is None or len(classes) < 2:
+            found = "no rows of positive weight" if look is None else f"one class only ({classes.tolist()[0]!r})"
+            raise ValueError(f"X has {found}: a classifier needs rows of at least two classes")
+        factors = dict(zip(classes.tolist(), factor.tolist(), strict=True))
+        masses = {j: _weighed(of_class, factors) for j, of_class in self.levels.items()}
+        return Seen(
+            self._rows(look, factor),
+            look.keys,
+            look.rank,
+            self._rows(pool, factor),
+            pool.keys,
+            np.array([self.count[label] for label in classes.tolist()]),
+            {j: values for j, values in self.few.items() if len(values)},
+            masses,
+            self.gaps,
+            self.limits,
+        )
+
+    def _rows(self, drawn: Drawn, factor: np.ndarray) -> Rows:
+        """Drawn rows as training rows, in the order of the input."""
+        classes = self.classes
+        codes = np.searchsorted(classes, drawn.labels)
+        mass = drawn.mass * (sum(self.count.values()) / sum(self.mass.values()))
+        numbers = np.array(sorted(self.lengths))
+        starts = np.concatenate([[0], np.cumsum([self.lengths[k] for k in numbers.tolist()])[:-1]])
+        position = starts[np.searchsorted(numbers, drawn.position >> PLACE)] + (drawn.position & ((1 << PLACE) - 1))
+        return Rows(drawn.table, codes, classes, mass * factor[codes], mass, drawn.groups, position)
+
+
+def _add(total: dict[Any, Any], more: dict[Any, Any]) -> None:
+    """Add up values by their keys, in place."""
+    for key, value in more.items():
+        total[key] = total.get(key, 0) + value
+
+
+def _still_few(known: dict[int, np.ndarray], more: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """The columns that have few values with those of more rows, too."""
+    found = {j: few_values(more[j], values) for j, values in known.items()}
+    return {j: values for j, values in found.items() if values is not None}
+
+
+def _wider(limits: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Limits (d, 2) that hold both."""
+    return np.stack([np.fmin(limits[:, 0], other[:, 0]), np.fmax(limits[:, 1], other[:, 1])], axis=1)
+
+
+def _weighed(of_class: dict[Any, dict[Any, float]], factors: dict[Any, float]) -> dict[Any, float]:
+    """Weights of levels, from their masses in each class."""
+    out: dict[Any, float] = {}
+    for label, mass in of_class.items():
+        _add(out, {level: factors[label] * m for level, m in mass.items()})
+    return out
