@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import TypeVar
 
@@ -15,9 +16,24 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+_limit: ContextVar[int | None] = ContextVar("limit", default=None)
+
+
 def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process may use, or as few as `limited` says."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, _limit.get() or cores)
+
+
+@contextmanager
+def limited(cores: int) -> Iterator[None]:
+    """Use at most so many cores within the context, as one of several workers on a machine."""
+    token = _limit.set(cores)
+    try:
+        with blas_threads(cores):
+            yield
+    finally:
+        _limit.reset(token)
 
 
 @cache

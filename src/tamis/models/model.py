@@ -24,6 +24,7 @@ from tamis.kernels.whole import whole_bank
 from tamis.methods.design import Design, RowDesign
 from tamis.optim.driver import Solution
 
+ROWS = 1 << 20  # rows that are encoded and decided on at a time
 POOL = 1000  # candidates when more rows than this are given and `candidates` is None
 
 
@@ -65,6 +66,8 @@ class Model(Generic[E]):
 
     def decision(self, table: Table) -> np.ndarray:
         """Decision values (rows, outputs)."""
+        if len(table) > ROWS:
+            return np.concatenate([self.decision(table.take(slice(k, k + ROWS))) for k in range(0, len(table), ROWS)])
         decision = self.expansion.decision(self.encode(table))
         if not np.isfinite(decision).all():
             bad = np.count_nonzero(~np.isfinite(decision).all(axis=1))

@@ -40,6 +40,7 @@ from tamis.progress import Remaining, heard, listening
 from tamis.shells.explaining import Explaining, measured_variation
 from tamis.shells.keeping import Keeping
 from tamis.shells.parameters import parameters
+from tamis.sources.opening import check_in_memory
 
 logger = logging.getLogger("tamis")
 
@@ -144,6 +145,7 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
         self
         """
         self._check_parameters()
+        check_in_memory(X, type(self).__name__)
         with self._afresh(), blas_threads(1):
             self._seed = draw_seed(self.random_state)
             rows = self._rows(X, y, sample_weight, groups)

@@ -21,6 +21,7 @@ from tamis.data.rows import Rows, check_class_weight, check_groups, check_weight
 from tamis.models.calibration import Calibrator
 from tamis.models.model import Model, decide
 from tamis.shells.base import KernelEstimator
+from tamis.shells.blockwise import blockwise
 from tamis.shells.parameters import parameters
 
 
@@ -111,17 +112,20 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         model, table = self._seen(X)
         return model.decision(table)
 
+    @blockwise
     def decision_function(self, X: Any) -> np.ndarray:
         """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``; else (n_samples, n_classes)."""
         decision = self._decision(X)
         return decision[:, 0] if decision.shape[1] == 1 else decision
 
+    @blockwise
     def predict(self, X: Any) -> np.ndarray:
         """Class labels; a decision value of zero goes to ``classes_[1]``."""
         codes = decide(self._decision(X))
         return self.classes_[codes]
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]  # it is scikit-learn's
+    @blockwise
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities (n_samples, n_classes).
 

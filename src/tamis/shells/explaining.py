@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from tamis.data.rows import Rows, sampled
 from tamis.data.table import Table, row_labels
 from tamis.explain import Explanation, variation
 from tamis.models.model import Model
+from tamis.shells.blockwise import blockwise
+from tamis.sources.opening import is_in_blocks
 
 SHAPE_POINTS, SURFACE_POINTS = 200, 40  # of a number in a shape, and in each direction of a surface
 VARIATION_ROWS = (50, 2000)  # fewest and most training rows that measure the variation of contributions
@@ -47,21 +50,27 @@ class Explaining:
         return self.model_, self._read(X, reset=False)
 
     def explain(self, X: Any) -> Explanation:
-        """Split decisions into the contributions of kept instances and kernels; the parts add up exactly."""
-        model, table = self._seen(X)
-        expansion, Z = model.expansion, model.encode(table)
-        contributions = expansion.contributions(Z)
-        names = model.encoder.names
+        """Split decisions into the contributions of kept instances and kernels; the parts add up exactly.
+
+        Of a Dask array or dataframe the contributions are lazy arrays.
+        """
+        contributions = self._contributions(X)
+        expansion, names = self.model_.expansion, self.model_.encoder.names
         return Explanation(
             contributions=contributions,
             base_value=expansion.intercept,
             decision=expansion.intercept + contributions.sum(axis=(2, 3)),
-            rows=list(row_labels(X, np.arange(len(Z)))),
+            rows=_row_names(X, contributions.shape[0]),
             outputs=self._outputs,
             instances=list(self.instance_labels_),
             kernels=expansion.bank.names,
             features=[tuple(names[c] for c in channel.columns) for channel in expansion.bank.channels],
         )
+
+    @blockwise
+    def _contributions(self, X: Any) -> np.ndarray:
+        model, table = self._seen(X)
+        return model.expansion.contributions(model.encode(table))
 
     def shape_function(self, feature: int | str, grid: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """What the kernels on one feature alone add to the decision, as a function of its value.
@@ -177,6 +186,13 @@ class Explaining:
         total = np.zeros((*values.shape[:-1], len(self.features_)))
         np.add.at(total.T, np.array([c.columns[0] for c in channels], dtype=int), values.T)
         return total
+
+
+def _row_names(X: Any, n: Any) -> Sequence[Any]:
+    """Labels of n rows, or their numbers; none where n is not known."""
+    if np.isnan(n):
+        return []
+    return range(n) if is_in_blocks(X) else list(row_labels(X, np.arange(n)))
 
 
 def measured_variation(model: Model, rows: Rows) -> tuple[np.ndarray, np.ndarray]:

@@ -14,6 +14,7 @@ from tamis.expansion import KernelExpansion
 from tamis.explain.words import PREDICTION
 from tamis.models.model import Model
 from tamis.shells.base import KernelEstimator
+from tamis.shells.blockwise import blockwise
 
 STRATA = 5  # of the numbers to predict, for samples that have some of all
 LEAST = 1e-290  # of a spread
@@ -78,6 +79,7 @@ class KernelRegressor(RegressorMixin, KernelEstimator):
         groups, unit = check_groups(groups, len(codes)), weight_unit(sample_weight, mass)
         return Rows(table, codes, classes, mass, mass, groups, np.arange(len(codes)), unit, response)
 
+    @blockwise
     def predict(self, X: Any) -> np.ndarray:
         """Predicted numbers (n_samples,)."""
         model, table = self._seen(X)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tamis.sources.arrays import ArraySource, is_large_map
-from tamis.sources.base import Source
+from tamis.sources.base import Source, ahead
 from tamis.sources.iterables import IterableSource, is_blocks
+from tamis.sources.on_dask import DaskSource, is_dask, mapped
+from tamis.sources.on_ray import RaySource, is_ray
 from tamis.sources.parquet import ParquetSource, is_parquet
 
 
@@ -16,18 +21,55 @@ def source_of(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> 
     Parameters
     ----------
     X : path of a Parquet file or folder, pyarrow dataset, large memory map, function or iterable that gives
-        blocks (X, y), Dask array or dataframe
+        blocks (X, y), Dask array or dataframe, Ray dataset
     y, sample_weight, groups : names of columns of files and dataframes, arrays beside arrays, None for blocks
     """
     if isinstance(X, Source):
         return X
     if is_parquet(X):
         return ParquetSource(X, *(_name(*pair) for pair in _named(y, sample_weight, groups)))
+    if is_dask(X):
+        return DaskSource(X, y, sample_weight, groups)
+    if is_ray(X):
+        return RaySource(X, *(_name(*pair) for pair in _named(y, sample_weight, groups)))
     if is_large_map(X):
         return ArraySource(X, y, sample_weight, groups)
     if is_blocks(X, y):
         return IterableSource(X)
     return None
+
+
+def is_in_blocks(X: Any) -> bool:
+    """Whether rows are read in blocks."""
+    return is_parquet(X) or is_dask(X) or is_ray(X) or is_large_map(X)
+
+
+def check_in_memory(X: Any, name: str) -> None:
+    """Refuse rows in blocks, for the estimator `name`, which needs all of them at once."""
+    if is_parquet(X) or is_dask(X) or is_ray(X) or callable(X):
+        raise ValueError(
+            f"X is a {type(X).__name__}, and {name} needs all rows in memory: read them with tamis.io.read, or use "
+            "EM2NOLCClassifier or EM2NOLCClassifierCV, which take rows in blocks"
+        )
+
+
+def each_block(function: Callable[[Any], np.ndarray], X: Any, columns: Sequence[str]) -> Any:
+    """``function`` of rows that come in blocks: lazily for Dask, else one array; None where X is a table in memory.
+
+    Of a file only the named `columns` are read.
+    """
+    if is_dask(X):
+        return mapped(function, X)
+    if is_parquet(X):
+        source: Source = ParquetSource(X, None, columns=columns)
+    elif is_large_map(X):
+        source = ArraySource(X, None)
+    else:
+        return None
+    parts = [function(block.X) for block in ahead(source.blocks())]
+    if not parts:
+        raise ValueError("X has no rows")
+    return np.concatenate(parts)
 
 
 def _named(y: Any, sample_weight: Any, groups: Any) -> list[tuple[str, Any]]:

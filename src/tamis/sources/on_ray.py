@@ -1,0 +1,79 @@
+"""Ray datasets: totals in remote tasks, added up in a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tamis.parallel import limited
+from tamis.progress import report
+from tamis.sources.base import Block, M, Source
+
+
+class RaySource(Source):
+    """The blocks of a Ray dataset of columns.
+
+    Parameters
+    ----------
+    X : ray.data.Dataset
+    y, weight, groups : names of columns
+    """
+
+    def __init__(self, X: Any, y: str | None, weight: str | None = None, groups: str | None = None):
+        self.aside = y, weight, groups
+        data = X.materialize()
+        absent = [name for name in self.aside if name is not None and name not in data.columns()]
+        if absent:
+            raise ValueError(f"X has no column {absent[0]!r}: it has {', '.join(data.columns())}")
+        self.refs, self.n_rows = data.to_numpy_refs(), data.count()
+
+    def blocks(self, start: int = 0) -> Iterator[Block]:
+        for number, ref in enumerate(self.refs):
+            if number >= start:
+                yield _block(number, _ray().get(ref), self.aside)
+
+    def total(
+        self,
+        zero: Callable[[], M],
+        add: Callable[[M, Block], M],
+        what: str,
+        *,
+        n_rows: int | None = None,
+        keeper: Any = None,
+    ) -> M:
+        """As `DaskSource.total`; tasks of workers that die are run again by Ray."""
+        ray = _ray()
+        held, step = ray.put(zero), ray.put(add)
+        part, up = ray.remote(_summed), ray.remote(_added)
+        level = [part.remote(held, step, number, ref, self.aside) for number, ref in enumerate(self.refs)]
+        report(what, 0, 1)
+        while len(level) > 1:
+            level = [up.remote(*level[k : k + 4]) for k in range(0, len(level), 4)]
+        total: M = ray.get(level[0])
+        report(what, 1, 1)
+        return total
+
+
+def _summed(zero: Callable[[], M], add: Callable[[M, Block], M], number: int, columns: Any, aside: Any) -> M:
+    with limited(1):
+        return add(zero(), _block(number, columns, aside))
+
+
+def _added(total: Any, *others: Any) -> Any:
+    return sum(others, start=total)
+
+
+def _block(number: int, columns: dict[str, Any], aside: tuple[str | None, ...]) -> Block:
+    own = {name: values for name, values in columns.items() if name not in aside}
+    return Block(number, own, *(None if name is None else columns[name] for name in aside))
+
+
+def is_ray(X: Any) -> bool:
+    """Whether X is a Ray dataset."""
+    return type(X).__module__.startswith("ray.data")
+
+
+def _ray() -> Any:
+    import ray
+
+    return ray
