@@ -33,7 +33,7 @@ ALLOWED = {
     "arrays": {"array_api_compat", "torch"},
     "parallel": {"threadpoolctl"},
     "optim": {"sklearn", "clarabel"},
-    "kernels": {"joblib"},
+    "kernels": {"joblib", "triton"},
     "estimators": {"sklearn"},
     "shells": {"sklearn"},
     "studies": {"sklearn"},

@@ -17,13 +17,13 @@ from tamis.parallel import thread_map
 
 BLOCK = 1 << 15  # rows at a time
 GAP = np.uint64(0x9E3779B97F4A7C15)  # stands for a missing cell
+MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def row_keys(table: Table, seed: int) -> np.ndarray:
     """Keys (n,) of the rows, 64 random bits each; equal rows have equal keys."""
     n, d = table.numbers.shape
-    draws = np.random.default_rng([seed, d]).integers(0, 1 << 63, size=d, dtype=np.uint64)
-    factors = np.bitwise_or(draws << np.uint64(1), np.uint64(1))
+    draws, factors = key_factors(d, seed)
     keys = np.empty(n, dtype=np.uint64)
 
     def fill(start: int) -> None:
@@ -46,6 +46,12 @@ def row_keys(table: Table, seed: int) -> np.ndarray:
     return keys
 
 
+def key_factors(d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A random summand and an odd factor for each of d columns."""
+    draws = np.random.default_rng([seed, d]).integers(0, 1 << 63, size=d, dtype=np.uint64)
+    return draws, np.bitwise_or(draws << np.uint64(1), np.uint64(1))
+
+
 def label_keys(labels: Iterable[Any], seed: int) -> np.ndarray:
     """Keys of labels of any types."""
     labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
@@ -60,8 +66,8 @@ def _label_key(label: Any, seed: int) -> int:
 
 def _mix(x: np.ndarray) -> np.ndarray:
     """Let every bit depend on every other."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x = (x ^ (x >> np.uint64(30))) * MIX[0]
+    x = (x ^ (x >> np.uint64(27))) * MIX[1]
     return x ^ (x >> np.uint64(31))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tamis.arrays import beside, is_tensor
 from tamis.explain.html import explanation_html
 from tamis.kernels.terms import SIMILAR
 
@@ -69,6 +70,11 @@ class Explanation:
         """Contributions (rows, outputs, kernels)."""
         return self.contributions.sum(axis=2)
 
+    def _summed(self, member: np.ndarray) -> np.ndarray:
+        """Contributions by kernel, summed over the kernels that each column of `member` marks."""
+        by_kernel = self.by_kernel
+        return by_kernel @ (beside(member, by_kernel) if is_tensor(by_kernel) else member)
+
     @property
     def feature_names(self) -> list[str]:
         """The features, each once, in the order of the kernels."""
@@ -87,7 +93,7 @@ class Explanation:
             )
         names = self.feature_names
         member = np.array([[group[0] == name for name in names] for group in self.features], dtype=float)
-        return self.by_kernel @ member.reshape(len(self.kernels), len(names))
+        return self._summed(member.reshape(len(self.kernels), len(names)))
 
     @property
     def parts(self) -> list[tuple[str, ...]]:
@@ -99,7 +105,7 @@ class Explanation:
         """(rows, outputs, parts); kernels on the same features are added up."""
         parts = self.parts
         member = np.array([[group == part for part in parts] for group in self.features], dtype=float)
-        return self.by_kernel @ member.reshape(len(self.kernels), len(parts))
+        return self._summed(member.reshape(len(self.kernels), len(parts)))
 
     @property
     def part_names(self) -> list[str]:

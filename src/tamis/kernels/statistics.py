@@ -53,15 +53,15 @@ class ColumnFunctions:
     gaps: tuple[bool, ...]
 
     @cached_property
-    def _plain(self) -> np.ndarray:
+    def plain(self) -> np.ndarray:
         """Columns with polynomials on one panel, longest first: their recurrences run side by side."""
         plain = [j for j, b in enumerate(self.bases) if isinstance(b, Chebyshev) and b.panels == 1]
         return np.array(sorted(plain, key=lambda j: -self.bases[j].size), dtype=int)
 
     @cached_property
-    def _active(self) -> list[int]:
+    def active(self) -> list[int]:
         """How many plain columns have a polynomial of degree 0, 1, 2, ..."""
-        sizes = np.array([self.bases[j].size for j in self._plain], dtype=int)
+        sizes = np.array([self.bases[j].size for j in self.plain], dtype=int)
         return [int(np.sum(sizes > k)) for k in range(sizes.max(initial=0))]
 
     @cached_property
@@ -69,21 +69,22 @@ class ColumnFunctions:
         """Where the functions of each column stand in the vector of a row."""
         out: list[list[int]] = [[] for _ in self.bases]
         top = 1
-        for k, active in enumerate(self._active):
-            for j in self._plain[:active]:
+        for k, active in enumerate(self.active):
+            for j in self.plain[:active]:
                 if k == 0 and not self.gaps[j]:
                     out[j].append(0)
                 else:
                     out[j].append(top)
                     top += 1
-        for j in self._others:
+        for j in self.others:
             out[j] = list(range(top, top + self.bases[j].size))
             top += self.bases[j].size
         return [np.array(places, dtype=int) for places in out]
 
     @cached_property
-    def _others(self) -> list[int]:
-        return [j for j in range(len(self.bases)) if j not in set(self._plain.tolist())]
+    def others(self) -> list[int]:
+        """Columns with several panels or levels."""
+        return [j for j in range(len(self.bases)) if j not in set(self.plain.tolist())]
 
     @cached_property
     def size(self) -> int:
@@ -91,25 +92,25 @@ class ColumnFunctions:
 
     def fill(self, Z: np.ndarray, out: np.ndarray) -> None:
         out[0] = 1.0
-        if len(self._plain):
+        if len(self.plain):
             self._fill_plain(Z, out)
-        for j in self._others:
+        for j in self.others:
             out[self.positions[j]] = self.bases[j].features(Z[:, j])
 
     @cached_property
-    def _affine(self) -> tuple[np.ndarray, np.ndarray]:
+    def affine(self) -> tuple[np.ndarray, np.ndarray]:
         """Centre and twice the inverse half-width of the range of each plain column."""
-        low, high = (np.array([getattr(self.bases[j], name) for j in self._plain]) for name in ("low", "high"))
+        low, high = (np.array([getattr(self.bases[j], name) for j in self.plain]) for name in ("low", "high"))
         width = high - low
         return 0.5 * (low + high), np.where(width > 0, 4.0 / np.where(width > 0, width, 1.0), 0.0)
 
     def _fill_plain(self, Z: np.ndarray, out: np.ndarray) -> None:
         """All polynomials by one recurrence over the degrees, on fewer and fewer columns."""
-        centre, scale = self._affine
-        exact = np.subtract(Z[:, self._plain].T, centre[:, None], order="C")  # 2 t
+        centre, scale = self.affine
+        exact = np.subtract(Z[:, self.plain].T, centre[:, None], order="C")  # 2 t
         exact *= scale[:, None]
         twice = exact.astype(out.dtype, copy=False)
-        gaps = np.array([self.gaps[j] for j in self._plain], dtype=bool)
+        gaps = np.array([self.gaps[j] for j in self.plain], dtype=bool)
         present = ~np.isnan(twice) if gaps.any() else None
         if present is not None:
             twice[~present] = 0.0
@@ -117,7 +118,7 @@ class ColumnFunctions:
         np.clip(twice, -2.0, 2.0, out=twice)
         start = 1 + int(gaps.sum())
         blocks = [np.ones((1, 1), dtype=out.dtype)]
-        for k, active in enumerate(self._active[1:], start=1):
+        for k, active in enumerate(self.active[1:], start=1):
             block = out[start : start + active]
             if k == 1:
                 np.multiply(twice[:active], out.dtype.type(0.5), out=block)

@@ -16,10 +16,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from tamis.arrays import beside, is_tensor, to_numpy
 from tamis.data.checks import encode_classes
 from tamis.data.rows import Rows, check_class_weight, check_groups, check_weights, class_factors, weight_unit
 from tamis.models.calibration import Calibrator
 from tamis.models.model import Model, decide
+from tamis.models.on_device import device_decision
 from tamis.shells.base import KernelEstimator
 from tamis.shells.blockwise import blockwise
 from tamis.shells.parameters import parameters
@@ -109,6 +111,8 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     # ------------------------------------------------------------------ using it
 
     def _decision(self, X: Any) -> np.ndarray:
+        if is_tensor(X):
+            return device_decision(self.model_, self._checked_tensor(X))
         model, table = self._seen(X)
         return model.decision(table)
 
@@ -121,8 +125,11 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
     @blockwise
     def predict(self, X: Any) -> np.ndarray:
         """Class labels; a decision value of zero goes to ``classes_[1]``."""
-        codes = decide(self._decision(X))
-        return self.classes_[codes]
+        decision = self._decision(X)
+        if is_tensor(X):
+            codes = decide(to_numpy(decision))
+            return self.classes_[codes] if self.classes_.dtype.kind not in "biuf" else beside(self.classes_[codes], X)
+        return self.classes_[decide(decision)]
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]  # it is scikit-learn's
     @blockwise
@@ -135,7 +142,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         Without class weights `predict` gives the more probable class.
         """
         decision = self._decision(X)
-        return self.calibrator_.probabilities(decision)
+        return beside(self.calibrator_.probabilities(to_numpy(decision)), decision)
 
     def oriented(self, positive: Any) -> KernelClassifier:
         """The same two-class classifier, its decisions and explanations seen from the class `positive`.

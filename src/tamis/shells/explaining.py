@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from tamis.arrays import beside, is_tensor, namespace
 from tamis.data.encoding import Nominal, Position
 from tamis.data.rows import Rows, sampled
 from tamis.data.table import Table, row_labels
 from tamis.explain import Explanation, variation
 from tamis.models.model import Model
+from tamis.models.on_device import device_contributions
 from tamis.shells.blockwise import blockwise
 from tamis.sources.opening import is_in_blocks
 
@@ -29,6 +31,8 @@ class Explaining:
     features_: np.ndarray
     instance_labels_: np.ndarray
     kernel_variation_: np.ndarray
+    n_features_in_: int
+    _allow_missing: bool
 
     @abstractmethod
     def _read(self, X: Any, *, reset: bool) -> Table:
@@ -52,14 +56,15 @@ class Explaining:
     def explain(self, X: Any) -> Explanation:
         """Split decisions into the contributions of kept instances and kernels; the parts add up exactly.
 
-        Of a Dask array or dataframe the contributions are lazy arrays.
+        Of a Dask array or dataframe the contributions are lazy arrays, of a tensor of torch they are tensors where it
+        is.
         """
         contributions = self._contributions(X)
         expansion, names = self.model_.expansion, self.model_.encoder.names
         return Explanation(
             contributions=contributions,
             base_value=expansion.intercept,
-            decision=expansion.intercept + contributions.sum(axis=(2, 3)),
+            decision=beside(expansion.intercept, contributions) + contributions.sum(axis=(2, 3)),
             rows=_row_names(X, contributions.shape[0]),
             outputs=self._outputs,
             instances=list(self.instance_labels_),
@@ -69,8 +74,18 @@ class Explaining:
 
     @blockwise
     def _contributions(self, X: Any) -> np.ndarray:
+        if is_tensor(X):
+            return device_contributions(self.model_, self._checked_tensor(X))
         model, table = self._seen(X)
         return model.expansion.contributions(model.encode(table))
+
+    def _checked_tensor(self, X: Any) -> Any:
+        """A tensor with the columns of the training table."""
+        if X.ndim != 2 or X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X is a tensor of shape {tuple(X.shape)}, expected (rows, {self.n_features_in_})")
+        if not self._allow_missing and bool(namespace(X).any(namespace(X).isnan(X))):
+            raise ValueError("X contains NaN, and the model was fitted with missing=None: impute first")
+        return X
 
     def shape_function(self, feature: int | str, grid: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """What the kernels on one feature alone add to the decision, as a function of its value.

@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
+from tamis.arrays import check_device, is_tensor
 from tamis.data.checks import check_bandwidth
 from tamis.data.rows import Rows
 from tamis.errors import warn
@@ -22,11 +23,12 @@ from tamis.shells.classifying import KernelClassifier
 from tamis.shells.explaining import measured_variation, variation_shares
 from tamis.shells.parameters import parameters
 from tamis.sources.base import Source
-from tamis.sources.opening import source_of
+from tamis.sources.opening import source_of, table_source
 from tamis.sums.one_pass import OnePass, second_look, sum_rows
 from tamis.sums.plan import Plan
 from tamis.sums.statistics import Statistics
 from tamis.sums.streaming import sum_source
+from tamis.sums.tensors import sum_tensor
 
 OUTSIDE = 0.01  # share of a column's cells beyond the plan's range that is worth a warning
 
@@ -54,6 +56,9 @@ class FromStatistics(KernelClassifier):
         better rows from all of them.
     shared_support : bool
         With more than two classes, one set of cases and features for all classes.
+    device : str or None
+        Where sums over rows are made: "cuda", "cuda:1" or "cpu" by torch, None by numpy. A tensor is summed where it
+        is. Everything after the sums is small and stays on the processor.
     tol : float
         Largest relative decrease of the objective that one exchange may still bring.
     max_iter : int
@@ -76,6 +81,7 @@ class FromStatistics(KernelClassifier):
     engine: str = "auto"
     candidates: int | str | None = None
     shared_support: bool = False
+    device: str | None = None
     tol: float = 1e-4
     max_iter: int = 30
 
@@ -103,7 +109,8 @@ class FromStatistics(KernelClassifier):
             Or rows in blocks: the path of a Parquet file or of a folder of them; a pyarrow dataset; a
             `numpy.memmap` of more than 256 MiB; a Dask array or dataframe; a function that returns an iterable of
             tuples (X, y), (X, y, sample_weight) or (X, y, sample_weight, groups), or a list of such tuples. An
-            iterator can be read only once: its first 2^17 rows then decide on ranges, levels and candidates.
+            iterator can be read only once: its first 2^17 rows then decide on ranges, levels and candidates. A
+            tensor of torch stays where it is, on a graphics card for example, and is summed there.
         y : class labels of shape (n_samples,); the name of a column of a file or dataframe; None with blocks
         sample_weight : weights of shape (n_samples,), or the name of a column, at least 0; only their ratios matter
         groups : labels of shape (n_samples,), or the name of a column; rows of one group never stand on both sides of
@@ -115,8 +122,11 @@ class FromStatistics(KernelClassifier):
         -------
         self
         """
-        source = source_of(X, y, sample_weight, groups)
-        if source is None:
+        tensor = is_tensor(X)
+        source = None if tensor else source_of(X, y, sample_weight, groups)
+        if source is None and not tensor and self.device is not None and y is not None:
+            source = table_source(X, y, sample_weight, groups)
+        if source is None and not tensor:
             if checkpoint is not None:
                 raise ValueError(f"checkpoint={str(checkpoint)!r} is for rows in blocks, and X is a table in memory")
             return super().fit(X, y, sample_weight, groups)
@@ -124,7 +134,11 @@ class FromStatistics(KernelClassifier):
         self._check_blocks()
         with self._afresh(), blas_threads(1), self._telling():
             self._seed = draw_seed(self.random_state)
-            one = self._sum_source(source, checkpoint)
+            if tensor:
+                one = sum_tensor(X, y, sample_weight, groups, per_feature(), **self._summing)
+            else:
+                options = {"device": self.device, "checkpoint": checkpoint}
+                one = sum_source(cast(Source, source), per_feature(), **self._summing, **options)
             self._adopt(one.statistics.plan)
             self._fit_sums(one)
         if checkpoint is not None:
@@ -132,23 +146,19 @@ class FromStatistics(KernelClassifier):
         self._report_outside(one.statistics)
         return self
 
-    def _sum_source(self, source: Source, checkpoint: Any) -> OnePass:
-        """Sum rows in blocks."""
+    @property
+    def _summing(self) -> dict[str, Any]:
+        """How rows that are not a table in memory are summed."""
         choices, widths, cv = self._summed_for
-        return sum_source(
-            source,
-            per_feature(),
-            choices=choices,
-            bandwidths=[check_bandwidth(b) for b in widths],
-            scaling=self.scaling,
-            missing=self.missing,
-            categorical_features=self.categorical_features,
-            class_weight=self.class_weight,
-            candidates=self.candidates,  # type: ignore[arg-type]
-            cv=cv,
-            seed=self._seed,
-            checkpoint=checkpoint,
-        )
+        names = ("scaling", "missing", "categorical_features", "class_weight", "candidates")
+        own = {name: getattr(self, name) for name in names}
+        return {
+            "choices": choices,
+            "bandwidths": [check_bandwidth(b) for b in widths],
+            "cv": cv,
+            "seed": self._seed,
+            **own,
+        }
 
     def _check_blocks(self) -> None:
         """Refuse parameters that need all rows in memory."""
@@ -221,6 +231,10 @@ class FromStatistics(KernelClassifier):
         self._publish(plan.classes, model, calibrator, shares)
         place = {position: k for k, position in enumerate(plan.pool.position.tolist())}
         self.instance_labels_ = plan.pool_labels[[place[i] for i in self.instances_.tolist()]]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_device("device", self.device)
 
     def _check_summable(self) -> None:
         """Refuse parameters that need rows in memory."""

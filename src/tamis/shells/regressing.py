@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from tamis.arrays import is_tensor
 from tamis.data.checks import check_numbers
 from tamis.data.rows import Rows, check_groups, check_weights, weight_unit
 from tamis.expansion import KernelExpansion
 from tamis.explain.words import PREDICTION
 from tamis.models.model import Model
+from tamis.models.on_device import device_decision
 from tamis.shells.base import KernelEstimator
 from tamis.shells.blockwise import blockwise
 
@@ -82,5 +84,7 @@ class KernelRegressor(RegressorMixin, KernelEstimator):
     @blockwise
     def predict(self, X: Any) -> np.ndarray:
         """Predicted numbers (n_samples,)."""
+        if is_tensor(X):
+            return device_decision(self.model_, self._checked_tensor(X))[:, 0]
         model, table = self._seen(X)
         return model.decision(table)[:, 0]

@@ -39,6 +39,13 @@ def source_of(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> 
     return None
 
 
+def table_source(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Source:
+    """A table in memory as a source."""
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiu":
+        return ArraySource(X, y, sample_weight, groups)
+    return IterableSource([(X, y, sample_weight, groups)])
+
+
 def is_in_blocks(X: Any) -> bool:
     """Whether rows are read in blocks."""
     return is_parquet(X) or is_dask(X) or is_ray(X) or is_large_map(X)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tamis.arrays import is_tensor, namespace, to_numpy
 from tamis.codec import digest, read, stored, write
 from tamis.data.checks import check_length, encode_classes
 from tamis.data.encoding import UNSEEN, Nominal, Number
@@ -14,6 +15,7 @@ from tamis.data.keys import fold_of, label_keys, row_keys
 from tamis.data.table import Table, block_names, read_block
 from tamis.kernels.chebyshev import Chebyshev, Levels
 from tamis.kernels.statistics import Block, outer_sums
+from tamis.sums.device_pass import checked_tensor, counted, device_codes, device_weight, group_keys, plan_sums
 from tamis.sums.plan import Plan
 
 
@@ -77,11 +79,13 @@ class Statistics:
 
         Parameters
         ----------
-        X : array, DataFrame or dict of columns, those of the plan
+        X : array, DataFrame or dict of columns, those of the plan; a tensor of torch is summed where it is
         y : class labels, all among the plan's classes
         sample_weight : (n,) at least 0
         groups : labels (n,); rows of one group share a fold
         """
+        if is_tensor(X):
+            return self._update_tensor(X, y, sample_weight, groups)
         plan = self.plan
         names = block_names(X)
         table, named = read_block(X, list(plan.encoder.names), plan.categorical, plan.allow_missing)
@@ -99,6 +103,19 @@ class Statistics:
             table, codes, weight = table.take(kept), codes[kept], weight[kept]
             parts = None if parts is None else parts[kept]
         self.add_table(table, codes, weight, parts)
+        return self
+
+    def _update_tensor(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Statistics:
+        """Add rows that live on a device, which sums them."""
+        plan = self.plan
+        names = list(plan.encoder.names)
+        X = checked_tensor(X, names, categorical=plan.categorical, allow_missing=plan.allow_missing)
+        codes, _ = device_codes(y, X, plan.classes)
+        self._check_gaps(to_numpy(namespace(X).any(namespace(X).isnan(X), axis=0)), set())
+        weight, by = device_weight(sample_weight, X), group_keys(groups, X, plan.seed)
+        if weight is not None:
+            X, codes, weight, by, _ = counted(X, codes, weight, by)
+        self.add_sums(*plan_sums(plan, X, codes, weight, by), grouped=by is not None)
         return self
 
     def _check_columns(self, names: list[str], named: bool) -> None:
@@ -119,10 +136,13 @@ class Statistics:
         """
         if self.grouped is not None and grouped != self.grouped:
             raise ValueError("groups must be given for all rows or for none: they decide the folds")
-        missing = np.isnan(table.numbers).any(axis=0)
+        self._check_gaps(np.isnan(table.numbers).any(axis=0), set(table.labels))
+
+    def _check_gaps(self, missing: np.ndarray, labels: set[int]) -> None:
+        """Refuse missing cells, where a mask (d,) says so, in columns without a function for them."""
         columns = zip(self.plan.encoder.columns, self.plan.functions.bases, self.plan.functions.gaps, strict=True)
         for j, (column, basis, gap) in enumerate(columns):
-            kept = isinstance(column, Number) and np.isnan(column.fill) and j not in table.labels
+            kept = isinstance(column, Number) and np.isnan(column.fill) and j not in labels
             if missing[j] and kept and not gap and isinstance(basis, Chebyshev) and basis.panels == 1:
                 raise ValueError(
                     f"column {self.plan.encoder.names[j]!r} has missing cells, but the plan saw none there: make the "
@@ -154,6 +174,15 @@ class Statistics:
         self.parts += outer_sums(plan.functions, read, len(codes), dtype=plan.dtype, **size)
         self.count += np.sum(counted, axis=0)
         self._outside += np.sum(outside, axis=0)
+
+    def add_sums(self, parts: np.ndarray, count: np.ndarray, outside: np.ndarray, *, grouped: bool) -> None:
+        """Add what was summed elsewhere: sums and rows by fold, and cells beyond the ranges by column."""
+        if self.grouped is not None and grouped != self.grouped:
+            raise ValueError("groups must be given for all rows or for none: they decide the folds")
+        self.grouped = grouped
+        self.parts += parts
+        self.count += count
+        self._outside += outside
 
     def __add__(self, other: Statistics) -> Statistics:
         if not isinstance(other, Statistics):

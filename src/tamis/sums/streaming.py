@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tamis.arrays import to_device
 from tamis.codec import digest, read, stored, write
 from tamis.data.checks import check_integer
 from tamis.data.encoding import Encoder
@@ -46,12 +47,13 @@ def sum_source(
     candidates: int | None,
     cv: Any,
     seed: int,
+    device: str | None = None,
     checkpoint: str | Path | None = None,
 ) -> OnePass:
     """Sum the rows of a source, folds apart, with a sample of them for the second look.
 
-    The parameters are those of `sum_rows`. With `checkpoint`, a file, a pass that was stopped goes on from what it has
-    written there last; it is removed when the pass is through.
+    The parameters are those of `sum_rows`. Blocks of numbers are summed on `device`, if one is given. With
+    `checkpoint`, a file, a pass that was stopped goes on from what it has written there last.
     """
     if cv is not None and not isinstance(cv, Integral):
         raise ValueError(f"cv={cv!r} must be an integer where rows come in blocks: folds are drawn by their values")
@@ -84,10 +86,14 @@ def sum_source(
     keeper = None if checkpoint is None else _File(Path(checkpoint), plan, source.fingerprint)
     if head is None:
         statistics = source.total(
-            partial(Statistics, plan), _summed, "summing rows", n_rows=survey.n_rows, keeper=keeper
+            partial(Statistics, plan),
+            partial(_summed, device=device),
+            "summing rows",
+            n_rows=survey.n_rows,
+            keeper=keeper,
         )
     else:
-        statistics, survey = head.rest(plan, empty())
+        statistics, survey = head.rest(plan, empty(), device)
         seen = survey.seen(factor)
     keys = seen.keys if seen.rows.groups is None else seen.rows.groups
     mass = survey.class_mass * factor
@@ -96,8 +102,12 @@ def sum_source(
     return OnePass(statistics, n_folds, *look, None, again)
 
 
-def _summed(statistics: Statistics, block: Block) -> Statistics:
-    return statistics.update(block.X, block.y, block.weight, block.groups)
+def _summed(statistics: Statistics, block: Block, device: str | None = None) -> Statistics:
+    X, plan = block.X, statistics.plan
+    if device is not None and plan.categorical is None:
+        table, _ = read_block(X, list(plan.encoder.names), None, plan.allow_missing)
+        X = X if table.labels else to_device(np.ascontiguousarray(table.numbers), device)
+    return statistics.update(X, block.y, block.weight, block.groups)
 
 
 # ---------------------------------------------------------------------- an iterator that can be read once
@@ -119,13 +129,13 @@ class _Head(Source):
     def blocks(self, start: int = 0) -> Iterator[Block]:
         return iter(self.held[start:])
 
-    def rest(self, plan: Plan, survey: Survey) -> tuple[Statistics, Survey]:
+    def rest(self, plan: Plan, survey: Survey, device: str | None) -> tuple[Statistics, Survey]:
         """Statistics and the survey of all blocks, in one pass."""
         every = _Chained(chain(self.held, self.coming))
 
         def add(statistics: Statistics, block: Block) -> Statistics:
             survey.update(block)
-            return _summed(statistics, block)
+            return _summed(statistics, block, device)
 
         return every.total(partial(Statistics, plan), add, "summing rows"), survey
 

@@ -1,0 +1,216 @@
+"""Training from rows on a device: the survey, the pass and further passes happen there, samples come back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tamis.arrays import Array, device_of, namespace, to_device, to_numpy
+from tamis.data.checks import check_integer, resolve_columns
+from tamis.data.device_keys import device_row_keys, device_sampling_keys, ordered
+from tamis.data.encoding import Encoder
+from tamis.data.keys import fold_of
+from tamis.data.rows import Rows, class_factors
+from tamis.data.table import Table, read_table
+from tamis.kernels.recipes import Recipe
+from tamis.kernels.statistics import Functions
+from tamis.models.model import POOL
+from tamis.sums.device_pass import (
+    checked_tensor,
+    counted,
+    device_codes,
+    device_weight,
+    encoded_sums,
+    group_keys,
+    plan_sums,
+)
+from tamis.sums.look import LOOK, RARE, second_rows
+from tamis.sums.one_pass import OnePass
+from tamis.sums.plan import make_plan
+from tamis.sums.seen import Seen, class_keys, few_values
+from tamis.sums.statistics import Statistics
+
+
+def sum_tensor(
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    groups: Any,
+    default: Recipe,
+    *,
+    choices: Sequence[Any],
+    bandwidths: Sequence[Any],
+    scaling: str | None,
+    missing: str | None,
+    categorical_features: Any,
+    class_weight: Any,
+    candidates: int | None,
+    cv: Any,
+    seed: int,
+) -> OnePass:
+    """Sum the rows of a tensor where it is; parameters as in `sum_source`."""
+    n_folds = 1 if cv is None else cv
+    check_integer("cv", n_folds, 1)
+    names = [f"x{j}" for j in range(X.shape[1])] if X.ndim == 2 else []
+    categorical = resolve_columns(categorical_features, names)
+    X = checked_tensor(X, categorical=categorical, allow_missing=missing is not None)
+    codes, classes = device_codes(y, X)
+    if len(classes) < 2:
+        raise ValueError(f"y has one class only ({classes.tolist()[0]!r}): a classifier needs rows of two at least")
+    weight, by, position = device_weight(sample_weight, X), group_keys(groups, X, seed), None
+    if weight is not None:
+        X, codes, weight, by, position = counted(X, codes, weight, by)
+    survey = _Survey(X, codes, classes, weight, by, seed, POOL if candidates is None else candidates)
+    factor = class_factors(class_weight, survey.mass, np.arange(len(classes)), classes)
+    seen = survey.seen(factor, names)
+    if position is not None:
+        seen = replace(seen, pool=replace(seen.pool, position=position[seen.pool.position]))
+    plan = make_plan(
+        seen,
+        default,
+        choices=choices,
+        bandwidths=bandwidths,
+        scaling=scaling,
+        missing=missing,
+        candidates=candidates,
+        n_folds=n_folds,
+        seed=seed,
+        class_factor=factor,
+        fold=None if seen.pool.groups is None else fold_of(seen.pool.groups, n_folds),
+    )
+    plan = replace(
+        plan,
+        dtype="float32" if X.dtype == namespace(X).float32 else "float64",
+        categorical=None if categorical is None else (),
+    )
+    statistics = Statistics(plan)
+    statistics.add_sums(*plan_sums(plan, X, codes, weight, by), grouped=by is not None)
+    keys = seen.keys if seen.rows.groups is None else seen.rows.groups
+    mass = survey.mass * factor
+    look = second_rows(seen.rows, seen.keys, seen.random, fold_of(keys, n_folds), seen.counts, mass)
+    return OnePass(statistics, n_folds, *look, None, partial(_again, X, codes, weight, statistics))
+
+
+def _again(
+    X: Array,
+    codes: Array,
+    weight: Array | None,
+    statistics: Statistics,
+    functions: Functions,
+    encoder: Encoder,
+    columns: np.ndarray,
+) -> np.ndarray:
+    """As `sum_again`, over rows on a device."""
+    plan = statistics.plan
+    if weight is not None or np.any(plan.class_factor != 1.0):
+        factor = namespace(X).take(to_device(plan.class_factor, device_of(X), "float64"), codes)
+        weight = factor if weight is None else weight * factor
+    return encoded_sums(functions, encoder, columns, X, codes, weight, None, plan)[0] * statistics.unit
+
+
+class _Survey:
+    """What `tamis.sums.survey` finds in blocks, for all rows of a tensor at once."""
+
+    def __init__(
+        self, X: Array, codes: Array, classes: np.ndarray, weight: Array | None, by: Array | None, seed: int, size: int
+    ):
+        self.X, self.codes, self.classes, self.weight, self.by = X, codes, classes, weight, by
+        self.xp, self.size = namespace(X), size
+        self.keys = device_row_keys(X, seed)
+        of_class = to_device(class_keys(classes, seed).view(np.int64), device_of(X))
+        self.random = device_sampling_keys(self.keys, self.xp.take(of_class, codes))
+        self.counts = np.array([int(self.xp.count_nonzero(codes == c)) for c in range(len(classes))])
+        if not self.counts.all():
+            lost = classes[self.counts == 0].tolist()[0]
+            raise ValueError(f"sample_weight is zero for all rows of class {lost!r}: give some a positive weight")
+
+    @property
+    def mass(self) -> np.ndarray:
+        """Weight (q,) of each class, one being the mean weight of a row."""
+        if self.weight is None:
+            return self.counts.astype(float)
+        mass = np.array([float(self.xp.sum(self.weight[self.codes == c])) for c in range(len(self.classes))])
+        return mass * (self.counts.sum() / mass.sum())
+
+    def seen(self, factor: np.ndarray, names: list[str]) -> Seen:
+        """What a plan is made from."""
+        look = self._lowest(self.random, 2 * LOOK, RARE)
+        pool = self._lowest(self.keys, 0, 4 * self.size)
+        if len(pool) < self.X.shape[0] and self._short(pool):
+            pool = np.arange(self.X.shape[0])
+        rows, others = (self._rows(some, factor, names) for some in (look, pool))
+        few = {j: self._few(rows.table, j) for j in range(len(names))}
+        return Seen(
+            rows,
+            self._unsigned(self.keys, look),
+            self._unsigned(self.random, look),
+            others,
+            self._unsigned(self.keys, pool),
+            self.counts,
+            {j: values for j, values in few.items() if values is not None and len(values)},
+            {},
+            to_numpy(self.xp.any(self.xp.isnan(self.X), axis=0)),
+            None,
+        )
+
+    def _lowest(self, keys: Array, size: int, each: int) -> np.ndarray:
+        """Positions of rows among which are those of the `size` lowest keys, and of the `each` lowest of a class."""
+        xp, places = self.xp, ordered(keys)
+        n = keys.shape[0]
+        chosen = [_below(xp, places, None, size, n)] if size else []
+        for c, count in enumerate(self.counts.tolist()):
+            chosen.append(_below(xp, places, self.codes == c, each, count))
+        return np.unique(np.concatenate([to_numpy(part) for part in chosen]))
+
+    def _short(self, pool: np.ndarray) -> bool:
+        """Whether rows of some class have fewer distinct keys than are wanted."""
+        keys, codes = self._unsigned(self.keys, pool), self._at(self.codes, pool)
+        found = [len(np.unique(keys[codes == c])) for c in range(len(self.classes))]
+        return any(k < min(self.size, count) for k, count in zip(found, self.counts.tolist(), strict=True))
+
+    def _at(self, values: Array, rows: np.ndarray) -> np.ndarray:
+        return to_numpy(self.xp.take(values, to_device(rows, device_of(values)), axis=0))
+
+    def _unsigned(self, keys: Array, rows: np.ndarray) -> np.ndarray:
+        return self._at(keys, rows).view(np.uint64)
+
+    def _rows(self, some: np.ndarray, factor: np.ndarray, names: list[str]) -> Rows:
+        table = read_table(self._at(self.X, some), names, None, True)
+        codes = self._at(self.codes, some)
+        mass = np.ones(len(some))
+        if self.weight is not None:
+            mass = self._at(self.weight, some) / float(self.xp.mean(self.weight))
+        groups = None if self.by is None else self._unsigned(self.by, some)
+        return Rows(table, codes, self.classes, mass * factor[codes], mass, groups, some)
+
+    def _few(self, sample: Table, column: int) -> np.ndarray | None:
+        """The values of a column if they are few."""
+        known = few_values(sample.numbers[:, column], np.empty(0))
+        while known is not None:
+            if not len(known):
+                return None
+            x = self.xp.astype(self.X[:, column], self.xp.float64) + 0.0  # not a view: searches want them in one piece
+            levels = to_device(known, device_of(x), "float64")
+            place = self.xp.clip(self.xp.searchsorted(levels, x), 0, len(known) - 1)
+            stray = x[~self.xp.isnan(x) & (self.xp.take(levels, place) != x)]
+            if not stray.shape[0]:
+                return known
+            known = few_values(to_numpy(stray[:10_000]), known)
+        return None
+
+
+def _below(xp: Any, places: Array, mask: Array | None, size: int, count: int) -> Array:
+    """Positions of at least the `size` lowest of `count` keys, those of a mask; of not many more if keys are even."""
+    if size >= count:
+        return xp.nonzero(mask)[0] if mask is not None else xp.arange(count, device=device_of(places))
+    bar = int(-(2**63) + (size + 10.0 * size**0.5 + 10.0) / count * 2.0**64)
+    low = places <= min(bar, 2**63 - 1)
+    found = xp.nonzero(low if mask is None else low & mask)[0]
+    if found.shape[0] >= size:
+        return found
+    rows = xp.arange(places.shape[0], device=device_of(places)) if mask is None else xp.nonzero(mask)[0]
+    return xp.take(rows, xp.argsort(xp.take(places, rows))[:size])
