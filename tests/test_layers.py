@@ -26,6 +26,7 @@ LAYERS = [
     {"methods"},
     {"data", "explain", "expansion", "optim"},
     {"kernels", "prox", "penalties", "losses"},
+    {"matrices"},
     {"arrays", "parallel", "codec", "progress", "errors"},
 ]
 ALLOWED = {

@@ -1,10 +1,17 @@
-"""The array namespace of an input: the only place that knows which array libraries exist."""
+"""The array namespace of an input, and devices: the only place that knows which array libraries exist.
+
+On a device everything is float64, sums and products alike: tf32 and other short formats are for float32 products and
+never come into play, whatever the settings of torch.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
+from array_api_compat import device as _device
+from numpy.linalg import LinAlgError
 
 Array = Any
 
@@ -12,3 +19,78 @@ Array = Any
 def namespace(*arrays: Array) -> Any:
     """Return the array-API namespace shared by `arrays`."""
     return array_namespace(*arrays)
+
+
+def device_of(array: Array) -> Any:
+    """Where an array is, as its own library says it: what new arrays beside it are made with."""
+    return _device(array)
+
+
+# ---------------------------------------------------------------------- devices
+
+
+def check_device(name: str, value: Any) -> None:
+    """Refuse what is neither None nor a device of torch that is there and has float64 numbers."""
+    if value is None:
+        return
+    choices = "use 'cuda', 'cuda:1', 'cpu' (by torch) or None (by numpy)"
+    if not isinstance(value, str):
+        raise ValueError(f"{name}={value!r} is no name of a device: {choices}")
+    torch = _torch(f"{name}={value!r}")
+    try:
+        device = torch.device(value)
+    except RuntimeError:
+        raise ValueError(f"{name}={value!r} is unknown: {choices}") from None
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"{name}={value!r} is not among the devices with float64 numbers: {choices}")
+    count = torch.cuda.device_count() if device.type == "cuda" and torch.cuda.is_available() else 0
+    if device.type == "cuda" and (device.index or 0) >= count:
+        raise ValueError(f"{name}={value!r} is not available, torch finds {count} CUDA devices: {choices}")
+
+
+def _torch(what: str) -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(f"{what} needs torch: pip install 'tamis[gpu]'") from error
+    return torch
+
+
+def to_device(array: Array, device: Any, dtype: str | None = None) -> Array:
+    """The array on a device of torch, in its own kind of numbers or in `dtype`; itself if it is so already."""
+    torch = _torch(f"device={device!r}")
+    wanted = None if dtype is None else getattr(torch, dtype)
+    if isinstance(array, np.ndarray) and (not array.flags.writeable or min(array.strides, default=0) < 0):
+        array = array.copy()  # torch would share the first, and cannot have the second
+    return torch.as_tensor(array, device=device, dtype=wanted)
+
+
+def to_numpy(array: Array) -> np.ndarray:
+    """The array in numpy, wherever it is."""
+    return array if isinstance(array, np.ndarray) else array.detach().cpu().numpy()
+
+
+def free_bytes(device: str) -> int | None:
+    """Memory that a device still has; None where that is the machine's own."""
+    torch = _torch(f"device={device!r}")
+    if torch.device(device).type != "cuda":
+        return None
+    free = torch.cuda.mem_get_info(device)[0]
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(free + unused)
+
+
+# ---------------------------------------------------------------------- what the array API does not have
+
+
+def cholesky(matrix: Array) -> Array:
+    """The lower Cholesky factor of a matrix of torch; LinAlgError where it is not positive definite."""
+    factor, failed = _torch("a device").linalg.cholesky_ex(matrix)
+    if int(failed):
+        raise LinAlgError(f"the leading minor of order {int(failed)} is not positive definite")
+    return factor
+
+
+def cholesky_solve(factor: Array, right: Array) -> Array:
+    """Solve with a matrix whose `cholesky` factor is given, for right-hand sides (n, q)."""
+    return _torch("a device").cholesky_solve(right, factor)
