@@ -65,6 +65,11 @@ def to_device(array: Array, device: Any, dtype: str | None = None) -> Array:
     return torch.as_tensor(array, device=device, dtype=wanted)
 
 
+def beside(array: Array, other: Array) -> Array:
+    """A numpy array where another array is."""
+    return array if isinstance(other, np.ndarray) else to_device(array, device_of(other))
+
+
 def to_numpy(array: Array) -> np.ndarray:
     """The array in numpy, wherever it is."""
     return array if isinstance(array, np.ndarray) else array.detach().cpu().numpy()
@@ -81,6 +86,15 @@ def free_bytes(device: str) -> int | None:
 
 
 # ---------------------------------------------------------------------- what the array API does not have
+
+
+def scattered(places: Array, values: Array) -> Array:
+    """The array with ``out[i, places[i, j]] = values[i, j]``, for permutations in the rows of `places`."""
+    if not isinstance(values, np.ndarray):
+        return values.scatter(1, places, values)
+    out = np.empty_like(values)
+    np.put_along_axis(out, places, values, axis=1)
+    return out
 
 
 def cholesky(matrix: Array) -> Array:

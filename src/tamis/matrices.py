@@ -2,7 +2,7 @@
 
 Methods write ``K @ v``, ``K[np.ix_(rows, cols)]``, ``K + s * D``, ``K.diagonal()`` and `with_diagonal` for numpy arrays
 and for matrices on a device alike. Vectors are always those of numpy: they cross over in microseconds, while the
-matrix stays where it is.
+matrix stays where it is. Where a method needs more of a matrix than that, it works on its `values_of` by the array API.
 """
 
 from __future__ import annotations
@@ -76,6 +76,22 @@ class DeviceMatrix:
 
     def _moved(self, array: np.ndarray) -> Array:
         return to_device(array, self._device, "float64")
+
+
+def values_of(matrix: Matrix) -> Array:
+    """The values of a matrix, where they are."""
+    return matrix.values if isinstance(matrix, DeviceMatrix) else matrix
+
+
+def fill_diagonal(values: Array, diagonal: Array | float) -> None:
+    """Set the diagonal of a square array in place, wherever it is."""
+    at = namespace(values).arange(values.shape[0], device=device_of(values))
+    values[at, at] = diagonal
+
+
+def inner(left: Array, right: Array) -> float:
+    """The sum over all entries of the products of two arrays of one kind."""
+    return float(np.vdot(left, right)) if isinstance(left, np.ndarray) else float(namespace(left).sum(left * right))
 
 
 def with_diagonal(matrix: Matrix, added: np.ndarray | float) -> Matrix:

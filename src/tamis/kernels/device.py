@@ -16,7 +16,7 @@ from tamis.arrays import Array, device_of, free_bytes, namespace, to_device, to_
 from tamis.kernels.base import is_portable
 from tamis.kernels.passes import slices
 from tamis.kernels.stack import ALL, GRAM, DenseStack, Index, KernelStack
-from tamis.matrices import DeviceMatrix
+from tamis.matrices import DeviceMatrix, inner
 
 BLOCK = 1 << 26  # most entries of one block of values that is evaluated at once
 TARGETS = 1 << 28  # most entries of matrices whose inner products with all kernels are computed together
@@ -82,8 +82,8 @@ class DeviceStack(KernelStack):
 
     def inner(self, matrix: np.ndarray | Array) -> np.ndarray:
         """As in the base class; the matrix may be on the device as well."""
-        xp = namespace(self.values)
-        return to_numpy(self._flat @ xp.reshape(self._moved(matrix).T, (-1,)))
+        turned = self._moved(matrix).T
+        return np.array([inner(self.values[k, :, :], turned) for k in range(self.shape[0])])
 
     def gram(self, kernels: np.ndarray) -> np.ndarray:
         step = max(1, min(GRAM, TARGETS // max(1, math.prod(self.shape[1:]))))

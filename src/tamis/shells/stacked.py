@@ -93,11 +93,6 @@ class StackClassifier(Extending, Factors, DirectClassifier):
         """The form of the kernel stack."""
         return self._form
 
-    @property
-    def _device(self) -> str | None:
-        """Where all kernel values are held; None: in numpy, in the form of the engine."""
-        return None
-
     def _costs(self, rows: Rows) -> np.ndarray:
         """What each row (n,) counts in the loss."""
         return rows.absolute_weight
