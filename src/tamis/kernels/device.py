@@ -20,7 +20,7 @@ from tamis.matrices import DeviceMatrix, inner
 
 BLOCK = 1 << 26  # most entries of one block of values that is evaluated at once
 TARGETS = 1 << 28  # most entries of matrices whose inner products with all kernels are computed together
-SPARE = 8  # matrices that a method needs room for besides the kernels
+SPARE = 8  # matrices that a method needs room for besides the kernels and a part of them
 
 
 class DeviceStack(KernelStack):
@@ -96,12 +96,16 @@ class DeviceStack(KernelStack):
         return to_numpy(namespace(self.values).linalg.diagonal(self.values)).copy()
 
     def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> DeviceStack:
-        L, m, n = self.shape
-        values = self.values
-        for axis, (index, size) in enumerate(((kernels, L), (cols, n), (rows, m))):
-            chosen = np.arange(size)[index]
-            if not np.array_equal(chosen, np.arange(size)):
-                values = namespace(values).take(values, self._places(chosen), axis=axis)
+        xp, (L, m, n) = namespace(self.values), self.shape
+        chosen, down, across = (np.arange(size)[index] for size, index in ((L, kernels), (n, cols), (m, rows)))
+        if len(down) == n and len(across) == m and _in_place(down) and _in_place(across):
+            whole = len(chosen) == L and _in_place(chosen)
+            return self if whole else DeviceStack(xp.take(self.values, self._places(chosen), axis=0))
+        shape = (len(chosen), len(down), len(across))
+        values = xp.zeros(shape, dtype=self.values.dtype, device=self._device)
+        corner = self._places(down)[:, None], self._places(across)[None, :]
+        for place, k in enumerate(chosen.tolist()):
+            values[place, ...] = self.values[k, ...][corner]
         return DeviceStack(values)
 
     @property
@@ -119,9 +123,13 @@ class DeviceStack(KernelStack):
         return to_device(np.asarray(index, dtype=np.int64), self._device)
 
 
+def _in_place(index: np.ndarray) -> bool:
+    return np.array_equal(index, np.arange(len(index)))
+
+
 def check_room(L: int, m: int, n: int, device: str) -> None:
     """Refuse more kernel values than a device can hold."""
-    free, needed = free_bytes(device), 8 * (L + SPARE) * m * n
+    free, needed = free_bytes(device), 8 * (2 * L + SPARE) * m * n
     if free is not None and needed > free:
         raise ValueError(
             f"device={device!r} has {free / 2**30:.0f} GiB free, and {L} kernels between {m} and {n} rows, with room "
