@@ -24,9 +24,9 @@ LAYERS = [
     {"sums"},
     {"models"},
     {"methods"},
-    {"data", "explain", "expansion", "optim"},
-    {"kernels", "prox", "penalties", "losses"},
-    {"matrices"},
+    {"data", "explain", "expansion"},
+    {"kernels", "optim"},
+    {"matrices", "prox", "penalties", "losses"},
     {"arrays", "parallel", "codec", "progress", "errors"},
 ]
 ALLOWED = {
