@@ -38,7 +38,7 @@ class DeviceMatrix:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         out = to_numpy(self.values)
-        return out if dtype is None else out.astype(dtype, copy=False)
+        return out.astype(out.dtype if dtype is None else dtype, copy=bool(copy))
 
     def __matmul__(self, coef: np.ndarray) -> np.ndarray:
         return to_numpy(self.values @ self._moved(coef))
