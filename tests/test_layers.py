@@ -25,8 +25,9 @@ LAYERS = [
     {"models"},
     {"sources"},
     {"methods"},
-    {"data", "explain", "expansion", "optim"},
-    {"kernels", "prox", "penalties", "losses"},
+    {"data", "explain", "expansion"},
+    {"kernels", "optim"},
+    {"matrices", "prox", "penalties", "losses"},
     {"arrays", "parallel", "codec", "progress", "errors"},
 ]
 ALLOWED = {

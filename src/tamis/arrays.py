@@ -1,7 +1,7 @@
 """The array namespace of an input, and devices: the only place that knows which array libraries exist.
 
-On a device everything is float64, sums and products alike: tf32 and other short formats are for float32 products and
-never come into play, whatever the settings of torch.
+On a device sums are float64, and so are products, except in passes over rows in single precision on cards that have no
+quick float64. Short formats such as tf32 never come into play, whatever the settings of torch.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from array_api_compat import device as _device
 from numpy.linalg import LinAlgError
 
 Array = Any
+
+DOUBLE = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}  # compute capabilities with quick double precision
 
 
 def namespace(*arrays: Array) -> Any:
@@ -125,12 +127,12 @@ def bits(array: Array) -> Array:
 def quick_double(array: Array) -> bool:
     """Whether products in double precision are about as quick as in single where an array is.
 
-    So they are on processors, and on cards made for computing (compute capability 8.0, 9.0, 10.0), not on others.
+    So they are on processors and on cards made for computing, which their capability tells; not on others.
     """
     device = device_of(array)
     if getattr(device, "type", "cpu") != "cuda":
         return True
-    return _torch("a device").cuda.get_device_capability(device)[1] == 0
+    return _torch("a device").cuda.get_device_capability(device) in DOUBLE
 
 
 @contextmanager

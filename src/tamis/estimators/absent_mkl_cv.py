@@ -17,6 +17,7 @@ from tamis.methods.absent_mkl import PROGRAMS
 from tamis.models.model import PreparedRows
 from tamis.models.selection import HeldOut, Result
 from tamis.shells.channelled import Channelled
+from tamis.shells.device import OnDevice
 from tamis.shells.extending import Extending
 from tamis.shells.learning import Factors
 from tamis.shells.parameters import parameters
@@ -37,7 +38,7 @@ class Cell:
 
 @stored
 @parameters
-class AbsentMKLClassifierCV(Extending, Factors, Channelled, SearchClassifier):
+class AbsentMKLClassifierCV(OnDevice, Extending, Factors, Channelled, SearchClassifier):
     """Absent multiple kernel learning with its cost and its treatment of patterns chosen by cross-validation [Liu2015].
 
     The kernels of a fold serve all settings, and each goes from the smallest cost up. Scores come from held-out rows

@@ -95,7 +95,7 @@ class KernelSVMADMM(CostClassifier):
     def _solve(self, task: Task) -> Answer:
         L = task.stack.shape[0]
         weights = np.full(L, 1.0 / L)
-        problem = admm_kernel_svm.Problem(task.stack.combine(weights).dense(), task.y, task.cost)
+        problem = admm_kernel_svm.Problem(task.stack.matrix(weights), task.y, task.cost)
         solution = admm_kernel_svm.solve(problem, tol=self.tol, max_iter=self.max_iter, callback=self._progress())
         return Answer(solution.state.dual_coef, weights, solution.state.intercept, solution)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tamis.arrays import to_numpy
 from tamis.codec import stored
 from tamis.data.checks import check_choice, check_integer, check_number
 from tamis.errors import warn
@@ -129,7 +130,7 @@ class IMKPLClassifier(CodingClassifier, DirectClassifier):
         solution = imkpl.solve(problem, begun, tol=self.tol, max_iter=self.max_iter, callback=self._progress())
         state = solution.state
         facts = {"code_violation_": imkpl.code_violation(problem, state)}
-        return Found(state.U, state.weights, state.K, solution, state.G, facts=facts)
+        return Found(state.U, state.weights, to_numpy(state.K), solution, state.G, facts=facts)
 
     def _expansion(
         self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray, labels: np.ndarray

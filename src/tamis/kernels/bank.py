@@ -17,6 +17,7 @@ from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.base import Categorical, Kernel, Sigmoid, is_by_position, presence_of
 from tamis.kernels.chebyshev import Basis, Levels, chebyshev
+from tamis.kernels.device import DeviceStack
 from tamis.kernels.factored import FactoredStack
 from tamis.kernels.stack import ChebyshevStack, DenseStack, KernelStack, StreamingStack
 from tamis.kernels.twosided import TwoSided, two_sided, widened
@@ -114,7 +115,7 @@ class KernelBank:
         """The same bank for values with the rows Y only."""
         return KernelBank(tuple(channel.narrowed(Y) for channel in self.channels))
 
-    def stack(self, X: Array, Y: Array | None = None, *, form: str = "auto") -> KernelStack:
+    def stack(self, X: Array, Y: Array | None = None, *, form: str = "auto", device: str | None = None) -> KernelStack:
         """Kernel values between the rows of X and Y (default: X itself), as a KernelStack.
 
         Parameters
@@ -127,9 +128,12 @@ class KernelBank:
             dense up to 128 mebibytes, and beyond that like "chebyshev" with every kernel exact that has no short
             form. "factored" is for Y = X: smooth positive semi-definite kernels as products of short factors, in
             linear time and to within `error_bound` as well; other kernels are streamed.
+        device : where all values are held, "cuda" or "cpu" of torch, whatever the form; None: in numpy
         """
         if form not in FORMS:
             raise ValueError(f"form={form!r} is unknown: use one of {', '.join(map(repr, FORMS))}")
+        if device is not None:
+            return DeviceStack.evaluate(self.channels, X, X if Y is None else Y, device)
         if form == "factored":
             if Y is not None and Y is not X:
                 raise ValueError("form='factored' takes the rows of X alone: leave Y out, or use form='streaming'")

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from tamis.arrays import Array, namespace
+from tamis.arrays import Array, device_of, namespace
 from tamis.codec import stored
 
 
@@ -31,7 +31,8 @@ class Kernel(Protocol):
     ``each(S, T)`` gives the values (c, m, n) of c columns, each on its own, as c calls with one column would. One with
     a method ``normalised()`` knows itself how it is scaled to `unit`. One with a method ``presence(S)`` says itself
     which rows (m,) are there; without it those are that have at least one of the columns. A row that is not there is
-    zero with every row, itself included.
+    zero with every row, itself included. One with a true attribute `portable` takes arrays of any library, on any
+    device, and gives values of the same kind; any other gets arrays of numpy.
     """
 
     def __call__(self, S: Array, T: Array) -> Array: ...
@@ -45,6 +46,11 @@ def is_positive(kernel: Any) -> bool:
 def has_unit_norms(kernel: Any) -> bool:
     """Whether a kernel says that it is one for every row with itself."""
     return bool(getattr(kernel, "unit", False))
+
+
+def is_portable(kernel: Any) -> bool:
+    """Whether a kernel says that it takes arrays of any library."""
+    return bool(getattr(kernel, "portable", False))
 
 
 def is_by_position(kernels: Any) -> bool:
@@ -142,6 +148,22 @@ def _zero_each(values: np.ndarray, S: np.ndarray, T: np.ndarray) -> np.ndarray:
     return values
 
 
+def _zeros(S: Array, T: Array) -> Array:
+    """Zeros (m, n) where the blocks are."""
+    return namespace(S, T).zeros((S.shape[0], T.shape[0]), dtype=S.dtype, device=device_of(S))
+
+
+def _columns(S: Array, columns: list[int]) -> Array:
+    """Some columns of a block."""
+    xp = namespace(S)
+    return xp.take(S, xp.asarray(columns, device=device_of(S)), axis=1)
+
+
+def _both(S: Array, T: Array, columns: list[int]) -> tuple[Array, Array]:
+    """Some columns of both blocks."""
+    return _columns(S, columns), _columns(T, columns)
+
+
 def _squared_distance(S: Array, T: Array, mismatch: tuple[float, ...] = ()) -> Array:
     """Squared distances (m, n); column c adds ``mismatch[c]`` where codes differ if that is positive."""
     xp = namespace(S, T)
@@ -151,10 +173,9 @@ def _squared_distance(S: Array, T: Array, mismatch: tuple[float, ...] = ()) -> A
         D = _fill(S) - _fill(T)[:, 0][None, :]
         D *= D
         return D
-    D = xp.zeros((S.shape[0], T.shape[0]), dtype=S.dtype)
+    D = _zeros(S, T)
     if numeric:
-        idx = xp.asarray(numeric)
-        A, B = _with_gaps(xp.take(S, idx, axis=1), xp.take(T, idx, axis=1))
+        A, B = _with_gaps(*_both(S, T, numeric))
         D += xp.sum(A * A, axis=1)[:, None] + xp.sum(B * B, axis=1)[None, :] - 2.0 * (A @ B.T)
         D = xp.where(D > 0, D, xp.zeros_like(D))
     for c in nominal:
@@ -187,6 +208,7 @@ class Gaussian:
     bandwidth: float = 1.0
     mismatch: tuple[float, ...] = ()
 
+    portable: ClassVar[bool] = True
     positive: ClassVar[bool] = True
     unit: ClassVar[bool] = True
 
@@ -215,6 +237,7 @@ class Laplacian:
 
     bandwidth: float = 1.0
 
+    portable: ClassVar[bool] = True
     positive: ClassVar[bool] = True
     unit: ClassVar[bool] = True
 
@@ -241,6 +264,8 @@ class Epanechnikov:
 
     bandwidth: float = 1.0
 
+    portable: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         _check_width(self.bandwidth)
 
@@ -265,6 +290,8 @@ class Polynomial:
     degree: int = 2
     offset: float = 1.0
 
+    portable: ClassVar[bool] = True
+
     @property
     def positive(self) -> bool:
         """Whether it is positive semi-definite on any rows."""
@@ -288,6 +315,8 @@ class Sigmoid:
     scale: float = 1.0
     offset: float = 0.0
 
+    portable: ClassVar[bool] = True
+
     def __call__(self, S: Array, T: Array) -> Array:
         xp = namespace(S, T)
         return _zero_absent(xp.tanh(self.scale * (_fill(S) @ _fill(T).T) - self.offset), S, T)
@@ -303,11 +332,12 @@ class Sigmoid:
 class Categorical:
     """Share of the columns on which two rows have the same code; a missing cell agrees with nothing."""
 
+    portable: ClassVar[bool] = True
     positive: ClassVar[bool] = True
 
     def __call__(self, S: Array, T: Array) -> Array:
         xp = namespace(S, T)
-        K = xp.zeros((S.shape[0], T.shape[0]), dtype=S.dtype)
+        K = _zeros(S, T)
         for c in range(S.shape[1]):
             K += xp.astype(S[:, c][:, None] == T[:, c][None, :], K.dtype)
         return K / S.shape[1]
@@ -330,6 +360,7 @@ class ScaledGaussian:
     factors: tuple[float, ...]
     mismatch: tuple[float, ...] = ()
 
+    portable: ClassVar[bool] = True
     positive: ClassVar[bool] = True
     unit: ClassVar[bool] = True
 
@@ -342,11 +373,11 @@ class ScaledGaussian:
         kept = [c for c, factor in enumerate(self.factors) if factor > 0]
         nominal = [c for c in kept if c < len(self.mismatch) and self.mismatch[c] > 0]
         numeric = [c for c in kept if c not in nominal]
-        D = xp.zeros((S.shape[0], T.shape[0]), dtype=S.dtype)
+        D = _zeros(S, T)
         if numeric:
             A, B = _with_gaps(*_both(S, T, numeric))
             roots = [self.factors[c] ** 0.5 for c in numeric] * (A.shape[1] // len(numeric))
-            scale = xp.asarray(roots, dtype=S.dtype)[None, :]
+            scale = xp.asarray(roots, dtype=S.dtype, device=device_of(S))[None, :]
             D += _squared_distance(A * scale, B * scale)
         if nominal:
             D += _squared_distance(*_both(S, T, nominal), tuple(self.factors[c] * self.mismatch[c] for c in nominal))
@@ -356,11 +387,4 @@ class ScaledGaussian:
     def presence(self, S: Array) -> Array:
         """Mask (m,) of the rows that have a column that counts."""
         kept = [c for c, factor in enumerate(self.factors) if factor > 0]
-        return _present(namespace(S).take(S, namespace(S).asarray(kept), axis=1))
-
-
-def _both(S: Array, T: Array, columns: list[int]) -> tuple[Array, Array]:
-    """Some columns of both blocks."""
-    xp = namespace(S, T)
-    index = xp.asarray(columns)
-    return xp.take(S, index, axis=1), xp.take(T, index, axis=1)
+        return _present(_columns(S, kept))

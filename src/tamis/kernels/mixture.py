@@ -19,6 +19,7 @@ from tamis.kernels.base import (
     _zero_absent,
     _zero_each,
     has_unit_norms,
+    is_portable,
     is_positive,
     presence_of,
 )
@@ -36,6 +37,7 @@ class Mixture:
     bandwidths: tuple[float, ...]
     mismatch: tuple[float, ...] = ()
 
+    portable: ClassVar[bool] = True
     positive: ClassVar[bool] = True
     unit: ClassVar[bool] = True
 
@@ -94,6 +96,10 @@ class Tensor:
     kernels: tuple[Kernel, ...]
 
     @property
+    def portable(self) -> bool:
+        return all(is_portable(kernel) for kernel in self.kernels)
+
+    @property
     def positive(self) -> bool:
         return all(is_positive(kernel) for kernel in self.kernels)
 
@@ -102,7 +108,7 @@ class Tensor:
         return all(has_unit_norms(kernel) for kernel in self.kernels)
 
     def __call__(self, S: Array, T: Array) -> Array:
-        parts = [kernel(S[:, [c]], T[:, [c]]) for c, kernel in enumerate(self.kernels)]
+        parts = [kernel(S[:, c : c + 1], T[:, c : c + 1]) for c, kernel in enumerate(self.kernels)]
         return reduce(lambda K, L: K * L, parts)
 
     def presence(self, S: Array) -> np.ndarray:

@@ -22,6 +22,7 @@ from tamis.kernels.chebyshev import Basis
 from tamis.kernels.passes import Sums, slices
 from tamis.kernels.short import short_forms
 from tamis.kernels.twosided import TwoSided
+from tamis.matrices import Matrix
 
 BLOCK = 1 << 21  # most entries of one block
 CHUNK = 1 << 17  # most entries of one block whose values are computed: they stay in the processor's cache
@@ -90,6 +91,10 @@ class KernelStack(ABC):
     def combine(self, weights: np.ndarray) -> Combined:
         """The operator ``sum_l weights[l] K_l``."""
         return Combined(self, np.asarray(weights, dtype=float))
+
+    def matrix(self, weights: np.ndarray) -> Matrix:
+        """The matrix ``sum_l weights[l] K_l`` (m, n) where the values are: of numpy, or on the stack's device."""
+        return self.combine(weights).dense()
 
     def apply(self, coef: np.ndarray) -> np.ndarray:
         """``K_l coef`` for every kernel: (n,) gives (m, L), (n, q) gives (m, L, q)."""

@@ -11,7 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
+from tamis.arrays import Array, beside, namespace
 from tamis.kernels.stack import KernelStack
+from tamis.matrices import fill_diagonal, values_of
 
 CONSTANT = 1e-8  # share by which the mean value of a kernel may be less than one for the kernel to count as constant
 
@@ -42,18 +44,19 @@ class UnitKernels:
             return self
         return UnitKernels(self.stack.take(kernels=kernels))
 
-    def combine(self, weights: np.ndarray) -> np.ndarray:
-        """``sum_l weights[l] K_l`` (n, n), exactly symmetric."""
-        K = self.stack.combine(weights).dense()
+    def combine(self, weights: np.ndarray) -> Array:
+        """``sum_l weights[l] K_l`` (n, n), exactly symmetric, where the values of the stack are."""
+        K = values_of(self.stack.matrix(weights))
         K = 0.5 * (K + K.T)
-        np.fill_diagonal(K, weights.sum())
+        fill_diagonal(K, float(weights.sum()))
         return K
 
-    def inner(self, matrix: np.ndarray) -> np.ndarray:
-        """The values (L,) ``sum_ij (K_l)_ij matrix_ij``."""
-        hollow = matrix.copy()
-        np.fill_diagonal(hollow, 0.0)
-        return self.stack.inner(hollow) + np.trace(matrix)
+    def inner(self, matrix: Array) -> np.ndarray:
+        """The values (L,) ``sum_ij (K_l)_ij matrix_ij`` for a matrix where those of the stack are."""
+        xp = namespace(matrix)
+        hollow = xp.asarray(matrix, copy=True)
+        fill_diagonal(hollow, 0.0)
+        return self.stack.inner(hollow) + float(xp.sum(xp.linalg.diagonal(matrix)))
 
     def gram(self, kernels: np.ndarray) -> np.ndarray:
         """``sum_{i != j} (C K_k C)_ij (C K_l C)_ij`` (len(kernels), L), with the centring ``C = I - 11'/n``."""
@@ -108,12 +111,13 @@ class LabelledRows:
     weight: np.ndarray
 
     @cached_property
-    def mean(self) -> np.ndarray:
-        """The mean kernel (n, n)."""
+    def mean(self) -> Array:
+        """The mean kernel (n, n), where the kernels are."""
         L = self.kernels.n_kernels
         return self.kernels.combine(np.full(L, 1.0 / L))
 
     @cached_property
-    def same(self) -> np.ndarray:
-        """Boolean (n, n): whether two rows are of one class."""
-        return self.codes[:, None] == self.codes[None, :]
+    def same(self) -> Array:
+        """Boolean (n, n): whether two rows are of one class; beside the mean kernel."""
+        codes = beside(self.codes, self.mean)
+        return codes[:, None] == codes[None, :]

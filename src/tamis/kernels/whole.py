@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tamis.arrays import Array
+from tamis.arrays import Array, namespace
 from tamis.codec import stored
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import (
@@ -24,6 +24,7 @@ from tamis.kernels.base import (
     Sigmoid,
     has_unit_norms,
     is_by_position,
+    is_portable,
     is_positive,
     presence_of,
 )
@@ -40,6 +41,10 @@ class Whole:
     kernel: Kernel
 
     @property
+    def portable(self) -> bool:
+        return is_portable(self.kernel)
+
+    @property
     def positive(self) -> bool:
         return is_positive(self.kernel)
 
@@ -48,6 +53,8 @@ class Whole:
         return has_unit_norms(self.kernel)
 
     def __call__(self, S: Array, T: Array) -> Array:
+        if not isinstance(S, np.ndarray):
+            return self._by_masks(S, T)
         rows, columns = _complete(S), _complete(T)
         if rows.all() and columns.all():
             return self.kernel(S, T)
@@ -60,6 +67,14 @@ class Whole:
             out = out.astype(found.dtype)
             out[np.ix_(rows, columns)] = found
         return out
+
+    def _by_masks(self, S: Array, T: Array) -> Array:
+        """The same on a device, where computing too much is quicker than choosing rows."""
+        xp, gaps = namespace(S, T), (namespace(S).isnan(S), namespace(T).isnan(T))
+        filled = (xp.where(gap, xp.zeros_like(Z), Z) for gap, Z in zip(gaps, (S, T), strict=True))
+        K = self.kernel(*filled)
+        rows, columns = (xp.astype(~xp.any(gap, axis=1), K.dtype) for gap in gaps)
+        return K * rows[:, None] * columns[None, :]
 
     def presence(self, S: Array) -> np.ndarray:
         """Mask (m,) of the rows without a missing cell that are there for the kernel below."""

@@ -29,11 +29,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from numpy.linalg import LinAlgError
 
 from tamis.losses import slack
+from tamis.matrices import Matrix, with_diagonal
 from tamis.methods.admm_baselines import Certificate, certified, splits
 from tamis.optim.driver import Callback, Iterate, Solution, run
+from tamis.optim.solve import factor
 from tamis.optim.svm import check_labels, relative_gap
 
 
@@ -48,7 +50,7 @@ class Problem:
     cost : (n,) zero or more, C times the weight of the row
     """
 
-    K: np.ndarray
+    K: Matrix
     y: np.ndarray
     cost: np.ndarray
 
@@ -60,16 +62,14 @@ class Problem:
         return self.K @ dual_coef
 
     def minimiser(self, penalty: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        shifted = self.K.copy()
-        shifted.flat[:: len(shifted) + 1] += penalty
         try:
-            factor = cho_factor(shifted, overwrite_a=True)
+            factored = factor(with_diagonal(self.K, penalty))
         except LinAlgError:
             raise ValueError("K is not positive semi-definite: use a positive kernel, or repair its spectrum") from None
-        ones = cho_solve(factor, np.ones(len(shifted)))
+        ones = factored.solve(np.ones(len(self.y)))
 
         def minimise(t: np.ndarray) -> np.ndarray:
-            plain = cho_solve(factor, self.y * (1.0 + penalty * t))
+            plain = factored.solve(self.y * (1.0 + penalty * t))
             return self.y * (plain - plain.sum() / ones.sum() * ones)
 
         return minimise
@@ -115,7 +115,7 @@ def iterates(problem: Problem, start: State | None = None) -> Iterator[Iterate[S
     if start is not None:
         alpha, margin = start.dual_coef * y, y * (problem.apply(start.dual_coef) + start.intercept)
     yield _iterate(certified(alpha, y, problem.cost, problem.apply))
-    spread = float(np.trace(problem.K) / n - problem.K.mean())
+    spread = float(np.mean(problem.K.diagonal()) - np.mean(problem.K @ np.full(n, 1.0 / n)))
     size = float(np.sqrt(spread / problem.cost.mean())) if spread > 0 else 1.0
     for split in splits(problem, alpha, 1.0 - margin, size):
         yield _iterate(certified(split.z, y, problem.cost, problem.apply))

@@ -42,7 +42,7 @@ def iterates(problem: Problem, tol: float) -> Iterator[Iterate[State]]:
     """Machines of growing precision; the violation is the relative duality gap."""
     L = problem.stack.shape[0]
     weights = np.full(L, 1.0 / L)
-    K = problem.stack.combine(weights).dense()
+    K = problem.stack.matrix(weights)
     for attempt in range(ATTEMPTS):
         machine = solve_svm(K, problem.y, problem.cost, tol=tol / SHARPER**attempt)
         gap = relative_gap(machine.primal, machine.value)

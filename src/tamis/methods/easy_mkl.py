@@ -35,6 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tamis.kernels.stack import KernelStack
+from tamis.matrices import with_diagonal
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.svm import Machine, objectives, relative_gap, solve_svm, solve_svm_on
 
@@ -138,8 +139,7 @@ class _Ridged:
     def machine(self, y: np.ndarray, cost: np.ndarray, tol: float) -> Machine:
         """The support vector machine of the matrix."""
         rough = self.stack.rough(ROUGH)
-        K = rough.combine(self.weights).dense()
-        K[np.diag_indices(len(y))] += self.ridge
+        K = with_diagonal(rough.matrix(self.weights), self.ridge)
         return solve_svm(K, y, cost, tol=tol) if rough is self.stack else solve_svm_on(self, K, y, cost, tol=tol)
 
 

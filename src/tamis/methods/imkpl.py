@@ -50,13 +50,15 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_array
 
+from tamis.arrays import Array, beside, device_of, namespace, scattered, to_numpy
 from tamis.kernels.unit import LabelledRows
+from tamis.matrices import fill_diagonal, inner
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.nonnegative_qp import solve_nonnegative_qp
 from tamis.optim.nqp import nqp_violation, solve_nqp
 
 LEAST = 1e-9  # of the weight of all rows: changes of J are compared with no less
-Rule = Callable[["Problem", np.ndarray, np.ndarray], np.ndarray]  # (problem, M, old weights) -> weights
+Rule = Callable[["Problem", Array, np.ndarray], np.ndarray]  # (problem, M, old weights) -> weights
 
 
 @dataclass(frozen=True)
@@ -81,62 +83,66 @@ class Problem:
     rule: Rule
 
     @cached_property
-    def neighbours(self) -> tuple[np.ndarray, np.ndarray]:
+    def neighbours(self) -> tuple[Array, Array]:
         """Boolean (n, n): near and far rows of each row, in the mean kernel; of equally near ones the first."""
-        order = np.argsort(-self.rows.mean, axis=1, kind="stable")
-        same = np.take_along_axis(self.rows.same, order, axis=1)
-        itself = order == np.arange(len(order))[:, None]
-        out = []
-        for mask in (same & ~itself, ~same):
-            chosen = np.zeros_like(same)
-            np.put_along_axis(chosen, order, mask & (np.cumsum(mask, axis=1) <= self.n_neighbors), axis=1)
-            out.append(chosen)
-        return out[0], out[1]
+        K = self.rows.mean
+        xp, codes = namespace(K), beside(self.rows.codes, K)
+        order = xp.argsort(-K, axis=1, stable=True)
+        same = codes[order] == codes[:, None]
+        itself = order == xp.arange(len(codes), device=device_of(K))[:, None]
+        near, far = (
+            scattered(order, mask & (mask.cumsum(axis=1) <= self.n_neighbors)) for mask in (same & ~itself, ~same)
+        )
+        return near, far
 
     @cached_property
-    def contrast(self) -> np.ndarray:
+    def contrast(self) -> Array:
         """The symmetric matrix whose inner product with K is J_ls, up to a constant."""
         near, far = self.neighbours
-        matrix = self.rows.weight[:, None] * (far - 2.0 * near)
+        weight = beside(self.rows.weight, near)[:, None]
+        matrix = weight * far - 2.0 * weight * near
         return 0.5 * (matrix + matrix.T)
 
     @property
     def local_constant(self) -> float:
         """J_ls less its inner product."""
-        return 2.0 * float(self.rows.weight @ self.neighbours[0].sum(axis=1))
+        return 2.0 * float(self.rows.weight @ to_numpy(self.neighbours[0].sum(axis=1)))
 
 
 @dataclass(frozen=True)
 class State:
-    """Weights (L,), prototypes U (n, c), codes G (c, n), and the kernel K (n, n) of these weights."""
+    """Weights (L,), prototypes U (n, c), codes G (c, n), and the kernel K (n, n) of these weights, wherever it is."""
 
     weights: np.ndarray
     U: np.ndarray
     G: np.ndarray
-    K: np.ndarray
+    K: Array
 
 
 # ---------------------------------------------------------------------- objective
 
 
-def slopes(problem: Problem, state: State) -> tuple[np.ndarray, float]:
+def slopes(problem: Problem, state: State) -> tuple[Array, float]:
     """The symmetric matrix M and the constant with ``J = <K, M> + constant + tau sum(U)`` [Eq. 11]."""
-    weight, U, G = problem.rows.weight, _sparse(state.U), _sparse(state.G)
-    H = (U @ (G * weight)).toarray()  # times the weights of the rows
-    M = problem.mu * problem.contrast - (1.0 + 0.5 * problem.lam * problem.rows.same) * (H + H.T)
-    M += (U @ ((G * weight) @ G.T) @ U.T).toarray() + np.diag(weight)
+    K, weight, U, G = state.K, problem.rows.weight, _sparse(state.U), _sparse(state.G)
+    H = _spread(U, G * weight, K)  # times the weights of the rows
+    both = H + H.T
+    M = problem.mu * problem.contrast - both
+    M -= 0.5 * problem.lam * (problem.rows.same * both)
+    M += _spread(U, ((G * weight) @ G.T) @ U.T, K)
+    fill_diagonal(M, namespace(M).linalg.diagonal(M) + beside(weight, M))
     return M, problem.lam * float(H.sum()) + problem.mu * problem.local_constant
 
 
 def objective(problem: Problem, state: State) -> float:
     """The value J."""
     M, constant = slopes(problem, state)
-    return float(np.vdot(state.K, M)) + constant + problem.tau * float(state.U.sum())
+    return inner(state.K, M) + constant + problem.tau * float(state.U.sum())
 
 
-def local_separation(problem: Problem, K: np.ndarray) -> float:
+def local_separation(problem: Problem, K: Array) -> float:
     """The value J_ls [Eq. 6]."""
-    return float(np.vdot(K, problem.contrast)) + problem.local_constant
+    return inner(K, problem.contrast) + problem.local_constant
 
 
 # ---------------------------------------------------------------------- steps
@@ -161,21 +167,22 @@ def code_violation(problem: Problem, state: State) -> float:
     return float(nqp_violation(2.0 * Q, linear, state.G.T, problem.size).max(initial=0.0))
 
 
-def coding(problem: Problem, K: np.ndarray, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def coding(problem: Problem, K: Array, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Q (c, c) and linear terms (n, c) of the programs ``min g'Q g + linear_i'g`` of Eq. 7."""
     U_ = _sparse(U.T)
-    KU = (U_ @ K).T
-    near = (U_ @ (problem.rows.same * K)).T
+    KU = _images(U_, K).T
+    near = _images(U_, problem.rows.same * K).T
     return U_ @ KU, problem.lam * (U.sum(axis=0) - near) - 2.0 * KU
 
 
 def prototype_step(problem: Problem, state: State) -> State:
     """Make every prototype anew, one after another, with the best factor for its codes [Eq. 8 and 9]."""
-    K, lam, tau = state.K, problem.lam, problem.tau
+    lam, tau = problem.lam, problem.tau
     U, G = state.U.copy(), state.G.copy()
     weighted = _sparse(G * problem.rows.weight)
-    KU, images = (_sparse(U.T) @ K).T, weighted @ K
-    near, totals = weighted @ (problem.rows.same * K), weighted.sum(axis=1)
+    KU, images = _images(_sparse(U.T), state.K).T.copy(), _images(weighted, state.K)
+    near, totals = _images(weighted, problem.rows.same * state.K), weighted.sum(axis=1)
+    K = to_numpy(state.K)  # for pursuits, which look at few entries, one after another
     overlap = (weighted @ G.T).T
     for j in range(U.shape[1]):
         w = overlap[j, j]
@@ -200,13 +207,13 @@ def prototype_step(problem: Problem, state: State) -> State:
     return replace(state, U=U, G=G)
 
 
-def weight_step(problem: Problem, state: State, M: np.ndarray) -> State:
+def weight_step(problem: Problem, state: State, M: Array) -> State:
     """Weigh the kernels anew; prototypes are scaled back to norm one and their codes inversely."""
     weights = problem.rule(problem, M, state.weights)
     if np.array_equal(weights, state.weights):
         return state
     K = problem.rows.kernels.combine(weights)
-    norms = np.sqrt(np.sum(state.U * (_sparse(state.U.T) @ K).T, axis=0))
+    norms = np.sqrt(np.sum(state.U * _images(_sparse(state.U.T), K).T, axis=0))
     return State(weights, state.U / norms, state.G * norms[:, None], K)
 
 
@@ -236,18 +243,20 @@ def start(problem: Problem, n_prototypes: int, how: str, seed: int) -> State:
 def _greedy(problem: Problem, n_prototypes: int) -> np.ndarray:
     """Rows, each the one whose own codes ``g_i = max(0, <row, rest of i> - lam K~ / 2)`` lower J most, by sum w g^2."""
     rows, K = problem.rows, problem.rows.mean
+    xp, weight = namespace(K), beside(rows.weight, K)
+    zero = xp.zeros((), dtype=K.dtype, device=device_of(K))
     lowered = K - 0.5 * problem.lam * (1.0 - rows.same * K)
     chosen: list[int] = []
     for left in range(n_prototypes, 0, -1):
-        codes = np.maximum(lowered, 0.0)
-        gain = np.einsum("si,si,i->s", codes, codes, rows.weight)
+        codes = xp.maximum(lowered, zero)
+        gain = to_numpy((codes * codes) @ weight)
         gain[chosen] = -1.0
         lacking = np.setdiff1d(rows.codes, rows.codes[chosen])
         if left <= len(lacking):
             gain[~np.isin(rows.codes, lacking)] = -1.0
         best = int(np.argmax(gain))
         chosen.append(best)
-        lowered -= np.outer(K[:, best], codes[best])
+        lowered -= K[:, best][:, None] * codes[best, :][None, :]
     return np.array(chosen)
 
 
@@ -259,7 +268,7 @@ def iterates(problem: Problem, state: State) -> Iterator[Iterate[State]]:
         state = prototype_step(problem, code_step(problem, state))
         M, constant = slopes(problem, state)
         state = weight_step(problem, state, M)
-        before, value = value, float(np.vdot(state.K, M)) + constant + problem.tau * float(state.U.sum())
+        before, value = value, inner(state.K, M) + constant + problem.tau * float(state.U.sum())
         scale = max(value - problem.mu * local_separation(problem, state.K), LEAST * float(problem.rows.weight.sum()))
         yield Iterate(state, value, abs(before - value) / scale, weights=state.weights)
 
@@ -286,3 +295,13 @@ def merged(state: State) -> State:
 
 def _sparse(A: np.ndarray) -> csr_array:
     return csr_array(A)
+
+
+def _images(A: csr_array, K: Array) -> np.ndarray:
+    """``A K`` (c, n) in numpy, for few sparse rows A and a matrix K wherever it is."""
+    return A @ K if isinstance(K, np.ndarray) else to_numpy(beside(A.toarray(), K) @ K)
+
+
+def _spread(A: csr_array, B: csr_array, K: Array) -> Array:
+    """``A B`` (n, n) where the matrix K is, for sparse A (n, c) and B (c, n)."""
+    return (A @ B).toarray() if isinstance(K, np.ndarray) else beside(A.toarray(), K) @ beside(B.toarray(), K)

@@ -30,7 +30,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import softmax
 
+from tamis.arrays import Array, namespace
 from tamis.kernels.unit import UnitKernels
+from tamis.matrices import fill_diagonal, inner
 from tamis.methods.imkpl import Problem, Rule
 from tamis.optim.nonnegative_qp import solve_nonnegative_qp
 from tamis.prox import project_simplex
@@ -63,7 +65,7 @@ def weight_rule(name: str, *, kappa: float = 0.1, spread: float | None = None, m
 
 def aligned(
     kernels: UnitKernels,
-    M: np.ndarray,
+    M: Array,
     *,
     kappa: float = 0.1,
     max_kernels: int | None = None,
@@ -75,19 +77,19 @@ def aligned(
     """
     a = kernels.inner(_centred(_hollow(_centred(M))))
     steepest = -a.min()
-    if not steepest > SLIGHT * np.sum(M * M) ** 0.5:
+    if not steepest > SLIGHT * inner(M, M) ** 0.5:
         return None
     begun = np.zeros(len(a)) if begun is None or np.all(begun > 0) else begun
     b = _working_set(kernels, a / steepest + kappa, begun, max_kernels)
     return b / b.sum() if b.sum() > 0 else None
 
 
-def _align(problem: Problem, M: np.ndarray, old: np.ndarray, *, kappa: float, max_kernels: int | None) -> np.ndarray:
+def _align(problem: Problem, M: Array, old: np.ndarray, *, kappa: float, max_kernels: int | None) -> np.ndarray:
     found = aligned(problem.rows.kernels, M, kappa=kappa, max_kernels=max_kernels, begun=old)
     return old if found is None else found
 
 
-def _graph(problem: Problem, M: np.ndarray, old: np.ndarray, *, kappa: float, max_kernels: int | None) -> np.ndarray:
+def _graph(problem: Problem, M: Array, old: np.ndarray, *, kappa: float, max_kernels: int | None) -> np.ndarray:
     return _align(problem, problem.contrast, old, kappa=kappa, max_kernels=max_kernels)
 
 
@@ -125,16 +127,16 @@ def _placed(members: np.ndarray, values: np.ndarray, among: np.ndarray) -> np.nd
     return out
 
 
-def energies(problem: Problem, M: np.ndarray) -> np.ndarray:
+def energies(problem: Problem, M: Array) -> np.ndarray:
     """``E_l`` (L,) up to a constant [Eq. 11]."""
     return problem.rows.kernels.inner(M)
 
 
-def _least(problem: Problem, M: np.ndarray, old: np.ndarray) -> np.ndarray:
+def _least(problem: Problem, M: Array, old: np.ndarray) -> np.ndarray:
     return np.eye(1, len(old), int(np.argmin(energies(problem, M))))[0]
 
 
-def _ball(problem: Problem, M: np.ndarray, old: np.ndarray, *, spread: float | None) -> np.ndarray:
+def _ball(problem: Problem, M: Array, old: np.ndarray, *, spread: float | None) -> np.ndarray:
     m = max(1.0, SHARE * len(old)) if spread is None else spread
     return least_on_ball(energies(problem, M), m)
 
@@ -159,18 +161,19 @@ def least_on_ball(E: np.ndarray, m: float) -> np.ndarray:
     return project_simplex(-E / (gap * np.exp(log_rho)))
 
 
-def _entropy(problem: Problem, M: np.ndarray, old: np.ndarray, *, width: float) -> np.ndarray:
+def _entropy(problem: Problem, M: Array, old: np.ndarray, *, width: float) -> np.ndarray:
     E = energies(problem, M)
     deviation = float(np.std(E))
     return softmax(-E / (width * deviation)) if deviation > 0 else np.full(len(E), 1.0 / len(E))
 
 
-def _centred(M: np.ndarray) -> np.ndarray:
-    half = M - M.mean(axis=0)
-    return half - half.mean(axis=1, keepdims=True)
+def _centred(M: Array) -> Array:
+    xp = namespace(M)
+    half = M - xp.mean(M, axis=0)
+    return half - xp.mean(half, axis=1, keepdims=True)
 
 
-def _hollow(M: np.ndarray) -> np.ndarray:
-    out = M.copy()
-    np.fill_diagonal(out, 0.0)
+def _hollow(M: Array) -> Array:
+    out = namespace(M).asarray(M, copy=True)
+    fill_diagonal(out, 0.0)
     return out

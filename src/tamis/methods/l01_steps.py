@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg import solve as solve_dense
 
 from tamis.kernels.stack import KernelStack
+from tamis.matrices import with_diagonal
 from tamis.methods.l01_certificate import Point
 from tamis.optim.shifted import ShiftedSolver
 from tamis.optim.simplex import solve_simplex_qp
+from tamis.optim.solve import Factor, factor
 from tamis.prox import project_simplex, prox_zero_one
 
 D_STEPS = ("simplex_qp", "paper")
@@ -136,12 +137,12 @@ class Combination:
     def __init__(self, problem: Problem, weights: np.ndarray):
         self.problem, self.solver = problem, ShiftedSolver(problem.rho1)
         self.restricted = problem.stack.shape[0] == 1
-        self._set: tuple[np.ndarray, tuple] | None = None
+        self._set: tuple[np.ndarray, Factor] | None = None
         self.move(weights)
 
     def move(self, weights: np.ndarray) -> None:
         """Follow the weights."""
-        self.weights, self.K = weights, self.problem.stack.combine(weights).dense()
+        self.weights, self.K = weights, self.problem.stack.matrix(weights)
 
     def dual_step(self, state: State, u: np.ndarray, working: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """w and ``K(d) w``."""
@@ -153,14 +154,13 @@ class Combination:
         rows = np.flatnonzero(working)
         w = np.zeros_like(right)
         if len(rows):
-            w[rows] = cho_solve(self._factor(rows), right[rows], check_finite=False)
+            w[rows] = self._factor(rows).solve(right[rows])
         return w, self.K[:, rows] @ w[rows]
 
-    def _factor(self, rows: np.ndarray) -> tuple:
+    def _factor(self, rows: np.ndarray) -> Factor:
         """Factor of ``I + rho1 K`` on the working set, kept while the set stays."""
         if self._set is None or not np.array_equal(self._set[0], rows):
-            block = self.problem.rho1 * self.K[np.ix_(rows, rows)] + np.eye(len(rows))
-            self._set = rows, cho_factor(block, lower=True, check_finite=False)
+            self._set = rows, factor(with_diagonal(self.problem.rho1 * self.K[np.ix_(rows, rows)], 1.0))
         return self._set[1]
 
 

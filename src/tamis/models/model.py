@@ -218,14 +218,26 @@ class Encoded:
         sample = Sample(Z, encoder.names, encoder.nominal, rows.targets, rows.weight, max_features, seed)
         return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed, fewest), engine)
 
-    def prepare(self, kernels: Any, default: Recipe, bandwidth: Bandwidth, *, whole: bool = False) -> PreparedRows:
-        """Put kernels on the rows; where channels are `whole` a row with a missing cell lacks them."""
+    def prepare(
+        self,
+        kernels: Any,
+        default: Recipe,
+        bandwidth: Bandwidth,
+        *,
+        whole: bool = False,
+        device: str | None = None,
+    ) -> PreparedRows:
+        """Put kernels on the rows; where channels are `whole` a row with a missing cell lacks them.
+
+        On a `device` all values are held, whatever the engine.
+        """
         here = self._positions() if is_by_position(kernels) else self
         bank = make_bank(kernels, default, here.sample, bandwidth)
         ground = here.ground(whole_bank(bank) if whole else bank)
         check_kernels(ground.bank, here.sample.Z, here.sample.seed)
         square = len(here.candidates) == len(here.sample.Z)
-        stack = ground.bank.stack(here.sample.Z, None if square else ground.pool.Z, form=here.engine)
+        Y = None if square else ground.pool.Z
+        stack = ground.bank.stack(here.sample.Z, Y, form=here.engine, device=device)
         return PreparedRows(ground.encoder, ground.bank, ground.pool, here, stack)
 
     def _positions(self) -> Encoded:

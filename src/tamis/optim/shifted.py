@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+
+from tamis.matrices import Matrix, with_diagonal
+from tamis.optim.solve import Factor, factor
 
 RESIDUAL = 1e-9  # of conjugate gradients, relative to the right-hand side
 ROWS_PER_STEP = 75  # a factorisation costs as much as one conjugate gradient step for so many rows
@@ -18,20 +20,18 @@ class ShiftedSolver:
 
     def __init__(self, rho: float):
         self.rho = rho
-        self._factor: tuple[np.ndarray, bool] | None = None
-        self._of: np.ndarray | None = None
+        self._factor: Factor | None = None
+        self._of: Matrix | None = None
         self._steps = 0  # of conjugate gradients that may still be made with this factor
         self.n_factored = 0
 
-    def factor(self, K: np.ndarray) -> None:
+    def factor(self, K: Matrix) -> None:
         """Factor ``I + rho K``."""
-        shifted = self.rho * K
-        shifted.flat[:: len(K) + 1] += 1.0
-        self._factor, self._of = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False), K
+        self._factor, self._of = factor(with_diagonal(self.rho * K, 1.0)), K
         self._steps = 2 + len(K) // ROWS_PER_STEP
         self.n_factored += 1
 
-    def solve(self, K: np.ndarray, right: np.ndarray, guess: np.ndarray) -> np.ndarray:
+    def solve(self, K: Matrix, right: np.ndarray, guess: np.ndarray) -> np.ndarray:
         """Solve with a matrix K that is not changed in place between calls."""
         if self._factor is not None and self._of is not K:
             found = self._iterate(K, right, guess)
@@ -40,9 +40,9 @@ class ShiftedSolver:
         if self._of is not K:
             self.factor(K)
         assert self._factor is not None
-        return cho_solve(self._factor, right, check_finite=False)
+        return self._factor.solve(right)
 
-    def _iterate(self, K: np.ndarray, right: np.ndarray, x: np.ndarray) -> np.ndarray | None:
+    def _iterate(self, K: Matrix, right: np.ndarray, x: np.ndarray) -> np.ndarray | None:
         """Preconditioned conjugate gradients from `x`; None where they take too long."""
         assert self._factor is not None
         bar = RESIDUAL * max(1.0, float(np.linalg.norm(right)))
@@ -52,7 +52,7 @@ class ShiftedSolver:
             if not self._steps:
                 return None
             self._steps -= 1
-            z = cho_solve(self._factor, residual, check_finite=False)
+            z = self._factor.solve(residual)
             old, fall = fall, float(residual @ z)
             p = z + fall / old * p
             image = p + self.rho * (K @ p)

@@ -19,11 +19,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.linalg.lapack import dposv
+from numpy.linalg import LinAlgError
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
+
+from tamis.matrices import Matrix, with_diagonal
+from tamis.optim.solve import factor
 
 STEPS = 300  # decomposition steps per row before another method takes over
 LEAST_STEPS = 30_000
@@ -77,7 +79,7 @@ class Gram(Protocol):
 
 
 def solve_svm(
-    K: np.ndarray,
+    K: Matrix,
     y: np.ndarray,
     cost: np.ndarray,
     *,
@@ -121,7 +123,7 @@ def solve_svm(
     return _climb(K, y, cost, machine.dual_coef, tol, CLIMB * len(y), wanted) or machine
 
 
-def solve_svm_on(gram: Gram, rough: np.ndarray, y: np.ndarray, cost: np.ndarray, *, tol: float = 1e-3) -> Machine:
+def solve_svm_on(gram: Gram, rough: Matrix, y: np.ndarray, cost: np.ndarray, *, tol: float = 1e-3) -> Machine:
     """Solve the same problem with few values of K, given a matrix that is roughly K.
 
     Parameters
@@ -154,19 +156,19 @@ def solve_svm_on(gram: Gram, rough: np.ndarray, y: np.ndarray, cost: np.ndarray,
         known = dual_coef[rows]
 
 
-def _decompose(K: np.ndarray, y: np.ndarray, cost: np.ndarray, tol: float) -> Machine:
+def _decompose(K: Matrix, y: np.ndarray, cost: np.ndarray, tol: float) -> Machine:
     """libsvm from nothing."""
     svc = SVC(kernel="precomputed", C=1.0, tol=tol, max_iter=max(LEAST_STEPS, STEPS * len(y)), cache_size=1000)
     with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
         warnings.simplefilter("ignore", ConvergenceWarning)
-        svc.fit(K, y, sample_weight=cost)
+        svc.fit(np.asarray(K), y, sample_weight=cost)  # on the processor, wherever K is
     dual_coef = np.zeros(len(y))
     dual_coef[svc.support_] = svc.dual_coef_[0]
     return _machine(K, y, cost, dual_coef, float(svc.intercept_[0]), svc.fit_status_ == 0)
 
 
 def _machine(
-    K: np.ndarray,
+    K: Matrix,
     y: np.ndarray,
     cost: np.ndarray,
     dual_coef: np.ndarray,
@@ -175,7 +177,7 @@ def _machine(
     margins: Margins = 1.0,
 ) -> Machine:
     image = K @ dual_coef
-    hard = np.max(np.abs(dual_coef)) * np.max(np.diagonal(K)) >= HARD
+    hard = np.max(np.abs(dual_coef)) * np.max(K.diagonal()) >= HARD
     value, primal = objectives(image, y, cost, dual_coef, intercept, margins)
     return Machine(dual_coef, intercept, value, met and not hard, primal)
 
@@ -213,7 +215,7 @@ def objectives(
     return float(np.sum(margins * np.abs(dual_coef))) - 0.5 * energy, primal
 
 
-def curvature(K: np.ndarray, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndarray, images: np.ndarray) -> np.ndarray:
+def curvature(K: Matrix, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndarray, images: np.ndarray) -> np.ndarray:
     """Second derivatives (L, L) of the optimal value in the weights of ``K = sum_l d_l K_l`` [Chapelle2008].
 
     They hold while the same rows S stay free: H_lm = (K_l b)_S' P (K_m b)_S with b the coefficients and P the upper
@@ -228,12 +230,11 @@ def curvature(K: np.ndarray, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndar
     if len(S) < 2:
         return np.zeros((images.shape[1], images.shape[1]))
     block = K[np.ix_(S, S)]
-    size = np.max(np.diagonal(block))
+    size = float(np.max(block.diagonal()))
     block += size  # a constant does not change P, and K_SS may be singular where the bordered matrix is not
-    block[np.diag_indices(len(S))] += SINGULAR * size
     G = images[S]
     try:
-        solved = cho_solve(cho_factor(block, lower=True), np.column_stack([G, np.ones(len(S))]))
+        solved = factor(with_diagonal(block, SINGULAR * size)).solve(np.column_stack([G, np.ones(len(S))]))
     except LinAlgError:  # a kernel is not positive semi-definite
         return np.zeros((images.shape[1], images.shape[1]))
     ones = solved[:, -1]
@@ -242,7 +243,7 @@ def curvature(K: np.ndarray, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndar
 
 
 def _newton(
-    K: np.ndarray, y: np.ndarray, cost: np.ndarray, start: np.ndarray, tol: float, margins: Margins = 1.0
+    K: Matrix, y: np.ndarray, cost: np.ndarray, start: np.ndarray, tol: float, margins: Margins = 1.0
 ) -> Machine | None:
     """Newton steps on the partition of `start` into zero, free and full coefficients; None if they lead nowhere."""
     alpha = start * y
@@ -271,7 +272,7 @@ def _newton(
 
 
 def _climb(
-    K: np.ndarray, y: np.ndarray, cost: np.ndarray, start: np.ndarray, tol: float, rounds: int, margins: Margins = 1.0
+    K: Matrix, y: np.ndarray, cost: np.ndarray, start: np.ndarray, tol: float, rounds: int, margins: Margins = 1.0
 ) -> Machine | None:
     """Go from subspace optimum to subspace optimum in the box; None if `rounds` do not suffice or there is no margin.
 
@@ -281,7 +282,7 @@ def _climb(
     alpha = np.clip(start * y, 0.0, cost)
     full = alpha >= cost
     free = (alpha > 0) & ~full
-    limit = HARD / max(float(np.max(np.diagonal(K))), np.finfo(float).tiny)
+    limit = HARD / max(float(np.max(K.diagonal())), np.finfo(float).tiny)
     for _ in range(rounds):
         if np.max(alpha) >= limit:
             return None
@@ -311,7 +312,7 @@ def _climb(
 
 
 def _on_margin(
-    K: np.ndarray, y: np.ndarray, fixed: np.ndarray, free: np.ndarray, margins: Margins = 1.0
+    K: Matrix, y: np.ndarray, fixed: np.ndarray, free: np.ndarray, margins: Margins = 1.0
 ) -> tuple[np.ndarray, float] | None:
     """Coefficients c of the free rows S, and intercept b, that put these rows on their margin.
 
@@ -328,16 +329,16 @@ def _on_margin(
         most = gap[~up].min() if not up.all() else gap.max()
         return fixed, 0.5 * float(least + most)
     block = K[np.ix_(S, S)]
-    size, diagonal = float(np.max(np.diagonal(block))), np.diag_indices(len(S))
+    size = float(np.max(block.diagonal()))
     block += size  # a constant changes the intercept alone, and K_SS may be singular where the system is not
     right = np.column_stack([np.ones(len(S)), (y * margins)[S] - K[np.ix_(S, F)] @ fixed[F]])
     for jitter in JITTERS:
-        block[diagonal] += jitter * size  # the smaller ones before it hardly count
-        _, solved, failed = dposv(block, right, lower=1)
-        if not failed:
-            ones, plain = solved.T
-            shifted = float((plain.sum() + fixed.sum()) / ones.sum())
-            coef = fixed.copy()
-            coef[S] = plain - shifted * ones
-            return coef, shifted - size * float(fixed.sum())
+        try:
+            ones, plain = factor(with_diagonal(block, jitter * size)).solve(right).T
+        except LinAlgError:
+            continue
+        shifted = float((plain.sum() + fixed.sum()) / ones.sum())
+        coef = fixed.copy()
+        coef[S] = plain - shifted * ones
+        return coef, shifted - size * float(fixed.sum())
     return None

@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from tamis.arrays import check_device
 from tamis.data.checks import (
     check_choice,
     check_columns,
@@ -51,6 +52,7 @@ SHARED: dict[str, Callable[[Any], None]] = {  # what is asked of parameters that
     "categorical_features": check_columns,
     "random_state": check_seed,
     "n_jobs": check_jobs,
+    "device": lambda value: check_device("device", value),
 }
 
 

@@ -88,7 +88,7 @@ class ChannelClassifier(Channelled, CostClassifier):
 
     def _prepare(self, rows: Rows) -> PreparedRows:
         encoded = self._encoded(rows, rows.table.numbers.shape[1], self._engine)
-        return encoded.prepare(self.kernels, self._recipe, WIDTH, whole=True)
+        return encoded.prepare(self.kernels, self._recipe, WIDTH, whole=True, device=self._device)
 
     def _tasks(self, prepared: PreparedRows, quick: bool) -> list[Task]:
         rows = prepared.encoded.rows

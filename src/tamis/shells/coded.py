@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from tamis.errors import warn
 from tamis.explain import measures
 from tamis.models.model import decide
+from tamis.shells.device import OnDevice
 from tamis.shells.parameters import parameters
 from tamis.shells.prototypes import PrototypeClassifier
 
@@ -19,7 +20,7 @@ CODED = 0.5  # share of training samples that prototypes should represent
 
 
 @parameters
-class CodingClassifier(PrototypeClassifier):
+class CodingClassifier(OnDevice, PrototypeClassifier):
     """Base of the classifiers with sparse codes.
 
     Parameters

@@ -37,6 +37,11 @@ class LearningClassifier(KernelClassifier):
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
         """Fit a model to merged rows; `quick` asks for a cheaper search (calibration folds)."""
 
+    @property
+    def _device(self) -> str | None:
+        """Where all kernel values are held; None: in numpy."""
+        return None
+
     def _encoded(self, rows: Rows, max_features: int, engine: str, candidates: int | str | None = "all") -> Encoded:
         """Training rows as numbers, with the rows that may become instances."""
         return Encoded.of(

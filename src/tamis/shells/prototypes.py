@@ -182,7 +182,7 @@ class PrototypeClassifier(Extending, OnSeries):
         Z = prepared.pool.Z
         bank, scaled = unit_bank(prepared.bank, Z)
         dense = bank.positions or 8 * len(bank) * len(Z) ** 2 <= DENSE
-        kernels = UnitKernels(bank.stack(Z, form="dense" if dense else "factored"))
+        kernels = UnitKernels(bank.stack(Z, form="dense" if dense else "factored", device=self._device))
         steady = np.array([_is_steady(column) for column in prepared.encoder.columns])
         varying = [k for k in kernels.varying if not steady[list(bank.channels[k].columns)].all()]
         chosen = np.array(varying or range(len(bank)), dtype=int)

@@ -24,6 +24,7 @@ from tamis.kernels.spectrum import check_positive
 from tamis.kernels.stack import KernelStack
 from tamis.models.model import Model, PreparedRows
 from tamis.optim.driver import Solution
+from tamis.shells.device import OnDevice
 from tamis.shells.direct import DirectClassifier
 from tamis.shells.extending import Extending
 from tamis.shells.learning import Factors
@@ -129,10 +130,10 @@ class StackClassifier(Extending, Factors, DirectClassifier):
 
     def _prepare(self, rows: Rows) -> PreparedRows:
         encoded = self._encoded(rows, rows.table.numbers.shape[1], self._engine)
-        return encoded.prepare(self.kernels, self._recipe, WIDTH)
+        return encoded.prepare(self.kernels, self._recipe, WIDTH, device=self._device)
 
 
-class CostClassifier(StackClassifier):
+class CostClassifier(OnDevice, StackClassifier):
     """Base of the support vector machines on a learned mean of positive semi-definite kernels.
 
     Parameters
