@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from tamis.arrays import check_device, is_tensor
+from tamis.arrays import is_tensor
 from tamis.data.checks import check_bandwidth
 from tamis.data.rows import Rows
 from tamis.errors import warn
@@ -231,10 +231,6 @@ class FromStatistics(KernelClassifier):
         self._publish(plan.classes, model, calibrator, shares)
         place = {position: k for k, position in enumerate(plan.pool.position.tolist())}
         self.instance_labels_ = plan.pool_labels[[place[i] for i in self.instances_.tolist()]]
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_device("device", self.device)
 
     def _check_summable(self) -> None:
         """Refuse parameters that need rows in memory."""
