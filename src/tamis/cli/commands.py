@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from tamis import __version__
 from tamis.cli.session import Session, session
 
 if TYPE_CHECKING:
-    from tamis.workflow import Job
+    from tamis.results.data import Results
 
 app = typer.Typer(
     name="tamis",
@@ -76,12 +77,15 @@ def fit(
     encoding: Encoding = "utf-8",
     seed: Seed = 0,
     jobs: Jobs = None,
+    memory_limit: Annotated[
+        str | None, typer.Option(help="Such as 2GB; Parquet tables that need more are summed block by block.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Tune, fit, test and explain a classifier; write model.tamis, report.html and metrics.json."""
     with session(as_json) as now:
         from tamis import io
-        from tamis.workflow import METHOD, Job
+        from tamis.workflow import METHOD, Job, is_large, run, run_large
 
         job = Job(
             target=target,
@@ -101,8 +105,12 @@ def fit(
             n_jobs=jobs,
         )
         beside = [name for name in (target, id, group, split, *job.categorical) if name]
-        table = io.read(data, text=beside, missing=missing or (), encoding=encoding)
-        _fit(now, table, job, data.name, out or Path(f"{data.name.split('.')[0]}-tamis"))
+        folder = out or Path(f"{data.name.split('.')[0]}-tamis")
+        if is_large(data, memory_bytes(memory_limit)):
+            _fit(now, lambda: run_large(data, job, folder), folder)
+        else:
+            table = io.read(data, text=beside, missing=missing or (), encoding=encoding)
+            _fit(now, lambda: run(table, job, data.name), folder)
 
 
 @app.command()
@@ -110,13 +118,14 @@ def demo(out: Out = None, seed: Seed = 0, jobs: Jobs = None, as_json: AsJson = F
     """The whole job on the breast-cancer table that comes with scikit-learn."""
     with session(as_json) as now:
         from tamis import io
-        from tamis.workflow import Job
+        from tamis.workflow import Job, run
 
         table, target = io.load_dataset("breast_cancer")
-        _fit(now, table, Job(target, seed=seed, n_jobs=jobs), "breast_cancer", out or Path("tamis-demo"))
+        job = Job(target, seed=seed, n_jobs=jobs)
+        _fit(now, lambda: run(table, job, "breast_cancer"), out or Path("tamis-demo"))
 
 
-def _fit(now: Session, table: Any, job: Job, source: str, folder: Path) -> None:
+def _fit(now: Session, work: Callable[[], Results], folder: Path) -> None:
     from tamis import workflow
     from tamis.cli import screen
     from tamis.results.words import summary
@@ -124,7 +133,7 @@ def _fit(now: Session, table: Any, job: Job, source: str, folder: Path) -> None:
     workflow.check_folder(folder)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are among the notes
-        results = workflow.run(table, job, source)
+        results = work()
     files = workflow.write(results, folder)
     now.written += [str(path) for path in files.values()]
     for warning in results.notes.warnings:

@@ -50,20 +50,33 @@ class ParquetSource(Source):
         files = [(str(f), Path(f).stat().st_size, Path(f).stat().st_mtime_ns) for f in self.dataset.files]
         return f"{super().fingerprint} {self.names} {self.target} {self.weight} {self.groups} {files}"
 
+    @property
+    def step(self) -> int:
+        """Rows of a block."""
+        return block_rows(len(self.names))
+
+    @property
+    def aside(self) -> list[str]:
+        """Columns that are read beside those of X."""
+        return [name for name in (self.target, self.weight, self.groups) if name is not None]
+
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        aside = [name for name in (self.target, self.weight, self.groups) if name is not None]
-        number = 0
+        for number, table in self.tables(start):
+            yield self._block(number, table)
+
+    def tables(self, start: int = 0) -> Iterator[tuple[int, Any]]:
+        """The blocks as tables of pyarrow, with their numbers."""
+        number, step = 0, self.step
         for fragment in self.dataset.get_fragments():
             for group in fragment.split_by_row_group():
-                step = block_rows(len(self.names))
                 count = -(-group.metadata.row_group(group.row_groups[0].id).num_rows // step)
                 if number + count <= start:
                     number += count
                     continue
-                batches = group.to_batches(columns=[*self.names, *aside], batch_size=step, schema=self.dataset.schema)
+                batches = group.to_batches(columns=[*self.names, *self.aside], batch_size=step, schema=self.dataset.schema)
                 for part in _regrouped(batches, step):
                     if number >= start:
-                        yield self._block(number, part)
+                        yield number, part
                     number += 1
 
     def _block(self, number: int, table: Any) -> Block:

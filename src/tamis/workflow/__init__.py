@@ -12,6 +12,7 @@ from tamis.workflow.files import (
     write_comparison,
 )
 from tamis.workflow.job import METHOD, Job, describe, evaluate_on, run
+from tamis.workflow.large import is_large, run_large
 from tamis.workflow.score import predicted
 from tamis.workflow.told import Told, explain_row
 
@@ -26,12 +27,14 @@ __all__ = [
     "describe",
     "evaluate_on",
     "explain_row",
+    "is_large",
     "export_dataset",
     "load_classifier",
     "load_results",
     "predicted",
     "read_for",
     "run",
+    "run_large",
     "write",
     "write_comparison",
 ]

@@ -130,27 +130,27 @@ def run(table: Any, job: Job, source: str = "table") -> Results:
     source : name of the table, for the notes
     """
     seconds: dict[str, float] = {}
-    with _timed(seconds, "prepare"):
+    with timed(seconds, "prepare"):
         data, job = prepared(table, job)
         positive = positive_class(data.y, job.positive)
         train, test, words = split_rows(data, job.test_size, job.seed)
     X, y, groups = take(data.columns, train), data.y[train], None if data.groups is None else data.groups[train]
-    with _timed(seconds, "fit"), warnings.catch_warnings(record=True) as caught:
+    with timed(seconds, "fit"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = job.classifier().fit(X, y, groups=groups)
     for warning in caught:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     model = model if positive is None else model.oriented(positive)
-    with _timed(seconds, "stability"):
-        stable, by_fold = _stability(model, X, y, groups, job)
-    with _timed(seconds, "test"):
+    with timed(seconds, "stability"):
+        stable, by_fold = stability(model, X, y, groups, job)
+    with timed(seconds, "test"):
         held, truth = take(data.columns, test), data.y[test]
         evaluation = evaluate(
             model,
             held,
             truth,
             groups=None if data.groups is None else data.groups[test],
-            majority=_majority(y),
+            majority=majority(y),
             source=f"{len(test)} held-out rows of {source}",
             seed=job.seed,
         )
@@ -254,13 +254,15 @@ def _no_rows(model: KernelClassifier) -> ShownRows:
 
 
 @contextmanager
-def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+def timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    """Note how long a stage takes."""
     start = time.perf_counter()
     yield
     seconds[stage] = time.perf_counter() - start
 
 
-def _majority(y: np.ndarray) -> Any:
+def majority(y: np.ndarray) -> Any:
+    """The most frequent class."""
     classes, counts = np.unique(y, return_counts=True)
     return classes[np.argmax(counts)]
 
@@ -294,7 +296,7 @@ def _canonical(word: str) -> str:
     return word if value is None else str(level(value))
 
 
-def _stability(
+def stability(
     model: KernelClassifier, X: dict[str, np.ndarray], y: np.ndarray, groups: np.ndarray | None, job: Job
 ) -> tuple[Stability | None, list[dict]]:
     """Refit with the choices made, leaving out one fold at a time; who chooses what, and how much it moves."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, train_test_split
 
@@ -32,12 +35,17 @@ def split_rows(data: Data, test_size: float, seed: int) -> tuple[np.ndarray, np.
     return train, test, words
 
 
-def _by_column(data: Data) -> tuple[np.ndarray, np.ndarray, str]:
-    values = [str(v).strip().lower() for v in data.split.tolist()]  # type: ignore[union-attr]
-    odd = sorted({v for v in values if v not in NAMES})
+def sides(values: Sequence[Any]) -> np.ndarray:
+    """Zero for rows to learn from and one for rows to test on, from the cells of a split column."""
+    words = [str(v).strip().lower() for v in values]
+    odd = sorted({v for v in words if v not in NAMES})
     if odd:
         raise ValueError(f"the split column holds {odd[0]!r}: its values must be 'train' and 'test' (or 0 and 1)")
-    side = np.array([NAMES[v] for v in values])
+    return np.array([NAMES[v] for v in words])
+
+
+def _by_column(data: Data) -> tuple[np.ndarray, np.ndarray, str]:
+    side = sides(data.split.tolist())  # type: ignore[union-attr]
     if data.groups is not None:
         both = set(data.groups[side == 0].tolist()) & set(data.groups[side == 1].tolist())
         if both:

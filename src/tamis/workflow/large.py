@@ -1,0 +1,269 @@
+"""The main job on a Parquet file or folder that does not fit in memory.
+
+A sample of the rows decides on columns and classes, as a whole table would; the classifier is fitted to sums over all
+training rows; the sampled test rows, which training never counts, test it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tamis.data.keys import label_keys
+from tamis.errors import BadOption
+from tamis.io.cells import MISSING, cleaned, level, numbers
+from tamis.io.tables import levels, read
+from tamis.progress import report
+from tamis.results.data import Notes, Results, Task
+from tamis.results.describe import cases_of, evaluate, parts_of, show_rows, take
+from tamis.sources.arrow import arrow
+from tamis.sources.base import Block, Source
+from tamis.sources.parquet import ENDINGS, ParquetSource, values
+from tamis.workflow.job import METHOD, Job, majority, prepared, stability, timed, versions
+from tamis.workflow.prepare import Data, check_column, positive_class
+from tamis.workflow.split import sides
+
+LARGE_METHOD = "EM2NOLCClassifierCV"
+METHODS = ("EM2NOLCClassifier", LARGE_METHOD)
+SAMPLE = 200_000  # most rows of the sample
+CELLS = 1 << 24  # most cells of it
+STABLE = 20_000  # most training rows of it on which the choice of features is repeated
+OVERHEAD = 4.0  # times its numbers in double precision that a job needs for a table in memory
+
+
+def is_large(path: Path, limit: int) -> bool:
+    """Whether a table is Parquet and would take more than `limit` bytes in memory; folders always are."""
+    if path.is_dir():
+        return True
+    if path.suffix.lower() not in ENDINGS or not path.exists():
+        return False
+    meta = arrow().parquet.ParquetFile(path).metadata
+    return OVERHEAD * 8 * meta.num_rows * meta.num_columns > limit
+
+
+def run_large(path: Path, job: Job, folder: Path) -> Results:
+    """Do the main job on a file or folder of any size; sums of a stopped pass are kept in `folder`."""
+    if job.method == METHOD:
+        job = replace(job, method=LARGE_METHOD)
+    if job.method not in METHODS:
+        raise BadOption(f"--method {job.method} needs all rows in memory: use {' or '.join(METHODS)} for this table")
+    seconds: dict[str, float] = {}
+    with timed(seconds, "sample"):
+        sample = _Sample.of(path, job)
+        data, job = prepared(sample.table, job)
+        positive = positive_class(data.y, job.positive)
+    source = _Training(path, job, data)
+    with timed(seconds, "fit"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        folder.mkdir(parents=True, exist_ok=True)
+        categorical = list(data.categories)
+        model: Any = job.classifier().set_params(categorical_features=categorical or "auto")
+        model.fit(source, checkpoint=folder / "pass.tamis")
+    for warning in caught:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    model = model if positive is None else model.oriented(positive)
+    known = data.labels - 1 if job.id is None else sample.kept  # rows of the sample that have a class
+    test = np.flatnonzero(sample.test[known])
+    train = np.flatnonzero(~sample.test[known])
+    if not len(test) or len(np.unique(data.y[train])) < 2:
+        raise ValueError("the sample has no rows to test on, or lacks a class to learn: choose another split")
+    X, y = take(data.columns, train), data.y[train]
+    groups = None if data.groups is None else data.groups[train]
+    with timed(seconds, "stability"):
+        few = slice(0, STABLE)
+        stable, by_fold = stability(model, take(X, few), y[few], None if groups is None else groups[few], job)
+    with timed(seconds, "test"):
+        held, truth = take(data.columns, test), data.y[test]
+        evaluation = evaluate(
+            model,
+            held,
+            truth,
+            groups=None if data.groups is None else data.groups[test],
+            majority=majority(y),
+            source=f"{len(test)} sampled of the held-out rows of {path.name}",
+            seed=job.seed,
+        )
+    model.instance_labels_ = _names(source, job, model.instances_)
+    said = [str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning)]
+    said.insert(0, _told(job, sample, path))
+    notes = Notes(
+        path.name,
+        sample.n_rows,
+        data.n_columns,
+        len(data.columns),
+        source.no_target,
+        data.dropped,
+        data.categories,
+        data.missing,
+        {label: (int(np.sum(y == label)), int(np.sum(truth == label))) for label in np.unique(data.y).tolist()},
+        f"{_how(job)}; tested on the {len(test)} of them that were sampled",
+        None if data.groups is None else len(np.unique(data.groups)),
+        None,
+        tuple(dict.fromkeys([*data.warnings, *said])),
+    )
+    return Results(
+        model,
+        Task(job.target, job.id, job.group, job.split, job.seed),
+        evaluation,
+        parts_of(model, X, y, by_fold),
+        cases_of(model, None, None, None),
+        show_rows(model, held, truth, data.labels[test], job.seed),
+        stable,
+        notes,
+        seconds,
+        versions(),
+    )
+
+
+def _told(job: Job, sample: _Sample, path: Path) -> str:
+    return (
+        f"{path.name} was not read into memory: {job.method} was fitted to sums over all training rows, and "
+        f"{len(sample.test)} of {sample.n_rows} rows, drawn at random, gave counts, distributions and the test"
+    )
+
+
+def _how(job: Job) -> str:
+    if job.split is not None:
+        return "as the split column says"
+    what = "whole groups" if job.group is not None else "rows"
+    return f"{100 * job.test_size:.0f}% of the {what} at random, seed {job.seed}"
+
+
+def is_test(job: Job, number: int, n: int, groups: Any, split: Any) -> np.ndarray:
+    """Mask (n,) of the rows of a block that are held out; the same whenever the block is read."""
+    if split is not None:
+        return sides([str(v) for v in split]) == 1
+    if groups is not None:
+        return label_keys(groups, job.seed) < np.uint64(int(job.test_size * 2.0**63) * 2)
+    return np.random.default_rng([job.seed, number]).random(n) < job.test_size
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Some rows of a file, which of them are held out, and how many rows there are."""
+
+    table: Any
+    test: np.ndarray
+    n_rows: int
+    kept: np.ndarray
+
+    @classmethod
+    def of(cls, path: Path, job: Job) -> _Sample:
+        """Draw rows at random, block by block."""
+        pa, whole = arrow(), ParquetSource(path, None)
+        for name in (job.target, job.id, job.group, job.split, *job.categorical, *job.drop):
+            if name is not None:
+                check_column(dict.fromkeys(whole.names), name)
+        n = whole.n_rows or 0
+        if not n:
+            raise ValueError(f"{path.name!r} has no rows")
+        share = min(1.0, SAMPLE / n, CELLS / (n * len(whole.names)))
+        parts, masks, done = [], [], 0
+        for number, table in whole.tables():
+            groups, split = (None if c is None else _texts(table.column(c)) for c in (job.group, job.split))
+            test = is_test(job, number, len(table), groups, split)
+            drawn = np.flatnonzero(np.random.default_rng([job.seed, number, 1]).random(len(table)) < share)
+            parts.append(table.take(pa.array(drawn)))
+            masks.append(test[drawn])
+            done += len(table)
+            report("drawing a sample", done, n)
+        beside = [c for c in (job.target, job.id, job.group, job.split, *job.categorical) if c is not None]
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "sample.parquet")
+            pa.parquet.write_table(pa.concat_tables(parts), file)
+            columns = read(file, text=beside)
+        known = np.array([v is not None and v == v for v in columns[job.target].tolist()])
+        return cls(columns, np.concatenate(masks), n, np.flatnonzero(known))
+
+
+class _Training(ParquetSource):
+    """The features and classes of a job; rows that are held out or have no class weigh nothing.
+
+    Attributes
+    ----------
+    no_target : rows without a class, of the blocks of the last pass
+    """
+
+    def __init__(self, path: Path, job: Job, data: Data):
+        super().__init__(path, job.target, groups=job.group, columns=list(data.columns))
+        self.job, self.split, self.no_target = job, job.split, 0
+        self.kinds = {name: values.dtype == object for name, values in data.columns.items()}
+        self.known = {level(label): label for label in np.unique(data.y).tolist()}
+        self.rows_of_all = ParquetSource(path, None).step  # blocks are cut as the sample cut them
+
+    @property
+    def step(self) -> int:
+        return self.rows_of_all
+
+    @property
+    def aside(self) -> list[str]:
+        return list(dict.fromkeys([*super().aside, *([] if self.split is None else [self.split])]))
+
+    def blocks(self, start: int = 0) -> Iterator[Block]:
+        self.no_target = 0
+        return super().blocks(start)
+
+    def _block(self, number: int, table: Any) -> Block:
+        y, known = self._labels(table.column(self.target))
+        self.no_target += int(np.sum(~known))
+        groups, split = (None if c is None else _texts(table.column(c)) for c in (self.groups, self.split))
+        test = is_test(self.job, number, len(table), groups, split)
+        weight = np.where(test | ~known, 0.0, 1.0)
+        if self.dtype is not None and not any(self.kinds.values()):
+            X = super()._block(number, table).X
+        else:
+            X = {name: _cells(table.column(name), text) for name, text in self.kinds.items()}
+        return Block(number, X, y, weight, groups)
+
+    def _labels(self, column: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Class labels, and which rows have one; the others get any."""
+        coded = column.combine_chunks().dictionary_encode()
+        found = cleaned([level(v) for v in coded.dictionary.to_pylist()], MISSING)
+        odd = [word for word in found.tolist() if word is not None and word not in self.known]
+        if odd:
+            raise ValueError(
+                f"target {self.target!r} holds {odd[0]!r}, which is not among the classes of the sample, "
+                f"{', '.join(map(str, self.known))}: it is too rare to be learned; leave it out of the file"
+            )
+        any_label = next(iter(self.known.values()))
+        labels = np.array([self.known.get(word, any_label) for word in found.tolist()] or [any_label])
+        codes = coded.indices.to_numpy(zero_copy_only=False)
+        there = ~np.isnan(codes.astype(float))
+        codes = np.where(there, codes, 0).astype(int)
+        named = np.array([word is not None for word in found.tolist()] or [False])
+        return labels[codes], there & named[codes]
+
+
+def _texts(column: Any) -> np.ndarray:
+    return levels(values(column))
+
+
+def _cells(column: Any, text: bool) -> np.ndarray:
+    """A feature as the sample had it: text, or numbers, whatever it is in the file."""
+    cells = values(column)
+    if text:
+        return cleaned(levels(cells).tolist(), MISSING)
+    if cells.dtype != object:
+        return cells
+    found = numbers(cleaned(cells.tolist(), MISSING))
+    if found is None:
+        raise ValueError("a column of numbers in the sample holds text elsewhere: name it as categorical, or clean it")
+    return found
+
+
+def _names(source: Source, job: Job, positions: np.ndarray) -> np.ndarray:
+    """Names of some rows of a file: their ids, or their numbers, the first being 1."""
+    if job.id is None or not isinstance(source, ParquetSource):
+        return positions + 1
+    order = np.argsort(positions, kind="stable")
+    ids = values(source.dataset.take(arrow().array(positions[order]), columns=[job.id]).column(job.id))
+    out = np.empty(len(positions), dtype=object)
+    out[order] = levels(ids)
+    return out
