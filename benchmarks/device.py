@@ -59,7 +59,8 @@ def row(what: str, seconds: float, wanted: str, note: str = "") -> None:
 def main() -> None:
     warnings.simplefilter("default")
     n, device = int(float(sys.argv[1])) if len(sys.argv) > 1 else 10**8, "cuda"
-    print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, numpy {np.__version__}; {n} x {COLUMNS}, float32\n")
+    versions = f"torch {torch.__version__}, numpy {np.__version__}"
+    print(f"{torch.cuda.get_device_name(0)}, {versions}; {n} x {COLUMNS}, float32\n")
     X, y, bayes = additive(n, device)
     some = to_numpy(X[:100_000]), to_numpy(y[:100_000])
     tamis.EM2NOLCClassifier(20, 10).fit(X[:200_000], y[:200_000])  # compile and load
@@ -78,23 +79,24 @@ def main() -> None:
     double = np.abs(ours.parts - reference.parts).max() / np.abs(reference.parts).max()
     seconds, one = timed(lambda: tamis.EM2NOLCClassifier(20, 10).fit(X, y), 1)
     row("fit, 20 cases x 10 features, probabilities", seconds, "-")
-    search = tamis.EM2NOLCClassifierCV(20, 10, cv=5, bandwidths=(1.0, 3.0), n_jobs=-1)
+    search = tamis.EM2NOLCClassifierCV(20, 10, cv=5, bandwidths=(1.0, 3.0))
     seconds, search = timed(lambda: search.fit(X, y), 1)
     row("fit with 5-fold path over budgets, 2 bandwidths, 2 ridges", seconds, "at most 15")
     T, truth, _ = additive(min(n, 10**7), device, seed=1)
     model = tamis.EM2NOLCClassifier(20, 10, coupling="full").fit(X, y)
     model.predict(T[:1000])
-    seconds, predicted = timed(lambda: model.predict(T), 3)
+    seconds, _ = timed(lambda: model.predict(T), 3)
     row(f"prediction, {len(T)} rows", seconds, "")
-    both, told = timed(lambda: (model.predict(T), model.explain(T)), 3)
+    both, (_, told) = timed(lambda: (model.predict(T), model.explain(T)), 3)
     row(f"prediction and explanation, {len(T)} rows", both, "at most 1")
     accuracy = {name: float((m.predict(T) == truth).float().mean()) for name, m in
                 (("rank one", one), ("path", search), ("full coupling", model))}  # fmt: skip
     rows = to_numpy(T[:2000]).astype(float)
     gap = np.abs(model.explain(rows).contributions - to_numpy(told.contributions[:2000])).max()
     adds = float((told.contributions.sum((1, 2, 3)) + told.base_value[0] - told.decision[:, 0]).abs().max())
+    kept = f"{len(search.instances_)} cases and {len(search.features_)} features"
     print(f"\nAccuracy: {', '.join(f'{k} {100 * v:.2f}' for k, v in accuracy.items())}; no rule is better than "
-          f"{100 * bayes:.2f}. The path keeps {len(search.instances_)} cases and {len(search.features_)} features.")  # fmt: skip
+          f"{100 * bayes:.2f}. The path keeps {kept}.")  # fmt: skip
     print(f"Relative error of sums of 10^5 rows against double precision: device {double:.1e}, numpy in single "
           f"precision {single:.1e}; between the two {error:.1e}.")  # fmt: skip
     print(f"Contributions on the device and in numpy differ by {gap:.1e}; they add up to {adds:.1e}. "

@@ -106,7 +106,7 @@ def fit(
         )
         beside = [name for name in (target, id, group, split, *job.categorical) if name]
         folder = out or Path(f"{data.name.split('.')[0]}-tamis")
-        if is_large(data, memory_bytes(memory_limit)):
+        if is_large(data, memory_limit):
             _fit(now, lambda: run_large(data, job, folder), folder)
         else:
             table = io.read(data, text=beside, missing=missing or (), encoding=encoding)

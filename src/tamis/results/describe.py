@@ -176,13 +176,20 @@ def bin_edges(values: np.ndarray) -> np.ndarray:
 
 
 def cases_of(
-    model: KernelClassifier, columns: Columns | None, y: np.ndarray | None, labels: np.ndarray | None
+    model: KernelClassifier,
+    columns: Columns | None,
+    y: np.ndarray | None,
+    labels: np.ndarray | None,
+    rows: np.ndarray | None = None,
 ) -> tuple[Case, ...]:
-    """The kept cases, the most influential first; without training rows what the model knows of them."""
+    """The kept cases, the most influential first; without training rows what the model knows of them.
+
+    `rows` says where in `columns`, `y` and `labels` the cases stand, if these are not all training rows.
+    """
     kept, pull, whole = kept_cases(model), case_pulls(model), _whole_pulls(model)
     stored = case_values(model)
     cases = []
-    for k, row in enumerate(model.instances_.tolist()):
+    for k, row in enumerate((model.instances_ if rows is None else rows).tolist()):
         if columns is None or y is None:
             values, truth = {name: as_cell(cells[k]) for name, cells in stored.items()}, None
             label = f"case {kept.names[k]}"

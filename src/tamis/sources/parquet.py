@@ -73,7 +73,8 @@ class ParquetSource(Source):
                 if number + count <= start:
                     number += count
                     continue
-                batches = group.to_batches(columns=[*self.names, *self.aside], batch_size=step, schema=self.dataset.schema)
+                options = {"columns": [*self.names, *self.aside], "schema": self.dataset.schema}
+                batches = group.to_batches(batch_size=step, **options)
                 for part in _regrouped(batches, step):
                     if number >= start:
                         yield number, part

@@ -20,11 +20,12 @@ from tamis.data.keys import label_keys
 from tamis.errors import BadOption
 from tamis.io.cells import MISSING, cleaned, level, numbers
 from tamis.io.tables import levels, read
+from tamis.models.bill import available_memory, to_bytes
 from tamis.progress import report
 from tamis.results.data import Notes, Results, Task
 from tamis.results.describe import cases_of, evaluate, parts_of, show_rows, take
 from tamis.sources.arrow import arrow
-from tamis.sources.base import Block, Source
+from tamis.sources.base import Block
 from tamis.sources.parquet import ENDINGS, ParquetSource, values
 from tamis.workflow.job import METHOD, Job, majority, prepared, stability, timed, versions
 from tamis.workflow.prepare import Data, check_column, positive_class
@@ -38,8 +39,12 @@ STABLE = 20_000  # most training rows of it on which the choice of features is r
 OVERHEAD = 4.0  # times its numbers in double precision that a job needs for a table in memory
 
 
-def is_large(path: Path, limit: int) -> bool:
-    """Whether a table is Parquet and would take more than `limit` bytes in memory; folders always are."""
+def is_large(path: Path, memory_limit: Any = None) -> bool:
+    """Whether a table is Parquet and would take more memory than there is, or than the limit; folders always do."""
+    try:
+        limit = available_memory() if memory_limit is None else to_bytes(memory_limit)
+    except ValueError as error:
+        raise BadOption(str(error)) from None
     if path.is_dir():
         return True
     if path.suffix.lower() not in ENDINGS or not path.exists():
@@ -77,7 +82,7 @@ def run_large(path: Path, job: Job, folder: Path) -> Results:
     X, y = take(data.columns, train), data.y[train]
     groups = None if data.groups is None else data.groups[train]
     with timed(seconds, "stability"):
-        few = slice(0, STABLE)
+        few = np.arange(min(STABLE, len(y)))
         stable, by_fold = stability(model, take(X, few), y[few], None if groups is None else groups[few], job)
     with timed(seconds, "test"):
         held, truth = take(data.columns, test), data.y[test]
@@ -90,7 +95,7 @@ def run_large(path: Path, job: Job, folder: Path) -> Results:
             source=f"{len(test)} sampled of the held-out rows of {path.name}",
             seed=job.seed,
         )
-    model.instance_labels_ = _names(source, job, model.instances_)
+    cases, classes, model.instance_labels_ = source.rows_at(model.instances_)
     said = [str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning)]
     said.insert(0, _told(job, sample, path))
     notes = Notes(
@@ -113,7 +118,7 @@ def run_large(path: Path, job: Job, folder: Path) -> Results:
         Task(job.target, job.id, job.group, job.split, job.seed),
         evaluation,
         parts_of(model, X, y, by_fold),
-        cases_of(model, None, None, None),
+        cases_of(model, cases, classes, model.instance_labels_, np.arange(len(classes))),
         show_rows(model, held, truth, data.labels[test], job.seed),
         stable,
         notes,
@@ -222,6 +227,16 @@ class _Training(ParquetSource):
             X = {name: _cells(table.column(name), text) for name, text in self.kinds.items()}
         return Block(number, X, y, weight, groups)
 
+    def rows_at(self, positions: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+        """Features, classes and names of some rows; a name is an id, or the number of a row, the first being 1."""
+        wanted = [*self.names, *self.aside, *([] if self.job.id is None else [self.job.id])]
+        order = np.argsort(positions, kind="stable")
+        found = self.dataset.take(arrow().array(positions[order]), columns=list(dict.fromkeys(wanted)))
+        found = found.take(arrow().array(np.argsort(order, kind="stable")))
+        names = positions + 1 if self.job.id is None else _texts(found.column(self.job.id))
+        X = {name: _cells(found.column(name), text) for name, text in self.kinds.items()}
+        return X, self._labels(found.column(self.target))[0], names
+
     def _labels(self, column: Any) -> tuple[np.ndarray, np.ndarray]:
         """Class labels, and which rows have one; the others get any."""
         coded = column.combine_chunks().dictionary_encode()
@@ -256,14 +271,3 @@ def _cells(column: Any, text: bool) -> np.ndarray:
     if found is None:
         raise ValueError("a column of numbers in the sample holds text elsewhere: name it as categorical, or clean it")
     return found
-
-
-def _names(source: Source, job: Job, positions: np.ndarray) -> np.ndarray:
-    """Names of some rows of a file: their ids, or their numbers, the first being 1."""
-    if job.id is None or not isinstance(source, ParquetSource):
-        return positions + 1
-    order = np.argsort(positions, kind="stable")
-    ids = values(source.dataset.take(arrow().array(positions[order]), columns=[job.id]).column(job.id))
-    out = np.empty(len(positions), dtype=object)
-    out[order] = levels(ids)
-    return out
