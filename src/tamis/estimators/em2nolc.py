@@ -31,7 +31,7 @@ from tamis.shells.from_statistics import FromStatistics
 from tamis.shells.learning import calibrated, warn_unheld
 from tamis.shells.parameters import parameters
 from tamis.sums.one_pass import Held, OnePass
-from tamis.sums.plan import Plan
+from tamis.sums.plan import Plan, check_candidates, is_grid
 from tamis.sums.statistics import Statistics
 from tamis.sums.summary import PreparedSums, Summary
 
@@ -132,8 +132,9 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         check_choice("engine", self.engine, ENGINES)
         check_choice("shared_support", self.shared_support, (True, False))
         check_choice("warm_start", self.warm_start, (True, False))
-        if self.candidates is not None and self.candidates != "all":
-            check_integer("candidates", self.candidates, 1)
+        check_candidates(self.candidates)
+        if is_grid(self.candidates) and (self.engine in ("dense", "streaming") or self.solver == "paper"):
+            raise ValueError("candidates='grid' are no rows: use engine='statistics' or 'auto', and another solver")
         if self.solver == "paper" and self.engine == "statistics":
             raise ValueError("solver='paper' works on rows: use another engine than 'statistics' with it")
         if self.solver == "paper" and self.shared_support:

@@ -251,7 +251,7 @@ class EM2NOLCClassifierCV(FromStatistics, Searching):
                 "scaling": self.scaling,
                 "missing": self.missing,
                 "max_features": min(self.max_features, d),
-                "candidates": POOL if self.candidates in (None, "all") else min(self.candidates, POOL),
+                "candidates": min(self.candidates, POOL) if isinstance(self.candidates, int) else POOL,
                 "seed": self._seed,
             },
             shared=self.shared_support,

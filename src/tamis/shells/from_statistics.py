@@ -24,8 +24,9 @@ from tamis.shells.explaining import measured_variation, variation_shares
 from tamis.shells.parameters import parameters
 from tamis.sources.base import Source
 from tamis.sources.opening import source_of, table_source
+from tamis.sums.grid import grid_labels
 from tamis.sums.one_pass import OnePass, second_look, sum_rows
-from tamis.sums.plan import Plan
+from tamis.sums.plan import Plan, is_grid
 from tamis.sums.statistics import Statistics
 from tamis.sums.streaming import sum_source
 from tamis.sums.tensors import sum_tensor
@@ -50,10 +51,11 @@ class FromStatistics(KernelClassifier):
         over the rows of short polynomials ("statistics"): one pass, then nothing depends on the number of
         rows; for kernels of one column each. "auto" is dense up to a gibibyte, then statistics where
         the kernels allow it, else streaming.
-    candidates : int, "all" or None
+    candidates : int, "all", "grid" or None
         How many training rows may become instances: a stratified random pool, at least one of each
         class. None: up to 1000. "all": every row; with the statistics engine, a pool first and then
-        better rows from all of them.
+        better rows from all of them. "grid": points spread over the ranges of the features in the place of rows, for
+        the statistics engine; what is kept are then no real cases, and the model holds no row of X.
     shared_support : bool
         With more than two classes, one set of cases and features for all classes.
     device : str or None
@@ -129,7 +131,10 @@ class FromStatistics(KernelClassifier):
         if source is None and not tensor:
             if checkpoint is not None:
                 raise ValueError(f"checkpoint={str(checkpoint)!r} is for rows in blocks, and X is a table in memory")
-            return super().fit(X, y, sample_weight, groups)
+            super().fit(X, y, sample_weight, groups)
+            if is_grid(self.candidates):
+                self.instance_labels_ = grid_labels(self.instances_)
+            return self
         self._check_parameters()
         self._check_blocks()
         with self._afresh(), blas_threads(1), self._telling():

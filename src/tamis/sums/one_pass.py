@@ -20,7 +20,7 @@ from tamis.kernels.recipes import Recipe
 from tamis.models.model import POOL
 from tamis.sums.again import Again, sum_again
 from tamis.sums.look import LOOK, second_rows
-from tamis.sums.plan import Plan, TooLarge, make_plan
+from tamis.sums.plan import Plan, TooLarge, is_grid, make_plan
 from tamis.sums.plan_columns import NotSummable
 from tamis.sums.seen import Seen, class_keys
 from tamis.sums.statistics import Statistics
@@ -129,7 +129,8 @@ def sum_rows(
     """
     n, d = rows.table.numbers.shape
     pool = n if isinstance(candidates, str) else min(n, POOL if candidates is None else candidates)
-    if engine in ("dense", "streaming") or (engine == "auto" and 8 * d * n * pool <= MEMORY):
+    small = 8 * d * n * pool <= MEMORY and not is_grid(candidates)
+    if engine in ("dense", "streaming") or (engine == "auto" and small):
         return None
     keys = row_keys(rows.table, seed)
     try:
@@ -152,7 +153,7 @@ def sum_rows(
             fold=fold,
         )
     except NotSummable as reason:
-        if engine == "statistics":
+        if engine == "statistics" or is_grid(candidates):
             raise
         if isinstance(reason, TooLarge):
             warn(f"engine='auto' works on rows, which may take long: {reason}")

@@ -31,6 +31,7 @@ from tamis.kernels.chebyshev import Levels, chebyshev
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample, per_feature
 from tamis.kernels.statistics import ColumnFunctions
 from tamis.models.model import Pool, make_bank
+from tamis.sums.grid import GRID, grid_labels, grid_pool
 from tamis.sums.plan_columns import (
     NotSummable,
     choose_basis,
@@ -139,7 +140,8 @@ class Plan:
         categories : {column: levels} that rows to come may have besides those in X
         gaps : {"seen", "all"}
             Which columns may have missing cells in the rows to come: those that have some in X, or all.
-        candidates : as in `EM2NOLCClassifier`, or a pair (X, y) of the rows that may become instances
+        candidates : as in `EM2NOLCClassifier`, or a pair (X, y) of the rows that may become instances. With "grid" no
+            row of X is in the plan.
         folds : parts that are summed apart, for cross-validation; rows with equal values share a fold
         dtype : {"float64", "float32"}
             Precision of the products within a block of rows. In single precision the pass takes half the
@@ -156,8 +158,8 @@ class Plan:
         if winsorise >= 0.5:
             raise ValueError(f"winsorise={winsorise!r} must be below 0.5: it is the share of rows beyond each limit")
         own_pool = isinstance(candidates, tuple)
-        if not own_pool and candidates is not None and candidates != "all":
-            check_integer("candidates", candidates, 1)
+        if not own_pool:
+            check_candidates(candidates)
         checked, names = checked_input(X)
         categorical = resolve_columns(categorical_features, names)
         table = read_table(checked, names, categorical, missing is not None)
@@ -198,7 +200,7 @@ class Plan:
             plan,
             dtype=dtype,
             named=has_names(X),
-            pool_labels=row_labels(X, plan.pool.position),
+            pool_labels=plan.pool_labels if is_grid(candidates) else row_labels(X, plan.pool.position),
             categorical=None if categorical is None else tuple(categorical),
         )
         return plan._with_pool(*candidates) if own_pool else plan
@@ -270,8 +272,16 @@ def make_plan(
     seen = replace(seen, few={j: values for j, values in seen.few.items() if j not in given})
     encoder = fit_encoder(seen, lowest(seen.random, SCALE_ROWS), given, scaling, missing, winsorise)
     encoder = with_levels(encoder, categories or {})
-    chosen = seen.draw(candidates)
-    pool = Pool(encoder.encode(rows.table.take(chosen)), rows.codes[chosen], rows.position[chosen])
+    if is_grid(candidates):
+        if any(isinstance(width, str) for width in bandwidths):
+            raise ValueError("bandwidth='median' looks at rows, and candidates='grid' are none: give numbers")
+        pool = grid_pool(encoder, seen.few, len(rows.classes), seed)
+        pool_fold, labels = np.full(len(pool), n_folds), grid_labels(pool.position)
+    else:
+        chosen = seen.draw(candidates)
+        pool = Pool(encoder.encode(rows.table.take(chosen)), rows.codes[chosen], rows.position[chosen])
+        pool_fold = fold_of(seen.pool_keys[chosen], n_folds) if fold is None else fold[chosen]
+        labels = pool.position
     gaps = tuple(bool(g) for g in (seen.gaps & columns_with_gaps(encoder)) | all_gaps)
     draft = Plan(
         encoder,
@@ -279,8 +289,8 @@ def make_plan(
         rows.classes,
         class_factor,
         pool,
-        fold_of(seen.pool_keys[chosen], n_folds) if fold is None else fold[chosen],
-        pool.position,
+        pool_fold,
+        labels,
         n_folds,
         seed,
         None,
@@ -299,6 +309,19 @@ def make_plan(
             "bandwidth, fewer folds or another engine"
         )
     return replace(draft, functions=functions)
+
+
+def is_grid(candidates: Any) -> bool:
+    """Whether candidates are points of a grid instead of rows."""
+    return isinstance(candidates, str) and candidates == GRID
+
+
+def check_candidates(candidates: Any) -> None:
+    """Refuse what says nothing of candidates."""
+    if isinstance(candidates, str):
+        check_choice("candidates", candidates, ("all", GRID))
+    elif candidates is not None:
+        check_integer("candidates", candidates, 1)
 
 
 def _by_column(given: Any, names: list[str], parameter: str) -> dict[int, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tamis.arrays import is_tensor, namespace, to_numpy
 from tamis.codec import digest, read, stored, write
-from tamis.data.checks import check_length, encode_classes
+from tamis.data.checks import check_integer, check_length, check_number, encode_classes
 from tamis.data.encoding import UNSEEN, Nominal, Number
 from tamis.data.keys import fold_of, label_keys, row_keys
 from tamis.data.table import Table, block_names, read_block
@@ -17,6 +17,7 @@ from tamis.kernels.chebyshev import Chebyshev, Levels
 from tamis.kernels.statistics import Block, outer_sums
 from tamis.sums.device_pass import checked_tensor, counted, device_codes, device_weight, group_keys, plan_sums
 from tamis.sums.plan import Plan
+from tamis.sums.release import check_counts, noised, sensitivity
 
 
 @stored
@@ -202,6 +203,37 @@ class Statistics:
     def __radd__(self, other: Any) -> Statistics:
         """So that ``sum(list_of_statistics)`` works."""
         return self + Statistics(self.plan) if other == 0 else NotImplemented
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one row of weight one can move the sums, at most, in the Frobenius norm."""
+        return sensitivity(self.plan)
+
+    def released(self, *, min_count: int = 0, noise: float = 0.0, random_state: int | None = None) -> Statistics:
+        """A copy to be given away, to those who may see sums but no rows.
+
+        What it does not do: the counts of rows and the plan go with it as they are, and the plan holds ranges, means,
+        levels and candidates, rows of X among them unless it was made with ``candidates="grid"``. Sums of few rows,
+        or of folds that differ in few rows, can give rows away. Noise hides a row from those who see one release: with
+        a standard deviation of ``sensitivity * sqrt(2 log(1.25 / delta)) / epsilon`` the sums of one fold are
+        (epsilon, delta)-differentially private for epsilon below one, the Gaussian mechanism; every further release
+        of the same rows takes from that, and weights above one need more.
+
+        Parameters
+        ----------
+        min_count : refuse if a class, or a value of a category (or of a number with few values) within a class, has
+            fewer rows than this in some fold, but some
+        noise : standard deviation of the noise in every sum
+        random_state : seed of the noise; None draws one that nobody can know, which is what hides rows
+        """
+        check_integer("min_count", min_count, 0)
+        check_number("noise", noise, 0.0)
+        if min_count:
+            check_counts(self.plan, self.parts, min_count)
+        out = self + Statistics(self.plan)
+        if noise:
+            out.parts = noised(self.parts, noise, np.random.default_rng(random_state))
+        return out
 
     def save(self, path: str | Path) -> None:
         """Write the sums and the plan to one file of JSON and arrays (no pickle)."""

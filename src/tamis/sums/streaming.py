@@ -44,7 +44,7 @@ def sum_source(
     missing: str | None,
     categorical_features: Any,
     class_weight: Any,
-    candidates: int | None,
+    candidates: int | str | None,
     cv: Any,
     seed: int,
     device: str | None = None,

@@ -31,11 +31,11 @@ class Survey:
     Parameters
     ----------
     categorical_features, missing : as in `EM2NOLCClassifier`
-    candidates : most rows of one class that may become instances, or None
+    candidates : most rows of one class that may become instances, None, or "grid"
     seed : of the samples
     """
 
-    def __init__(self, categorical_features: Any, missing: str | None, candidates: int | None, seed: int):
+    def __init__(self, categorical_features: Any, missing: str | None, candidates: int | str | None, seed: int):
         self.categorical_features, self.missing, self.candidates, self.seed = (
             categorical_features,
             missing,
@@ -54,7 +54,7 @@ class Survey:
         self.levels: dict[int, dict[Any, dict[Any, float]]] = {}  # of each column, of each class
         self.gaps, self.limits = np.zeros(0, dtype=bool), np.zeros((0, 2))
         self.look = Reservoir(2 * LOOK, RARE)
-        self.pool = Reservoir(0, POOL if candidates is None else candidates, distinct=True)
+        self.pool = Reservoir(0, candidates if isinstance(candidates, int) else POOL, distinct=True)
 
     def update(self, block: Block) -> Survey:
         """Add a block of rows, in place."""

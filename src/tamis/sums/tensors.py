@@ -48,7 +48,7 @@ def sum_tensor(
     missing: str | None,
     categorical_features: Any,
     class_weight: Any,
-    candidates: int | None,
+    candidates: int | str | None,
     cv: Any,
     seed: int,
 ) -> OnePass:
@@ -64,7 +64,7 @@ def sum_tensor(
     weight, by, position = device_weight(sample_weight, X), group_keys(groups, X, seed), None
     if weight is not None:
         X, codes, weight, by, position = counted(X, codes, weight, by)
-    survey = _Survey(X, codes, classes, weight, by, seed, POOL if candidates is None else candidates)
+    survey = _Survey(X, codes, classes, weight, by, seed, candidates if isinstance(candidates, int) else POOL)
     factor = class_factors(class_weight, survey.mass, np.arange(len(classes)), classes)
     seen = survey.seen(factor, names)
     if position is not None:
