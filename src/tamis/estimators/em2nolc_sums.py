@@ -50,10 +50,10 @@ def doubts(prepared: PreparedSums, task: Task, solution: Solution[State], found:
     """Whether the error of the short forms matters, and all rows are at hand to do without them.
 
     It matters if a decision is wrong by more than DECISION on some candidate (warned of, where no exact
-    refit can follow), or if a choice hangs on less. If the part of a member is wrong by e, J per unit of
-    weight is wrong by ``mean(r e + e^2 / 2)``, with residuals r; it is estimated on the candidates, plus
-    two standard errors. What counts is the member that the closest exchange would drop, twice, because
-    the one that would come in errs too.
+    refit can follow), or, for rows in memory, if a choice hangs on less. If the part of a member is wrong by
+    e, J per unit of weight is wrong by ``mean(r e + e^2 / 2)``, with residuals r; it is estimated on the
+    candidates, plus two standard errors. What counts is the member that the closest exchange would drop,
+    twice, because the one that would come in errs too.
     """
     state = solution.state
     pairs = len(state.instances) * len(state.kernels)
@@ -69,8 +69,8 @@ def doubts(prepared: PreparedSums, task: Task, solution: Solution[State], found:
                 "wider bandwidth or a larger alpha",
             )
         return False
-    if error > DECISION:
-        return True
+    if error > DECISION or prepared.summary.rows is None:
+        return error > DECISION
     value = solution.objective / task.design.total_weight
     for (margin, member), parts in zip(method.closest_exchanges(task, state), (by_instance, by_kernel), strict=True):
         effect = np.sum(residual * parts[:, member] + 0.5 * parts[:, member] ** 2, axis=1)

@@ -166,16 +166,17 @@ class Survey:
         return mass * (sum(self.count.values()) / mass.sum())
 
     def class_factor(self, class_weight: Any) -> np.ndarray:
-        """Factor (q,) of the rows of each class."""
+        """Factor (q,) of the rows of each class; refuse rows that no classifier can be fitted to."""
         classes = self.classes
+        if len(classes) < 2:
+            found = f"one class only ({classes.tolist()[0]!r})" if len(classes) else "no rows of positive weight"
+            raise ValueError(f"X has {found}: a classifier needs rows of at least two classes")
         return class_factors(class_weight, self.class_mass, np.arange(len(classes)), classes)
 
     def seen(self, factor: np.ndarray) -> Seen:
         """What a plan is made from."""
         look, pool, classes = self.look.settle(), self.pool.settle(), self.classes
-        if look is None or pool is None or len(classes) < 2:
-            found = "no rows of positive weight" if look is None else f"one class only ({classes.tolist()[0]!r})"
-            raise ValueError(f"X has {found}: a classifier needs rows of at least two classes")
+        assert look is not None and pool is not None
         factors = dict(zip(classes.tolist(), factor.tolist(), strict=True))
         masses = {j: _weighed(of_class, factors) for j, of_class in self.levels.items()}
         return Seen(

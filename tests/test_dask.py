@@ -1,0 +1,186 @@
+"""Dask: real workers, one of which is killed in the middle; the model is that of one machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from distributed import Client, LocalCluster
+
+from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, TamisClassifier
+from tamis.sources.on_dask import DaskSource, mapped
+from tamis.sums.statistics import Statistics
+from tamis.sums.streaming import _summed
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:distributed", "ignore::ResourceWarning")
+N, OPTIONS = 6000, {"max_instances": 8, "max_features": 3, "random_state": 1}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(N, 5)), columns=list("abcde"))
+    X.loc[rng.random(N) < 0.1, "b"] = np.nan
+    y = (np.sin(2 * X["a"]) + X["c"] ** 2 + 0.4 * rng.normal(size=N) > 1).to_numpy().astype(int)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def whole(rows):
+    return EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(*rows)
+
+
+@pytest.fixture(scope="module")
+def client():
+    options = {"n_workers": 3, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with LocalCluster(memory_limit=0, **options) as cluster, Client(cluster) as client:
+        yield client
+
+
+def same(one, other, X):
+    np.testing.assert_array_equal(one.instances_, other.instances_)
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-9)
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-9)
+
+
+class Slow:
+    """Sums that take their time, so that there is a middle to be killed in; says which processes made some."""
+
+    def __init__(self, seconds, log):
+        self.seconds, self.log = seconds, str(log)
+
+    def __call__(self, statistics, block):
+        with open(self.log, "a") as file:
+            file.write(f"{block.number} {os.getpid()}\n")
+        time.sleep(self.seconds)
+        return _summed(statistics, block)
+
+
+def test_workers_give_the_model_of_one_machine(client, rows, whole):
+    X, y = rows
+    values = X.to_numpy()
+    clf = EM2NOLCClassifier(**OPTIONS).fit(da.from_array(values, chunks=(700, 5)), da.from_array(y, chunks=700))
+    np.testing.assert_array_equal(clf.instances_, whole.instances_)
+    np.testing.assert_allclose(clf.decision_function(values), whole.decision_function(X), atol=1e-9)
+    frame = dd.from_pandas(X.assign(y=y), npartitions=5)
+    same(EM2NOLCClassifier(**OPTIONS).fit(frame, "y"), whole, X)
+
+
+def test_a_killed_worker_changes_nothing(client, rows, whole, tmp_path):
+    X, y = rows
+    source = DaskSource(da.from_array(X.to_numpy(), chunks=(300, 5)), y)
+    plan = EM2NOLCClassifier(**OPTIONS).partial_fit(X.to_numpy(), y).statistics_.plan
+    log = tmp_path / "log"
+    log.touch()
+    found = {}
+
+    def work():
+        found["total"] = source.total(lambda: Statistics(plan), Slow(0.3, log), "summing rows")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while len(log.read_text().splitlines()) < 8:
+        time.sleep(0.02)
+    before = client.scheduler_info()["workers"]
+    victim = int(log.read_text().splitlines()[0].split()[1])
+    os.kill(victim, signal.SIGKILL)
+    thread.join(60)
+    done = [line.split() for line in log.read_text().splitlines()]
+    assert len({process for _, process in done}) >= 3 and str(victim) in {process for _, process in done}
+    assert len(done) > len({number for number, _ in done}) == 20, "no block was summed again"
+    plain = Statistics(plan).update(X.to_numpy(), y)
+    assert found["total"].n_rows == N
+    np.testing.assert_allclose(found["total"].parts, plain.parts, atol=1e-9 * np.abs(plain.parts).max())
+    assert len(before) == 3
+
+
+def test_a_fit_with_a_worker_killed_is_the_same(client, rows, whole):
+    X, y = rows
+    client.wait_for_workers(3, timeout=30)
+    pids = list(client.run(os.getpid).values())
+    timer = threading.Timer(0.4, lambda: os.kill(pids[0], signal.SIGKILL))
+    frame = dd.from_pandas(X.assign(y=y), npartitions=30)
+    timer.start()
+    clf = EM2NOLCClassifier(**OPTIONS).fit(frame, "y")
+    timer.join()
+    same(clf, whole, X)
+
+
+class TestLazyPredictions:
+    def test_of_arrays_know_their_shape(self, rows, whole):
+        X, _ = rows
+        values = da.from_array(X.to_numpy(), chunks=(1500, 5))
+        clf = EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(X.to_numpy(), rows[1])
+        for name in ("predict", "decision_function", "predict_proba"):
+            lazy = getattr(clf, name)(values)
+            assert isinstance(lazy, da.Array) and lazy.chunks[0] == values.chunks[0]
+            np.testing.assert_allclose(lazy.compute(scheduler="threads"), getattr(clf, name)(X.to_numpy()), atol=1e-12)
+
+    def test_of_frames(self, rows, whole):
+        X, _ = rows
+        frame = dd.from_pandas(X, npartitions=4)
+        lazy = whole.predict(frame)
+        assert isinstance(lazy, da.Array)
+        np.testing.assert_array_equal(lazy.compute(scheduler="threads"), whole.predict(X))
+
+    def test_explanations_add_up(self, rows, whole):
+        X, _ = rows
+        told, plain = whole.explain(dd.from_pandas(X, npartitions=4)), whole.explain(X)
+        assert isinstance(told.contributions, da.Array)
+        for name in ("contributions", "by_instance", "by_feature", "decision"):
+            lazy = getattr(told, name).compute(scheduler="threads")
+            np.testing.assert_allclose(lazy, getattr(plain, name), atol=1e-12)
+
+    def test_of_other_estimators_too(self, rows):
+        X, y = rows
+        clf = TamisClassifier(max_instances=5, max_features=3).fit(X[:300], y[:300])
+        lazy = clf.predict_proba(dd.from_pandas(X, npartitions=3))
+        np.testing.assert_allclose(lazy.compute(scheduler="threads"), clf.predict_proba(X), atol=1e-9)
+
+
+class TestWithoutACluster:
+    def test_weights_groups_and_a_search(self, rows):
+        X, y = rows
+        rng = np.random.default_rng(2)
+        frame = X.assign(y=y, w=rng.integers(0, 3, N).astype(float), g=rng.integers(0, 500, N))
+        options = {"max_instances": 4, "max_features": 3, "bandwidths": (1.0,), "cv": 3}
+        one = EM2NOLCClassifierCV(**options).fit(dd.from_pandas(frame, npartitions=4), "y", "w", "g")
+        blocks = [(X, y, frame["w"].to_numpy(), frame["g"].to_numpy())]
+        other = EM2NOLCClassifierCV(**options).fit(blocks)
+        np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-9)
+
+    def test_columns_in_several_chunks_and_labels_in_others(self, rows, whole):
+        X, y = rows
+        values = da.from_array(X.to_numpy(), chunks=(1000, 2))
+        clf = EM2NOLCClassifier(**OPTIONS).fit(values, da.from_array(y, chunks=1500))
+        np.testing.assert_array_equal(clf.instances_, whole.instances_)
+
+    def test_a_total_is_a_tree(self):
+        source = DaskSource(da.zeros((90, 2), chunks=(10, 2)), da.arange(90, chunks=10))
+        total = source.total(list, lambda s, b: [*s, int(b.y[0])], "adding")
+        assert sorted(total) == list(range(0, 90, 10))
+
+    def test_functions_of_partitions(self):
+        out = mapped(lambda part: np.asarray(part).sum(axis=1), da.ones((8, 3), chunks=(4, 3)))
+        assert out.compute(scheduler="threads").tolist() == [3.0] * 8
+
+
+class TestRefusals:
+    def test_name_what_is_wrong(self, rows):
+        X, y = rows
+        values = da.from_array(X.to_numpy(), chunks=(1000, 5))
+        with pytest.raises(ValueError, match="name of a column, and X is an array"):
+            EM2NOLCClassifier().fit(values, "y")
+        with pytest.raises(ValueError, match="no column 'z'"):
+            EM2NOLCClassifier().fit(dd.from_pandas(X, npartitions=2), "z")
+        with pytest.raises(ValueError, match="no Dask collection"):
+            EM2NOLCClassifier().fit(dd.from_pandas(X, npartitions=2), y)
+        with pytest.raises(ValueError, match="TamisClassifier needs all rows in memory"):
+            TamisClassifier().fit(values, y)

@@ -1,0 +1,435 @@
+"""Rows in blocks: whatever they come from, and however they are cut, the model is that of the rows in memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, SimpleMKLClassifier
+from tamis.data.reservoir import Drawn, Reservoir
+from tamis.data.table import Table
+from tamis.progress import Remaining, listening
+from tamis.sources import arrays as array_sources
+from tamis.sources import base
+from tamis.sources.base import Block, ahead
+from tamis.sources.opening import source_of
+from tamis.sums import streaming
+from tamis.sums.look import LOOK
+from tamis.sums.survey import Survey
+
+N = 3000
+NAMES = ["a", "b", "c", "few", "site", "flag"]
+
+
+def frame(n=N, seed=0):
+    """Numbers with and without gaps, few values, text, flags, weights (some zero) and groups."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=["a", "b", "c"])
+    X.loc[rng.random(n) < 0.2, "b"] = np.nan
+    X["few"] = rng.integers(0, 4, n)
+    X["site"] = rng.choice(["north", "south", "west"], n)
+    X.loc[rng.random(n) < 0.05, "site"] = None
+    X["flag"] = rng.random(n) < 0.4
+    score = np.sin(2 * X["a"]) + X["b"].fillna(0) ** 2 + (X["site"] == "west") + X["flag"] - 1.5
+    y = np.where(score + 0.3 * rng.normal(size=n) > 0, "yes", "no")
+    return X, y, rng.integers(0, 3, n).astype(float), rng.integers(0, 200, n)
+
+
+X, Y, W, G = frame()
+OPTIONS = {"max_instances": 8, "max_features": 4, "random_state": 3}
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(X, Y, sample_weight=W)
+
+
+def same(one, other, tolerance=1e-9):
+    np.testing.assert_array_equal(one.instances_, other.instances_)
+    np.testing.assert_array_equal(one.features_, other.features_)
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=tolerance)
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=tolerance)
+    assert one.outside_ == other.outside_
+
+
+def cut(pieces, *columns):
+    """Blocks of consecutive rows."""
+    ends = np.linspace(0, len(columns[0]), pieces + 1).astype(int)
+    return [tuple(c[a:b] for c in columns) for a, b in pairwise(ends)]
+
+
+def parquet(folder, pieces=1, **extra):
+    """The rows as Parquet files, in small row groups."""
+    table = pa.Table.from_pandas(X.assign(y=Y, w=W, g=G, **extra), preserve_index=False)
+    step = -(-len(table) // pieces)
+    for k in range(pieces):
+        pq.write_table(table.slice(k * step, step), folder / f"part{k}.parquet", row_group_size=700)
+    return folder
+
+
+class TestSameModel:
+    @pytest.mark.parametrize("pieces", [1, 2, 7, 40])
+    def test_from_blocks_however_they_are_cut(self, whole, pieces):
+        same(EM2NOLCClassifier(**OPTIONS).fit(cut(pieces, X, Y, W)), whole)
+
+    def test_from_a_function_that_gives_an_iterator(self, whole):
+        same(EM2NOLCClassifier(**OPTIONS).fit(lambda: iter(cut(3, X, Y, W))), whole)
+
+    def test_from_an_iterator_that_is_read_once(self, whole):
+        same(EM2NOLCClassifier(**OPTIONS).fit(iter(cut(5, X, Y, W))), whole)
+
+    def test_from_dicts_of_columns(self, whole):
+        columns = {name: X[name].to_numpy() for name in NAMES}
+        blocks = [({n: v[k::2] for n, v in columns.items()}, Y[k::2], W[k::2]) for k in range(2)]
+        other = EM2NOLCClassifier(**OPTIONS).fit(blocks)
+        np.testing.assert_allclose(other.decision_function(X), whole.decision_function(X), atol=1e-9)
+
+    def test_from_a_parquet_file_and_a_folder_and_a_dataset(self, whole, tmp_path, monkeypatch):
+        monkeypatch.setattr(base, "CELLS", 1500)
+        parquet(tmp_path)
+        data = pq.read_table(tmp_path / "part0.parquet").drop_columns(["g"])
+        pq.write_table(data, tmp_path / "part0.parquet", row_group_size=700)
+        same(EM2NOLCClassifier(**OPTIONS).fit(str(tmp_path / "part0.parquet"), "y", "w"), whole)
+        folder = tmp_path / "folder"
+        folder.mkdir()
+        for k in range(3):
+            pq.write_table(data.slice(1000 * k, 1000), folder / f"{k}.parquet", row_group_size=300)
+        same(EM2NOLCClassifier(**OPTIONS).fit(folder, "y", "w"), whole)
+        same(EM2NOLCClassifier(**OPTIONS).fit(ds.dataset(folder), "y", sample_weight="w"), whole)
+
+    def test_from_a_memory_map(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(array_sources, "LARGE", 1000)
+        monkeypatch.setattr(array_sources, "block_rows", lambda d: 640)
+        numbers = X[["a", "c"]].to_numpy()
+        mapped = np.memmap(tmp_path / "rows", dtype=float, mode="w+", shape=numbers.shape)
+        mapped[:] = numbers
+        one = EM2NOLCClassifier(**OPTIONS).fit(mapped, Y)
+        other = EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(numbers, Y)
+        np.testing.assert_allclose(one.decision_function(numbers), other.decision_function(numbers), atol=1e-9)
+        np.testing.assert_allclose(one.decision_function(mapped), one.decision_function(numbers), atol=1e-12)
+
+    def test_in_single_precision_to_its_digits(self):
+        numbers = X[["a", "c"]].to_numpy(dtype=np.float32)
+        one = EM2NOLCClassifier(**OPTIONS).fit(cut(4, numbers, Y))
+        other = EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(numbers, Y)
+        np.testing.assert_allclose(one.decision_function(numbers), other.decision_function(numbers), atol=1e-4)
+
+    @pytest.mark.parametrize(
+        "options",
+        [{"class_weight": "balanced"}, {"class_weight": {"yes": 3.0}}, {"missing": "median"}, {"scaling": "rank"}],
+        ids=str,
+    )
+    def test_with_other_parameters(self, options):
+        one = EM2NOLCClassifier(**OPTIONS, **options).fit(cut(3, X, Y, W))
+        same(one, EM2NOLCClassifier(engine="statistics", **OPTIONS, **options).fit(X, Y, sample_weight=W))
+
+    def test_with_categories_that_come_as_numbers(self):
+        chosen = {"categorical_features": ["few", "site", "flag"]}
+        one = EM2NOLCClassifier(**OPTIONS, **chosen).fit(cut(3, X, Y))
+        same(one, EM2NOLCClassifier(engine="statistics", **OPTIONS, **chosen).fit(X, Y))
+
+    def test_in_a_search(self):
+        options = {"max_instances": 4, "max_features": 3, "bandwidths": (1.0,), "cv": 3}
+        one = EM2NOLCClassifierCV(**options).fit(cut(3, X, Y))
+        other = EM2NOLCClassifierCV(engine="statistics", **options).fit(X, Y)
+        same(one, other)
+        assert one.chosen() == other.chosen()
+
+    def test_with_another_pass_where_polynomials_are_not_enough(self, monkeypatch):
+        from tamis.estimators import em2nolc_sums
+
+        monkeypatch.setattr(em2nolc_sums, "doubts", lambda *a: True)
+        one = EM2NOLCClassifier(**OPTIONS).fit(cut(3, X, Y, W))
+        same(one, EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(X, Y, sample_weight=W))
+
+    def test_rows_of_one_group_share_a_fold(self):
+        survey = Survey("auto", "absent", None, 0)
+        for k, block in enumerate(cut(3, X, Y, W, G)):
+            survey.update(Block(k, *block))
+        seen = survey.seen(survey.class_factor(None))
+        groups = G[seen.rows.position]
+        assert all(len(set(seen.rows.groups[groups == g])) == 1 for g in np.unique(groups))
+        clf = EM2NOLCClassifier(**OPTIONS).fit([(X, Y, W, G)])
+        assert clf.score(X, Y) > 0.8
+
+    def test_rare_classes_that_come_late(self):
+        y = Y.astype(object)
+        y[-5:] = "rare"
+        one = EM2NOLCClassifier(**OPTIONS).fit(cut(6, X, y))
+        same(one, EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(X, y))
+
+
+def test_groups_as_a_column_of_a_file(tmp_path):
+    parquet(tmp_path)
+    clf = EM2NOLCClassifier(**OPTIONS).fit(tmp_path, "y", "w", "g")
+    assert clf.feature_names_in_.tolist() == NAMES
+
+
+class TestPredictions:
+    def test_of_files_read_the_kept_columns_only(self, whole, tmp_path):
+        pq.write_table(pa.Table.from_pandas(X[list(whole.model_.encoder.names)]), tmp_path / "kept.parquet")
+        np.testing.assert_array_equal(whole.predict(tmp_path / "kept.parquet"), whole.predict(X))
+        np.testing.assert_allclose(whole.predict_proba(tmp_path / "kept.parquet"), whole.predict_proba(X), atol=1e-12)
+        told = whole.explain(tmp_path / "kept.parquet")
+        np.testing.assert_allclose(told.contributions, whole.explain(X).contributions, atol=1e-12)
+        assert list(told.rows) == list(range(N))
+
+    def test_of_many_rows_go_in_pieces(self, whole, monkeypatch):
+        from tamis.models import model
+
+        expected = whole.decision_function(X)
+        monkeypatch.setattr(model, "ROWS", 700)
+        np.testing.assert_allclose(whole.decision_function(X), expected, atol=1e-12)
+
+
+class Stopping:
+    """Blocks of which the last cannot be read, at first."""
+
+    def __init__(self, blocks, last):
+        self.rows, self.last, self.read = blocks, last, []
+
+    def __call__(self):
+        for k, block in enumerate(self.rows):
+            if k == self.last and len(self.read) > len(self.rows):
+                raise KeyboardInterrupt
+            self.read.append(k)
+            yield block
+
+
+class TestStoppedPasses:
+    def test_go_on_where_they_were(self, whole, tmp_path, monkeypatch):
+        monkeypatch.setattr(streaming, "EVERY", 0.0)
+        rows, file = Stopping(cut(6, X, Y, W), 4), tmp_path / "sums"
+        with pytest.raises(KeyboardInterrupt):
+            EM2NOLCClassifier(**OPTIONS).fit(rows, checkpoint=file)
+        assert file.exists()
+        summed = []
+        original = streaming._summed
+        monkeypatch.setattr(streaming, "_summed", lambda s, b, device=None: summed.append(b.number) or original(s, b))
+        rows.last = None
+        same(EM2NOLCClassifier(**OPTIONS).fit(rows, checkpoint=file), whole)
+        assert min(summed) > 0
+        assert not file.exists()
+
+    def test_begin_again_where_rows_or_parameters_have_changed(self, whole, tmp_path, monkeypatch):
+        monkeypatch.setattr(streaming, "EVERY", 0.0)
+        rows, file = Stopping(cut(6, X, Y, W), 4), tmp_path / "sums"
+        with pytest.raises(KeyboardInterrupt):
+            EM2NOLCClassifier(**(OPTIONS | {"random_state": 4})).fit(rows, checkpoint=file)
+        rows.last = None
+        with pytest.warns(UserWarning, match="other rows or of a fit with other parameters"):
+            same(EM2NOLCClassifier(**OPTIONS).fit(rows, checkpoint=file), whole)
+
+    def test_do_not_take_files_of_others(self, tmp_path):
+        (tmp_path / "sums").write_text("not ours")
+        with pytest.raises(ValueError, match="sums"):
+            EM2NOLCClassifier(**OPTIONS).fit(cut(2, X, Y), checkpoint=tmp_path / "sums")
+
+    def test_are_for_blocks(self, tmp_path):
+        with pytest.raises(ValueError, match=r"checkpoint=.*table in memory"):
+            EM2NOLCClassifier(**OPTIONS).fit(X, Y, checkpoint=tmp_path / "sums")
+
+    def test_of_parquet_skip_row_groups(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("tamis.sources.parquet.block_rows", lambda d: 300)
+        source = source_of(parquet(tmp_path), "y")
+        numbers = [block.number for block in source.blocks()]
+        assert numbers == list(range(len(numbers)))
+        late = {block.number: block for block in source.blocks(5)}
+        assert sorted(late) == numbers[5:]
+        early = {block.number: block for block in source.blocks()}
+        assert all((late[k].X["a"] == early[k].X["a"]).all() for k in late)
+        assert sum(len(block) for block in early.values()) == N
+
+
+class TestProgress:
+    def test_counts_rows(self):
+        heard = []
+        with listening(lambda *told: heard.append(told)):
+            EM2NOLCClassifier(calibration=None, **OPTIONS).fit(cut(3, X, Y))
+        assert ("looking at rows", 1000, 1000) in heard
+        assert [told for told in heard if told[0] == "summing rows"] == [
+            ("summing rows", 1000, N),
+            ("summing rows", 2000, N),
+            ("summing rows", N, N),
+        ]
+
+    def test_tells_how_long_it_will_take(self, monkeypatch):
+        from tamis import progress
+
+        clock, lines = iter(range(0, 100, 10)), []
+        monkeypatch.setattr(progress, "monotonic", lambda: float(next(clock)))
+        tell = Remaining(lambda form, *values: lines.append(form % values))
+        for done in (100, 200, 300):
+            tell("summing rows", done, 500)
+        assert lines == ["summing rows: 200 of 500, 30 s left", "summing rows: 300 of 500, 20 s left"]
+
+
+class TestMemory:
+    def test_does_not_grow_with_the_rows(self):
+        rng = np.random.default_rng(0)
+        block = rng.normal(size=(20_000, 4))
+        label = (block[:, 0] > 0).astype(int)
+
+        def rows(pieces):
+            for k in range(pieces):
+                yield block + 1e-3 * k, label
+
+        def peak(pieces):
+            tracemalloc.start()
+            EM2NOLCClassifier(5, 2, calibration=None).fit(lambda: rows(pieces))
+            top = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            return top
+
+        few, many = peak(15), peak(40)
+        assert 2 * LOOK < 15 * 20_000  # the reservoir is full in both
+        assert many < 1.2 * few + 4e6
+
+    def test_items_are_made_one_ahead(self):
+        made = []
+
+        def items():
+            for k in range(5):
+                made.append(k)
+                yield k
+
+        for k in ahead(items()):
+            assert len(made) <= k + 3
+        assert made == list(range(5))
+
+
+def drawn(n, seed=0, distinct=40):
+    rng = np.random.default_rng(seed)
+    rank = rng.integers(0, 2**63, size=n, dtype=np.uint64)
+    rank[rng.random(n) < 0.3] = rng.choice(rank[:distinct])
+    table = Table(rng.normal(size=(n, 2)), {}, ["a", "b"])
+    labels = rng.choice(["x", "y", "z"], n, p=[0.6, 0.35, 0.05])
+    return Drawn(table, labels, np.ones(n), None, np.arange(n), rank, rank)
+
+
+class TestReservoir:
+    @settings(max_examples=20, deadline=None)
+    @given(seed=st.integers(0, 50), cuts=st.lists(st.integers(1, 1999), max_size=6), size=st.integers(1, 80))
+    def test_holds_the_lowest_of_all_and_of_each_class(self, seed, cuts, size):
+        rows = drawn(2000, seed)
+        whole = Reservoir(size, 10)
+        parts = np.split(np.arange(2000), sorted(cuts))
+        for part in parts:
+            if len(part):
+                whole.add(rows.take(part))
+        kept = whole.settle()
+        lowest = np.sort(rows.rank)[:size]
+        assert np.isin(lowest, kept.rank).all()
+        for label in "xyz":
+            own = np.sort(rows.rank[rows.labels == label])[:10]
+            assert np.isin(own, kept.rank[kept.labels == label]).all()
+        assert len(kept) <= size + 30
+
+    def test_two_add_up(self):
+        rows = drawn(2000)
+        one, two, whole = Reservoir(50, 5), Reservoir(50, 5), Reservoir(50, 5)
+        one.add(rows.take(np.arange(700)))
+        two.add(rows.take(np.arange(700, 2000)))
+        whole.add(rows)
+        np.testing.assert_array_equal(np.sort((one + two).settle().rank), np.sort(whole.settle().rank))
+
+    def test_distinct_rows_stay_once(self):
+        rows = drawn(2000)
+        kept = Reservoir(0, 30, distinct=True)
+        for part in np.split(np.arange(2000), 4):
+            kept.add(rows.take(part))
+        found = kept.settle()
+        for label in "xyz":
+            expected = np.unique(rows.rank[rows.labels == label])[:30]
+            np.testing.assert_array_equal(np.sort(found.rank[found.labels == label]), expected)
+
+
+class TestSurvey:
+    def test_parts_add_up(self):
+        survey = [Survey("auto", "absent", None, 0).update(Block(k, *b)) for k, b in enumerate(cut(4, X, Y, W))]
+        left = ((survey[0] + survey[1]) + survey[2]) + survey[3]
+        right = survey[0] + (survey[1] + (survey[2] + survey[3]))
+        for one in (left, right):
+            seen = one.seen(one.class_factor(None))
+            assert seen.counts.sum() == np.sum(W > 0)
+            assert seen.few[3].tolist() == [0, 1, 2, 3]
+            assert set(seen.masses[4]) == {"north", "south", "west"}
+            assert seen.gaps.tolist()[:4] == [False, True, False, False]
+            np.testing.assert_allclose(seen.limits[0], [X["a"][W > 0].min(), X["a"][W > 0].max()])
+        np.testing.assert_array_equal(np.sort(left.look.settle().rank), np.sort(right.look.settle().rank))
+
+    def test_an_empty_one_is_a_zero(self):
+        one = Survey("auto", "absent", None, 0).update(Block(0, X, Y))
+        assert (one + Survey("auto", "absent", None, 0)).n_rows == N
+        assert (Survey("auto", "absent", None, 0) + one).n_rows == N
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "given, y, words",
+        [
+            ("nowhere.parquet", "y", "no file or folder"),
+            (__file__, "y", "no Parquet file"),
+            ([(np.ones((3, 2)),)], None, "block 0 is a tuple"),
+            (lambda: 3, None, "must return an iterable"),
+            (lambda: [np.ones((3, 2))], None, "block 0 is a ndarray"),
+            (lambda: iter(()), None, "no rows"),
+            (lambda: [(np.ones((3, 2)), [1, 1, 1])], None, "one class only"),
+            (lambda: [(np.ones((3, 2)), [0, 1])], None, "y has length 2"),
+            (lambda: [(np.ones((2, 2)), [0, 1]), (np.ones((2, 3)), [0, 1])], None, "3 columns"),
+        ],
+    )
+    def test_say_what_is_wrong(self, given, y, words):
+        with pytest.raises((ValueError, FileNotFoundError), match=words):
+            EM2NOLCClassifier().fit(given, y)
+
+    def test_of_columns_that_are_not_there(self, tmp_path):
+        with pytest.raises(ValueError, match=r"no column 'z'.*it has a, b, c"):
+            EM2NOLCClassifier().fit(parquet(tmp_path), "z")
+        with pytest.raises(ValueError, match="y is None"):
+            EM2NOLCClassifier().fit(tmp_path)
+        with pytest.raises(ValueError, match="must be the name of a column"):
+            EM2NOLCClassifier().fit(tmp_path, Y)
+
+    @pytest.mark.parametrize("options", [{"engine": "dense"}, {"candidates": "all"}, {"solver": "paper"}], ids=str)
+    def test_of_parameters_that_need_rows_in_memory(self, options):
+        with pytest.raises(ValueError, match=f"{next(iter(options))}="):
+            EM2NOLCClassifier(**options).fit(cut(2, X, Y))
+
+    def test_of_splitters(self):
+        with pytest.raises(ValueError, match=r"cv=.*integer"):
+            EM2NOLCClassifierCV(cv=[(np.arange(5), np.arange(5, 9))]).fit(cut(2, X, Y))
+
+    def test_of_estimators_that_need_all_rows(self, tmp_path):
+        with pytest.raises(ValueError, match=r"SimpleMKLClassifier needs all rows.*EM2NOLCClassifier"):
+            SimpleMKLClassifier().fit(parquet(tmp_path), "y")
+
+    def test_of_blocks_that_differ_in_their_kinds(self):
+        blocks = [(pd.DataFrame({"a": [1.0, 2.0]}), [0, 1]), (pd.DataFrame({"a": ["u", "v"]}), [0, 1])]
+        with pytest.raises(ValueError, match="'a' holds numbers in some blocks and categories in others"):
+            EM2NOLCClassifier().fit(blocks)
+
+    def test_of_a_failed_fit_leaves_the_last_one(self, whole):
+        clf = EM2NOLCClassifier(**OPTIONS).fit(cut(2, X, Y, W))
+        with pytest.raises(ValueError):
+            clf.fit(lambda: iter(()))
+        same(clf, whole)
+
+
+def test_an_iterator_is_planned_from_its_first_rows(monkeypatch):
+    monkeypatch.setattr(streaming, "HEAD", 500)
+    numbers = X[["a", "c"]].to_numpy(copy=True)
+    numbers[-500:] *= 3
+    with pytest.warns(UserWarning, match="beyond the plan's ranges"):
+        clf = EM2NOLCClassifier(**OPTIONS).fit(iter(cut(6, numbers, Y)))
+    assert max(clf.instances_) < 500
+    assert clf.outside_
