@@ -93,7 +93,7 @@ class TestResults:
         ids = table["id"].to_numpy()
         test = set(ids[(counted == 0) & table["ill"].notna().to_numpy()])
         sampled = np.array(sample.table["id"])[sample.test]
-        known = {i for i in sampled if table.set_index("id").loc[i, "ill"] is not None}
+        known = {i for i in sampled if pd.notna(table.set_index("id").loc[i, "ill"])}
         assert known <= test
 
     def test_the_sample_is_drawn_from_all_files(self, folder, monkeypatch):

@@ -74,7 +74,7 @@ def run_large(path: Path, job: Job, folder: Path) -> Results:
     for warning in caught:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     model = model if positive is None else model.oriented(positive)
-    known = data.labels - 1 if job.id is None else sample.kept  # rows of the sample that have a class
+    known = sample.kept
     test = np.flatnonzero(sample.test[known])
     train = np.flatnonzero(~sample.test[known])
     if not len(test) or len(np.unique(data.y[train])) < 2:
