@@ -7,7 +7,8 @@ which coefficients are zero, free or at their cost, the rest is one linear syste
 the solution is reached to working accuracy by mending that partition: by Newton steps that change all rows whose
 conditions fail at once, or, where these go astray, by an active-set method that never leaves the box and never
 loses value. `solve_svm` does so for warm starts, for tight tolerances and where the decomposition runs out of
-steps. Where K is costly as a whole but not in products with vectors, `solve_svm_on` solves on a few rows.
+steps. Where K is costly as a whole but not in products with vectors, `solve_svm_on` solves on a few rows. Where it is a
+`LowRank` matrix no block of it is larger than its rank: proximal points take the place of the decomposition.
 
 Rows may ask for other margins than one: with `margins` h the objective is ``h'alpha - 1/2 (alpha*y)'K(alpha*y)``.
 """
@@ -16,14 +17,17 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.lapack import dposv
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
+
+from tamis.optim.low_rank import LowRank
+from tamis.optim.proximal_svm import Primal, approach
 
 STEPS = 300  # decomposition steps per row before another method takes over
 LEAST_STEPS = 30_000
@@ -38,9 +42,12 @@ ROUNDING = 1e-11  # changes of coefficients by this share of the largest are non
 HARD = 1e8  # coefficient times diagonal from which on there is no margin
 ROUGH = 1e-2  # margins that a rough matrix is solved to
 BAND = 0.1  # margin beyond one up to which rows of a rough machine are looked at
+TINY = np.finfo(float).tiny
+SKETCH = 1000  # rows whose machine is the start for a matrix of low rank
 
 
 Margins = np.ndarray | float  # what y f is to reach, by row or for all
+Matrix = np.ndarray | LowRank
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,7 @@ class Gram(Protocol):
 
 
 def solve_svm(
-    K: np.ndarray,
+    K: Matrix,
     y: np.ndarray,
     cost: np.ndarray,
     *,
@@ -89,7 +96,7 @@ def solve_svm(
 
     Parameters
     ----------
-    K : (n, n) positive semi-definite
+    K : (n, n) positive semi-definite, an array or a `LowRank` matrix
     y : (n,) in {-1, +1}, both present
     cost : (n,) positive; a very large cost asks for the hard margin
     tol : by how much margins may be off
@@ -106,7 +113,7 @@ def solve_svm(
         warm = _newton(K, y, cost, start, tol, wanted) or _climb(K, y, cost, start, tol, QUICK, wanted)
         if warm is not None:
             return warm
-    machine = _decompose(K, y, cost, max(tol, COARSE))
+    machine = _decompose(K, y, cost, max(tol, COARSE), start)
     if margins is not None:
         known = machine.dual_coef
         exact = _newton(K, y, cost, known, tol, margins) or _climb(K, y, cost, known, tol, CLIMB * len(y), margins)
@@ -115,8 +122,8 @@ def solve_svm(
         return machine
     if machine.converged:
         exact = _newton(K, y, cost, machine.dual_coef, tol, wanted)
-        machine = exact or _decompose(K, y, cost, tol)
-    if machine.converged:
+        machine = exact or _decompose(K, y, cost, tol, machine.dual_coef)
+    if machine.converged or isinstance(K, LowRank):  # one row at a time is no way through many
         return machine
     return _climb(K, y, cost, machine.dual_coef, tol, CLIMB * len(y), wanted) or machine
 
@@ -134,7 +141,7 @@ def solve_svm_on(gram: Gram, rough: np.ndarray, y: np.ndarray, cost: np.ndarray,
     The machine of the rough matrix says which rows are near the margin or beyond it. The problem is solved on
     these, the others having coefficient zero, and on those that turn out to be inside the margin.
     """
-    guess = _decompose(rough, y, cost, ROUGH)
+    guess = _decompose(rough, y, cost, ROUGH, None)
     margin = y * (rough @ guess.dual_coef + guess.intercept)
     rows = np.flatnonzero((margin < 1.0 + BAND) | (guess.dual_coef != 0))
     known, dual_coef, K = guess.dual_coef[rows], np.zeros(len(y)), gram.corner(rows, rows)
@@ -154,8 +161,9 @@ def solve_svm_on(gram: Gram, rough: np.ndarray, y: np.ndarray, cost: np.ndarray,
         known = dual_coef[rows]
 
 
-def _decompose(K: np.ndarray, y: np.ndarray, cost: np.ndarray, tol: float) -> Machine:
-    """libsvm from nothing."""
+@singledispatch
+def _decompose(K: Matrix, y: np.ndarray, cost: np.ndarray, tol: float, start: np.ndarray | None) -> Machine:
+    """libsvm from nothing, whatever the start."""
     svc = SVC(kernel="precomputed", C=1.0, tol=tol, max_iter=max(LEAST_STEPS, STEPS * len(y)), cache_size=1000)
     with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -165,8 +173,41 @@ def _decompose(K: np.ndarray, y: np.ndarray, cost: np.ndarray, tol: float) -> Ma
     return _machine(K, y, cost, dual_coef, float(svc.intercept_[0]), svc.fit_status_ == 0)
 
 
+@_decompose.register
+def _(K: LowRank, y: np.ndarray, cost: np.ndarray, tol: float, start: np.ndarray | None) -> Machine:
+    """Proximal points from a start, or from the machine of a few rows; then the exact solution, if it is near."""
+    begun = _sketched(K, y, cost) if start is None else _started(K, y, cost, start)
+    near = approach(K, y, cost, begun, tol)
+    exact = _newton(K, y, cost, near.alpha * y, tol) if near.converged else None
+    return exact or _machine(K, y, cost, _level(near.alpha, y) * y, near.intercept, near.converged)
+
+
+def _started(K: LowRank, y: np.ndarray, cost: np.ndarray, start: np.ndarray) -> Primal:
+    """Where a machine with the coefficients `start` stands."""
+    alpha = np.clip(start * y, 0.0, cost)
+    free = (alpha > 0) & (alpha < cost)
+    gap = y - K @ (alpha * y)
+    return Primal(K.factor @ (alpha * y), float(np.median(gap[free] if free.any() else gap)), alpha)
+
+
+def _sketched(K: LowRank, y: np.ndarray, cost: np.ndarray) -> Primal:
+    """The machine of a few rows of either class, evenly spread, which stand for all."""
+    rows = np.sort(np.concatenate([(m := np.flatnonzero(y == side))[:: -(-len(m) // SKETCH)] for side in (-1.0, 1.0)]))
+    share = np.where(y > 0, *(cost[y == side].sum() / cost[rows][y[rows] == side].sum() for side in (1.0, -1.0)))
+    part = _decompose(K.take(rows).dense(), y[rows], (cost * share)[rows], ROUGH, None)
+    w = K.factor[:, rows] @ part.dual_coef
+    slack = 1.0 - y * (K.factor.T @ w + part.intercept)
+    return Primal(w, part.intercept, cost * np.clip(0.5 + slack / BAND, 0.0, 1.0))
+
+
+def _level(alpha: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The same coefficients with equal sums in both classes, the larger one scaled down."""
+    plus, minus = float(alpha[y > 0].sum()), float(alpha[y < 0].sum())
+    return alpha * np.where(y > 0, min(1.0, minus / max(plus, TINY)), min(1.0, plus / max(minus, TINY)))
+
+
 def _machine(
-    K: np.ndarray,
+    K: Matrix,
     y: np.ndarray,
     cost: np.ndarray,
     dual_coef: np.ndarray,
@@ -175,7 +216,7 @@ def _machine(
     margins: Margins = 1.0,
 ) -> Machine:
     image = K @ dual_coef
-    hard = np.max(np.abs(dual_coef)) * np.max(np.diagonal(K)) >= HARD
+    hard = np.max(np.abs(dual_coef)) * np.max(K.diagonal()) >= HARD
     value, primal = objectives(image, y, cost, dual_coef, intercept, margins)
     return Machine(dual_coef, intercept, value, met and not hard, primal)
 
@@ -192,7 +233,7 @@ def check_labels(y: np.ndarray, cost: np.ndarray) -> None:
 
 def relative_gap(primal: float, dual: float) -> float:
     """How far the primal value may be from optimal, relative to itself."""
-    return max(0.0, primal - dual) / max(primal, np.finfo(float).tiny)
+    return max(0.0, primal - dual) / max(primal, TINY)
 
 
 def objectives(
@@ -213,7 +254,7 @@ def objectives(
     return float(np.sum(margins * np.abs(dual_coef))) - 0.5 * energy, primal
 
 
-def curvature(K: np.ndarray, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndarray, images: np.ndarray) -> np.ndarray:
+def curvature(K: Matrix, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndarray, images: np.ndarray) -> np.ndarray:
     """Second derivatives (L, L) of the optimal value in the weights of ``K = sum_l d_l K_l`` [Chapelle2008].
 
     They hold while the same rows S stay free: H_lm = (K_l b)_S' P (K_m b)_S with b the coefficients and P the upper
@@ -227,14 +268,11 @@ def curvature(K: np.ndarray, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndar
     S = np.flatnonzero((alpha > 0) & (alpha < cost))
     if len(S) < 2:
         return np.zeros((images.shape[1], images.shape[1]))
-    block = K[np.ix_(S, S)]
-    size = np.max(np.diagonal(block))
-    block += size  # a constant does not change P, and K_SS may be singular where the bordered matrix is not
-    block[np.diag_indices(len(S))] += SINGULAR * size
+    size = float(np.max(K.diagonal()[S]))
     G = images[S]
-    try:
-        solved = cho_solve(cho_factor(block, lower=True), np.column_stack([G, np.ones(len(S))]))
-    except LinAlgError:  # a kernel is not positive semi-definite
+    # a constant does not change P, and K_SS may be singular where the bordered matrix is not
+    solved = _solved_on(K, S, size, SINGULAR * size, np.column_stack([G, np.ones(len(S))]))
+    if solved is None:  # a kernel is not positive semi-definite, or rows are alike in too many ways
         return np.zeros((images.shape[1], images.shape[1]))
     ones = solved[:, -1]
     H = G.T @ (solved[:, :-1] - np.outer(ones, solved[:, :-1].sum(axis=0) / ones.sum()))
@@ -242,7 +280,7 @@ def curvature(K: np.ndarray, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndar
 
 
 def _newton(
-    K: np.ndarray, y: np.ndarray, cost: np.ndarray, start: np.ndarray, tol: float, margins: Margins = 1.0
+    K: Matrix, y: np.ndarray, cost: np.ndarray, start: np.ndarray, tol: float, margins: Margins = 1.0
 ) -> Machine | None:
     """Newton steps on the partition of `start` into zero, free and full coefficients; None if they lead nowhere."""
     alpha = start * y
@@ -271,7 +309,7 @@ def _newton(
 
 
 def _climb(
-    K: np.ndarray, y: np.ndarray, cost: np.ndarray, start: np.ndarray, tol: float, rounds: int, margins: Margins = 1.0
+    K: Matrix, y: np.ndarray, cost: np.ndarray, start: np.ndarray, tol: float, rounds: int, margins: Margins = 1.0
 ) -> Machine | None:
     """Go from subspace optimum to subspace optimum in the box; None if `rounds` do not suffice or there is no margin.
 
@@ -281,7 +319,7 @@ def _climb(
     alpha = np.clip(start * y, 0.0, cost)
     full = alpha >= cost
     free = (alpha > 0) & ~full
-    limit = HARD / max(float(np.max(np.diagonal(K))), np.finfo(float).tiny)
+    limit = HARD / max(float(np.max(K.diagonal())), TINY)
     for _ in range(rounds):
         if np.max(alpha) >= limit:
             return None
@@ -311,7 +349,7 @@ def _climb(
 
 
 def _on_margin(
-    K: np.ndarray, y: np.ndarray, fixed: np.ndarray, free: np.ndarray, margins: Margins = 1.0
+    K: Matrix, y: np.ndarray, fixed: np.ndarray, free: np.ndarray, margins: Margins = 1.0
 ) -> tuple[np.ndarray, float] | None:
     """Coefficients c of the free rows S, and intercept b, that put these rows on their margin.
 
@@ -322,22 +360,46 @@ def _on_margin(
     if not len(S):
         if abs(fixed.sum()) > ROUNDING * np.abs(fixed).sum():
             return None
-        gap = y * margins - K[:, F] @ fixed[F]
+        gap = y * margins - _image_on(K, np.arange(len(y)), F, fixed)
         up = (y > 0) == (fixed == 0)  # these rows want an intercept of at least their gap, the others of at most theirs
         least = gap[up].max() if up.any() else gap.min()
         most = gap[~up].min() if not up.all() else gap.max()
         return fixed, 0.5 * float(least + most)
-    block = K[np.ix_(S, S)]
-    size, diagonal = float(np.max(np.diagonal(block))), np.diag_indices(len(S))
-    block += size  # a constant changes the intercept alone, and K_SS may be singular where the system is not
-    right = np.column_stack([np.ones(len(S)), (y * margins)[S] - K[np.ix_(S, F)] @ fixed[F]])
+    size = float(np.max(K.diagonal()[S]))
+    right = np.column_stack([np.ones(len(S)), (y * margins)[S] - _image_on(K, S, F, fixed)])
     for jitter in JITTERS:
-        block[diagonal] += jitter * size  # the smaller ones before it hardly count
-        _, solved, failed = dposv(block, right, lower=1)
-        if not failed:
+        # a constant changes the intercept alone, and K_SS may be singular where the system is not
+        solved = _solved_on(K, S, size, jitter * size, right)
+        if solved is not None:
             ones, plain = solved.T
             shifted = float((plain.sum() + fixed.sum()) / ones.sum())
             coef = fixed.copy()
             coef[S] = plain - shifted * ones
             return coef, shifted - size * float(fixed.sum())
     return None
+
+
+@singledispatch
+def _image_on(K: Matrix, rows: np.ndarray, cols: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    """``K coef`` on some rows, for coefficients that are zero outside `cols`."""
+    return K[np.ix_(rows, cols)] @ coef[cols]
+
+
+@_image_on.register
+def _(K: LowRank, rows: np.ndarray, cols: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    return (K @ coef)[rows]
+
+
+@singledispatch
+def _solved_on(K: Matrix, rows: np.ndarray, constant: float, jitter: float, right: np.ndarray) -> np.ndarray | None:
+    """``(K_SS + constant + jitter I)^-1 right`` for some rows S; None where it is not positive definite."""
+    block = K[np.ix_(rows, rows)]
+    block += constant
+    block[np.diag_indices(len(rows))] += jitter
+    _, solved, failed = dposv(block, right, lower=1)
+    return None if failed else solved
+
+
+@_solved_on.register
+def _(K: LowRank, rows: np.ndarray, constant: float, jitter: float, right: np.ndarray) -> np.ndarray | None:
+    return K.solved(rows, constant, jitter, right)
