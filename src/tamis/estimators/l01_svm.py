@@ -10,8 +10,9 @@ from tamis.data.checks import check_choice, check_number
 from tamis.methods import l01_svm as method
 from tamis.methods.l01_certificate import Certificate
 from tamis.models.model import PreparedRows
+from tamis.shells.landmarked import LandmarkClassifier
 from tamis.shells.parameters import parameters
-from tamis.shells.stacked import Answer, CostClassifier, Task
+from tamis.shells.stacked import Answer, Task
 
 # [Zhu2023], as in docs/references.bib
 ZHU2023 = "Zhu, Bin; Shi, Yijie (2023). MKL-L0/1-SVM."
@@ -23,7 +24,7 @@ RHO3 = 256.0
 
 @stored
 @parameters
-class ZeroOneMKLClassifier(CostClassifier):
+class ZeroOneMKLClassifier(LandmarkClassifier):
     """Support vector machine that counts rows within the margin, on a learned mean of kernels [Zhu2023].
 
     Minimises ``1/2 w'K(d)w + C * (number of rows with margin below one)`` over coefficients and over weights d

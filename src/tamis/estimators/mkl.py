@@ -10,8 +10,9 @@ from tamis.data.checks import check_choice, check_number
 from tamis.errors import warn
 from tamis.methods import average_mkl, easy_mkl, simple_mkl
 from tamis.models.model import PreparedRows
+from tamis.shells.landmarked import LandmarkClassifier
 from tamis.shells.parameters import parameters
-from tamis.shells.stacked import Answer, CostClassifier, Task
+from tamis.shells.stacked import Answer, Task
 
 # [Rakotomamonjy2008] and [Aiolli2015], as in docs/references.bib
 RAKOTOMAMONJY2008 = (
@@ -27,7 +28,7 @@ QUICK = 1e-2  # gap that is enough on calibration folds
 
 @stored
 @parameters
-class SimpleMKLClassifier(CostClassifier):
+class SimpleMKLClassifier(LandmarkClassifier):
     """Support vector machine on a sparse convex combination of kernels [Rakotomamonjy2008].
 
     Minimises the optimal value of the soft-margin machine with the kernel ``sum_l d_l K_l`` over weights d on the
@@ -90,7 +91,7 @@ class SimpleMKLClassifier(CostClassifier):
 
 @stored
 @parameters
-class EasyMKLClassifier(CostClassifier):
+class EasyMKLClassifier(LandmarkClassifier):
     """Support vector machine on kernels weighted by how well they hold the classes apart [Aiolli2015].
 
     One quadratic program on the mean kernel gives a distribution over the rows of each class; a kernel's
@@ -152,7 +153,7 @@ class EasyMKLClassifier(CostClassifier):
 
 @stored
 @parameters
-class AverageMKLClassifier(CostClassifier):
+class AverageMKLClassifier(LandmarkClassifier):
     """Support vector machine on the unweighted mean of the kernels: the yardstick of multiple kernel learning.
 
     Examples

@@ -59,6 +59,10 @@ class KernelStack(ABC):
         """The same values, none to be computed again, if that takes at most `limit` bytes; else the stack itself."""
         return self
 
+    def factors(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """(R, n) and (R,) with ``sum_l weights[l] K_l = left' diag(scale) left``; None where no such form is meant."""
+        return None
+
     @abstractmethod
     def block(self, kernel: int, rows: slice) -> np.ndarray:
         """Values (len(rows), n) of one kernel."""

@@ -49,10 +49,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tamis.kernels.stack import KernelStack
+from tamis.methods.gram import gram
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.line import zero_of_slope
 from tamis.optim.polytope import Polytope, centre, lowest, nearest, spread, widest
-from tamis.optim.svm import Machine, curvature, objectives, relative_gap, solve_svm
+from tamis.optim.svm import Machine, Matrix, curvature, objectives, relative_gap, solve_svm
 
 PROGRAMS = ("amkl", "zero_filling", "mean_margin", "sum")
 HELD = 1 << 30  # bytes of Gram matrices that are held
@@ -205,7 +206,7 @@ class _Point:
     """Weights (m,) in units of their bounds, the combination K (n, n) and its machine."""
 
     weights: np.ndarray
-    K: np.ndarray
+    K: Matrix
     machine: Machine
 
 
@@ -230,9 +231,9 @@ class _Scaled:
         return EASE * self.tol
 
     def point(self, weights: np.ndarray, known: np.ndarray | None) -> _Point:
-        return self.at(weights, self.stack.combine(weights / self.unit).dense(), known)
+        return self.at(weights, gram(self.stack, weights / self.unit), known)
 
-    def at(self, weights: np.ndarray, K: np.ndarray, known: np.ndarray | None) -> _Point:
+    def at(self, weights: np.ndarray, K: Matrix, known: np.ndarray | None) -> _Point:
         tol = max(MARGIN * self.tol, FINEST)
         return _Point(weights, K, solve_svm(K, self.problem.y, self.problem.cost, tol=tol, start=known))
 

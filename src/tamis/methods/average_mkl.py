@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tamis.kernels.stack import KernelStack
+from tamis.methods.gram import gram
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.svm import relative_gap, solve_svm
 
@@ -42,7 +43,7 @@ def iterates(problem: Problem, tol: float) -> Iterator[Iterate[State]]:
     """Machines of growing precision; the violation is the relative duality gap."""
     L = problem.stack.shape[0]
     weights = np.full(L, 1.0 / L)
-    K = problem.stack.combine(weights).dense()
+    K = gram(problem.stack, weights)
     for attempt in range(ATTEMPTS):
         machine = solve_svm(K, problem.y, problem.cost, tol=tol / SHARPER**attempt)
         gap = relative_gap(machine.primal, machine.value)

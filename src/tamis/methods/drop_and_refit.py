@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tamis.kernels.stack import KernelStack
+from tamis.methods.gram import gram
 from tamis.methods.hard_margin import hard_margin, learn_weights
 from tamis.methods.l01_certificate import Point, slacks, value
-from tamis.optim.svm import solve_svm
+from tamis.optim.svm import Matrix, solve_svm
 
 COSTS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)  # of the proposing machines, per unit of mean cost over mean diagonal
 SLACKS = (0.0, 0.5, 1.0, 1.5)
@@ -51,24 +52,24 @@ class Problem:
     cost: np.ndarray
     zero: float = 1e-3
 
-    def fit(self, K: np.ndarray, weights: np.ndarray, kept: np.ndarray, start: np.ndarray | None = None) -> Fit | None:
+    def fit(self, K: Matrix, weights: np.ndarray, kept: np.ndarray, start: np.ndarray | None = None) -> Fit | None:
         """Fit the kept rows exactly on the combined kernel K; None where they cannot be separated."""
         point = hard_margin(K, weights, self.y, kept, start)
         return None if point is None else self._valued(point, K, kept)
 
-    def _valued(self, point: Point, K: np.ndarray, kept: np.ndarray) -> Fit:
+    def _valued(self, point: Point, K: Matrix, kept: np.ndarray) -> Fit:
         return Fit(kept, point, value(point, K, self.y, self.cost, self.zero))
 
     def learned(self, fit: Fit, tol: float) -> Fit:
         """The same rows with kernel weights that are optimal for them."""
         point = learn_weights(self.stack, fit.point, self.y, fit.kept, tol)
-        better = self._valued(point, self.stack.combine(point.weights).dense(), fit.kept)
+        better = self._valued(point, gram(self.stack, point.weights), fit.kept)
         return better if better.objective < fit.objective else fit
 
     def exchanged(self, fit: Fit) -> Fit:
         """Give up one row or take one back, the weights staying, as long as that lowers the objective."""
         weights = fit.point.weights
-        K = self.stack.combine(weights).dense()
+        K = gram(self.stack, weights)
         trials = max(1, WORK // (len(self.y) * FINALISTS))
         while trials > 0:
             better = None
@@ -84,7 +85,7 @@ class Problem:
             fit = better
         return fit
 
-    def _movable(self, fit: Fit, K: np.ndarray) -> list[int]:
+    def _movable(self, fit: Fit, K: Matrix) -> list[int]:
         """In turn the rows that hold the margin hardest for their cost and those nearest to being fitted."""
         pull = self.y * fit.point.dual_coef / self.cost
         hard = [int(i) for i in np.argsort(-pull, kind="stable")[:EXCHANGES] if REACH * pull[i] > 1]
@@ -93,12 +94,12 @@ class Problem:
         return [i for k in range(EXCHANGES) for i in hard[k : k + 1] + near[k : k + 1]]
 
 
-def proposals(problem: Problem, K: np.ndarray) -> Iterator[np.ndarray]:
+def proposals(problem: Problem, K: Matrix) -> Iterator[np.ndarray]:
     """Masks of rows to keep: all, one class only, and what soft-margin machines fit well."""
     y, cost = problem.y, problem.cost
     yield np.ones(len(y), dtype=bool)
     yield y == (1.0 if cost @ y >= 0 else -1.0)
-    unit = cost / (np.mean(cost) * max(float(np.mean(np.diagonal(K))), np.finfo(float).tiny))
+    unit = cost / (np.mean(cost) * max(float(np.mean(K.diagonal())), np.finfo(float).tiny))
     for size in COSTS:
         machine = solve_svm(K, y, size * unit)
         u = 1.0 - y * (K @ machine.dual_coef + machine.intercept)
@@ -128,7 +129,7 @@ def search(
     """
     problem = Problem(stack, y, cost, zero)
     weights = np.full(stack.shape[0], 1.0 / stack.shape[0])
-    K = stack.combine(weights).dense()
+    K = gram(stack, weights)
     distinct = {kept.tobytes(): kept for kept in proposals(problem, K)}
     fits = [fit for kept in distinct.values() if (fit := problem.fit(K, weights, kept)) is not None]
     fits.sort(key=_objective)

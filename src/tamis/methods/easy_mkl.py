@@ -35,7 +35,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tamis.kernels.stack import KernelStack
+from tamis.methods.gram import gram
 from tamis.optim.driver import Callback, Iterate, Solution, run
+from tamis.optim.low_rank import LowRank
 from tamis.optim.svm import Machine, objectives, relative_gap, solve_svm, solve_svm_on
 
 FINER = (1.0, 1e-3, 1e-6)  # tolerances of margins, relative to that of the gap
@@ -138,7 +140,9 @@ class _Ridged:
     def machine(self, y: np.ndarray, cost: np.ndarray, tol: float) -> Machine:
         """The support vector machine of the matrix."""
         rough = self.stack.rough(ROUGH)
-        K = rough.combine(self.weights).dense()
+        K = gram(rough, self.weights)
+        if isinstance(K, LowRank):
+            return solve_svm(K.ridged(self.ridge), y, cost, tol=tol)
         K[np.diag_indices(len(y))] += self.ridge
         return solve_svm(K, y, cost, tol=tol) if rough is self.stack else solve_svm_on(self, K, y, cost, tol=tol)
 

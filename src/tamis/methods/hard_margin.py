@@ -11,8 +11,9 @@ import numpy as np
 
 from tamis.kernels.stack import KernelStack
 from tamis.methods import simple_mkl
+from tamis.methods.gram import gram
 from tamis.methods.l01_certificate import Point
-from tamis.optim.svm import HARD, solve_svm
+from tamis.optim.svm import HARD, Matrix, corner, solve_svm
 
 MARGIN = 1e-6  # tolerance of margins
 ROUNDS = 30  # most rounds of learning weights
@@ -24,7 +25,7 @@ def energy(point: Point, y: np.ndarray) -> float:
 
 
 def hard_margin(
-    K: np.ndarray, weights: np.ndarray, y: np.ndarray, kept: np.ndarray, start: np.ndarray | None = None
+    K: Matrix, weights: np.ndarray, y: np.ndarray, kept: np.ndarray, start: np.ndarray | None = None
 ) -> Point | None:
     """The machine of the kept rows on the combined kernel K; None where they cannot be separated.
 
@@ -34,7 +35,7 @@ def hard_margin(
     sides = y[rows]
     if np.all(sides > 0) or np.all(sides < 0):
         return Point(weights, np.zeros(len(y)), float(sides[0]) if len(sides) else 1.0)
-    inner = K if len(rows) == len(y) else K[np.ix_(rows, rows)]
+    inner = K if len(rows) == len(y) else corner(K, rows)
     found = solve_svm(inner, sides, _no_slack(inner), tol=MARGIN, start=None if start is None else start[rows])
     if not found.converged:
         return None
@@ -49,13 +50,13 @@ def learn_weights(stack: KernelStack, point: Point, y: np.ndarray, kept: np.ndar
         return point
     rows = np.flatnonzero(kept)
     inner = stack.take(rows=rows, cols=rows)
-    problem = simple_mkl.Problem(inner, y[rows], _no_slack(inner.combine(point.weights).dense()))
+    problem = simple_mkl.Problem(inner, y[rows], _no_slack(gram(inner, point.weights)))
     start = simple_mkl.State(point.weights, point.dual_coef[rows], point.intercept)
     weights = simple_mkl.solve(problem, start=start, tol=tol, max_iter=ROUNDS).state.weights
-    better = hard_margin(stack.combine(weights).dense(), weights, y, kept, point.dual_coef)
+    better = hard_margin(gram(stack, weights), weights, y, kept, point.dual_coef)
     return point if better is None or energy(better, y) > energy(point, y) else better
 
 
-def _no_slack(K: np.ndarray) -> np.ndarray:
+def _no_slack(K: Matrix) -> np.ndarray:
     """A cost (n,) that no coefficient reaches where the rows of K can be separated."""
-    return np.full(len(K), HARD / max(float(np.max(np.diagonal(K))), np.finfo(float).tiny))
+    return np.full(len(K), HARD / max(float(np.max(K.diagonal())), np.finfo(float).tiny))

@@ -20,6 +20,8 @@ import numpy as np
 
 from tamis.codec import stored
 from tamis.kernels.stack import KernelStack
+from tamis.methods.gram import gram
+from tamis.optim.svm import Matrix
 
 
 @dataclass(frozen=True)
@@ -75,12 +77,12 @@ class Certificate:
         return f"gives up {self.n_given_up} distinct rows, and {self.n_support} lie on the margin"
 
 
-def slacks(point: Point, K: np.ndarray, y: np.ndarray) -> np.ndarray:
+def slacks(point: Point, K: Matrix, y: np.ndarray) -> np.ndarray:
     """``u = 1 - y o (K w + b)`` for the combined kernel K."""
     return 1.0 - y * (K @ point.dual_coef + point.intercept)
 
 
-def value(point: Point, K: np.ndarray, y: np.ndarray, cost: np.ndarray, zero: float) -> float:
+def value(point: Point, K: Matrix, y: np.ndarray, cost: np.ndarray, zero: float) -> float:
     """The objective (51); a slack of at most `zero` costs nothing."""
     u = slacks(point, K, y)
     energy = float(point.dual_coef @ (y * (1.0 - u) - point.intercept))
@@ -118,7 +120,7 @@ def largest_gamma(u: np.ndarray, pull: np.ndarray, cost: np.ndarray, zero: float
 def certify(stack: KernelStack, point: Point, y: np.ndarray, cost: np.ndarray, zero: float) -> Certificate:
     """Certify a model, whose slack and multiplier follow from it; a slack of at most `zero` counts as none."""
     d, w = point.weights, point.dual_coef
-    u, pull = slacks(point, stack.combine(d).dense(), y), y * w
+    u, pull = slacks(point, gram(stack, d), y), y * w
     gamma = largest_gamma(u, pull, cost, zero)
     return Certificate(
         simplex=abs(float(d.sum()) - 1.0) + float(np.maximum(-d, 0.0).sum()),

@@ -12,6 +12,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg import solve as solve_dense
 
 from tamis.kernels.stack import KernelStack
+from tamis.methods.gram import gram
 from tamis.methods.l01_certificate import Point
 from tamis.optim.shifted import ShiftedSolver
 from tamis.optim.simplex import solve_simplex_qp
@@ -135,13 +136,13 @@ class Combination:
 
     def __init__(self, problem: Problem, weights: np.ndarray):
         self.problem, self.solver = problem, ShiftedSolver(problem.rho1)
-        self.restricted = problem.stack.shape[0] == 1
         self._set: tuple[np.ndarray, tuple] | None = None
         self.move(weights)
+        self.restricted = problem.stack.shape[0] == 1 and isinstance(self.K, np.ndarray)
 
     def move(self, weights: np.ndarray) -> None:
         """Follow the weights."""
-        self.weights, self.K = weights, self.problem.stack.combine(weights).dense()
+        self.weights, self.K = weights, gram(self.problem.stack, weights)
 
     def dual_step(self, state: State, u: np.ndarray, working: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """w and ``K(d) w``."""
@@ -152,6 +153,7 @@ class Combination:
             return w, (right - w) / rho1
         rows = np.flatnonzero(working)
         w = np.zeros_like(right)
+        assert isinstance(self.K, np.ndarray)
         if len(rows):
             w[rows] = cho_solve(self._factor(rows), right[rows], check_finite=False)
         return w, self.K[:, rows] @ w[rows]
@@ -159,6 +161,7 @@ class Combination:
     def _factor(self, rows: np.ndarray) -> tuple:
         """Factor of ``I + rho1 K`` on the working set, kept while the set stays."""
         if self._set is None or not np.array_equal(self._set[0], rows):
+            assert isinstance(self.K, np.ndarray)
             block = self.problem.rho1 * self.K[np.ix_(rows, rows)] + np.eye(len(rows))
             self._set = rows, cho_factor(block, lower=True, check_finite=False)
         return self._set[1]

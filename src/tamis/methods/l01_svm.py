@@ -43,6 +43,7 @@ from typing import Any
 import numpy as np
 
 from tamis.methods.drop_and_refit import search
+from tamis.methods.gram import gram
 from tamis.methods.hard_margin import hard_margin
 from tamis.methods.l01_certificate import (
     Certificate,
@@ -209,7 +210,7 @@ def solve(
 
 def objective(problem: Problem, state: State, tol: float) -> float:
     """The objective (51) of the model of a point."""
-    K = problem.stack.combine(state.weights).dense()
+    K = gram(problem.stack, state.weights)
     return value(state.point(problem), K, problem.y, problem.cost, zero_slack(tol))
 
 
@@ -244,7 +245,7 @@ def _landed(problem: Problem, solution: Solution[State], tol: float) -> Solution
     point, y = solution.state.point(problem), problem.y
     if not point.dual_coef.any():
         return solution
-    K = problem.stack.combine(point.weights).dense()
+    K = gram(problem.stack, point.weights)
     landed = hard_margin(K, point.weights, y, solution.state.slack <= zero_slack(tol), point.dual_coef)
     if landed is None:
         return solution
@@ -256,7 +257,7 @@ def _landed(problem: Problem, solution: Solution[State], tol: float) -> Solution
 def _state(problem: Problem, point: Point) -> State:
     """The point of the algorithm with a given model."""
     y, w = problem.y, point.dual_coef
-    u = slacks(point, problem.stack.combine(point.weights).dense(), y)
+    u = slacks(point, gram(problem.stack, point.weights), y)
     return replace(
         dead_start(problem),
         weights=point.weights,

@@ -43,10 +43,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tamis.kernels.stack import KernelStack
+from tamis.methods.gram import gram
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.line import zero_of_slope
 from tamis.optim.simplex import solve_simplex_qp
-from tamis.optim.svm import Machine, curvature, objectives, relative_gap, solve_svm
+from tamis.optim.svm import Machine, Matrix, curvature, objectives, relative_gap, solve_svm
 
 FEW = 32  # up to so many kernels all are active
 ENTER = 20  # kernels that may enter the active set at once
@@ -129,7 +130,7 @@ class _Point:
     """
 
     weights: np.ndarray
-    K: np.ndarray
+    K: Matrix
     machine: Machine
     touched: float
     solves: int
@@ -137,7 +138,7 @@ class _Point:
     def gap(self, energies: np.ndarray) -> float:
         return _gap(self.machine.dual_coef, self.machine.primal, energies)
 
-    def slope(self, KD: np.ndarray) -> float:
+    def slope(self, KD: Matrix) -> float:
         """dJ/ds along ``K + s KD``."""
         return -0.5 * float(self.machine.dual_coef @ (KD @ self.machine.dual_coef))
 
@@ -147,7 +148,7 @@ class _Line:
     """A direction D of descent for the weights, with K(D)."""
 
     direction: np.ndarray
-    KD: np.ndarray
+    KD: Matrix
 
     def at(self, problem: Problem, point: _Point, s: float, tol: float) -> _Point:
         """The point a step `s` from `point`, with its machine."""
@@ -161,7 +162,7 @@ def _gradient_step(problem: Problem, stack: KernelStack, point: _Point, images: 
     """Take kernels out as long as J falls all the way, then search along the line [Rakotomamonjy2008, Alg. 1]."""
     largest = int(np.argmax(point.weights))
     direction = reduced_descent(point.weights, point.machine.dual_coef @ images)
-    line = _Line(direction, stack.combine(direction).dense())
+    line = _Line(direction, gram(stack, direction))
     point = replace(point, touched=point.touched + np.count_nonzero(direction))
     while np.any(line.direction < 0):
         D = line.direction
@@ -177,7 +178,9 @@ def _gradient_step(problem: Problem, stack: KernelStack, point: _Point, images: 
         rest = D.copy()
         rest[largest] += rest[out]
         rest[out] = 0.0
-        line = _Line(rest, line.KD + D[out] * (stack.one(largest) - stack.one(out)))
+        exchanged = np.zeros(len(D))
+        exchanged[largest], exchanged[out] = D[out], -D[out]
+        line = _Line(rest, line.KD + gram(stack, exchanged))
         point = replace(point, touched=point.touched + 2)
     return point
 
@@ -205,7 +208,7 @@ def _newton_step(problem: Problem, stack: KernelStack, point: _Point, images: np
     H[np.diag_indices(len(H))] += RIDGE * size
     energies = point.machine.dual_coef @ images
     direction = solve_simplex_qp(H, H @ point.weights + 0.5 * energies, point.weights) - point.weights
-    line = _Line(direction, stack.combine(direction).dense())
+    line = _Line(direction, gram(stack, direction))
     point = replace(point, touched=point.touched + np.count_nonzero(direction))
     end = line.at(problem, point, 1.0, tol)
     if end.slope(line.KD) > FLAT * abs(point.slope(line.KD)) or end.machine.value >= point.machine.value:
@@ -276,9 +279,14 @@ def _first(problem: Problem, start: State | None, tol: float) -> _Point:
 def _point(
     problem: Problem, weights: np.ndarray, known: np.ndarray | None, touched: float, solves: int, tol: float
 ) -> _Point:
-    K = problem.stack.combine(weights).dense()
+    K = gram(problem.stack, weights)
     machine = solve_svm(K, problem.y, problem.cost, tol=tol, start=known)
     return _Point(weights, K, machine, touched + np.count_nonzero(weights), solves + 1)
+
+
+def _among(stack: KernelStack, weights: np.ndarray, K: Matrix) -> Matrix:
+    """K, the sum of all kernels, in terms of the active ones, where it is held as factors."""
+    return K if isinstance(K, np.ndarray) else gram(stack, weights)
 
 
 def iterates(
@@ -304,7 +312,7 @@ def iterates(
         if not np.array_equal(chosen, active):
             active, stack = chosen, problem.stack.take(kernels=chosen).held(HELD)
             point = replace(point, touched=point.touched + len(active))
-        inner = replace(point, weights=weights[active])
+        inner = replace(point, weights=weights[active], K=_among(stack, weights[active], point.K))
         inner = _descend(problem, stack, inner, SOLVERS[solver], max(0.5 * tol, EASE * gap), fine)
         if inner.machine.value >= machine.value:
             return

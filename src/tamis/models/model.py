@@ -12,11 +12,13 @@ import numpy as np
 from tamis.codec import stored
 from tamis.data.checks import check_range, places
 from tamis.data.encoding import Encoder
+from tamis.data.keys import lowest, row_keys, sampling_keys
 from tamis.data.rows import Rows
 from tamis.data.table import Table
 from tamis.expansion import Coefficients, Expansion, KernelExpansion
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import is_by_position
+from tamis.kernels.landmarks import LandmarkStack
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
 from tamis.kernels.spectrum import check_kernels
 from tamis.kernels.stack import KernelStack
@@ -24,6 +26,7 @@ from tamis.kernels.whole import whole_bank
 from tamis.methods.design import Design, RowDesign
 from tamis.optim.driver import Solution
 
+LANDMARKS = "landmarks"  # the engine of kernels through the candidates
 POOL = 1000  # candidates when more rows than this are given and `candidates` is None
 
 
@@ -221,9 +224,13 @@ class Encoded:
         bank = make_bank(kernels, default, here.sample, bandwidth)
         ground = here.ground(whole_bank(bank) if whole else bank)
         check_kernels(ground.bank, here.sample.Z, here.sample.seed)
-        square = len(here.candidates) == len(here.sample.Z)
-        stack = ground.bank.stack(here.sample.Z, None if square else ground.pool.Z, form=here.engine)
-        return PreparedRows(ground.encoder, ground.bank, ground.pool, here, stack)
+        return PreparedRows(ground.encoder, ground.bank, ground.pool, here, here._stack(ground))
+
+    def _stack(self, ground: Groundwork) -> KernelStack:
+        Z = self.sample.Z
+        if self.engine == LANDMARKS:
+            return LandmarkStack.through(ground.bank.channels, Z, self.candidates)
+        return ground.bank.stack(Z, None if len(self.candidates) == len(Z) else ground.pool.Z, form=self.engine)
 
     def _positions(self) -> Encoded:
         """The same rows, their one column read as positions in precomputed kernels."""
@@ -309,3 +316,11 @@ def draw_candidates(rows: Rows, size: int | str | None, seed: int, fewest: int =
     share = size / n
     pools = [rng.permutation(np.flatnonzero(rows.codes == c)) for c in range(len(rows.classes))]
     return np.sort(np.concatenate([p[: max(fewest, round(share * len(p)))] for p in pools]))
+
+
+def draw_landmarks(rows: Rows, size: int, seed: int) -> np.ndarray:
+    """About `size` merged rows, sorted: of each class its share, at least one, by values and seed alone."""
+    keys = sampling_keys(row_keys(rows.table, seed), rows.codes, rows.ties)
+    parts = [np.flatnonzero(rows.codes == c) for c in range(len(rows.classes))]
+    shares = [max(1, round(size * len(part) / len(rows))) for part in parts]
+    return np.sort(np.concatenate([part[lowest(keys[part], k)] for part, k in zip(parts, shares, strict=True)]))

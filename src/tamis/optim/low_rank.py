@@ -33,6 +33,8 @@ class LowRank:
     scale: np.ndarray
     ridge: np.ndarray | None = None
 
+    __array_ufunc__ = None  # a number of numpy times this is this one's product
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.left.shape[1], self.left.shape[1]

@@ -71,6 +71,17 @@ class Machine:
     primal: float
 
 
+@singledispatch
+def corner(K: Matrix, rows: np.ndarray) -> Matrix:
+    """The matrix between some rows."""
+    return K[np.ix_(rows, rows)]
+
+
+@corner.register
+def _(K: LowRank, rows: np.ndarray) -> LowRank:
+    return K.take(rows)
+
+
 class Gram(Protocol):
     """A Gram matrix that is evaluated where it is needed."""
 

@@ -113,6 +113,10 @@ class StackClassifier(Extending, Factors, DirectClassifier):
             return model
         self._facts([a.facts for a in answers], prepared)
         self._measure(prepared.bank)
+        return self._factored(model, prepared, answers)
+
+    def _factored(self, model: Model, prepared: PreparedRows, answers: Sequence[Answer]) -> Model:
+        """The model with the factors of its coefficients."""
         dual, weights = factors_of(model.expansion.coef)
         return replace(model, dual_coef=dual, kernel_weights=weights)
 
