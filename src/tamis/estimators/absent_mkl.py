@@ -106,6 +106,7 @@ class AbsentMKLClassifier(ChannelClassifier, LandmarkClassifier):
     """
 
     citation = LIU2015
+    _squares = 10.0
 
     C: float = 1.0
     _: KW_ONLY

@@ -78,6 +78,7 @@ class IMKPLClassifier(CodingClassifier, DirectClassifier):
     """
 
     citation = HOSSEINI2019
+    _squares = 11.5
     violation_means = "relative change of objective"
 
     prototype_size: int = 5

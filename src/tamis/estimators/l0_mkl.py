@@ -123,6 +123,7 @@ class L0MKLClassifier(L0Classifier, StackClassifier):
 
     citation = XUESONG2020
     _recipe = SIGMOID
+    _squares = 4.4
 
     lambda2: float = 0.1
     lambda1: float = 0.1

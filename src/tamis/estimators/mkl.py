@@ -9,6 +9,7 @@ from tamis.codec import stored
 from tamis.data.checks import check_choice, check_number
 from tamis.errors import warn
 from tamis.methods import average_mkl, easy_mkl, simple_mkl
+from tamis.models.bill import Bill, Size
 from tamis.models.model import PreparedRows
 from tamis.shells.landmarked import LandmarkClassifier
 from tamis.shells.parameters import parameters
@@ -60,6 +61,7 @@ class SimpleMKLClassifier(LandmarkClassifier):
 
     citation = RAKOTOMAMONJY2008
     _form = "streaming"
+    _squares = 3.0
 
     C: float = 1.0
     _: KW_ONLY
@@ -69,6 +71,10 @@ class SimpleMKLClassifier(LandmarkClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("solver", self.solver, tuple(simple_mkl.SOLVERS))
+
+    def _bill(self, size: Size) -> Bill:
+        bill = super()._bill(size)
+        return bill if "kernel values" not in bill else {**bill, "kernel values": min(size.values, simple_mkl.HELD)}
 
     def _solve(self, task: Task) -> Answer:
         problem = simple_mkl.Problem(task.stack, task.y, task.cost)
@@ -126,6 +132,8 @@ class EasyMKLClassifier(LandmarkClassifier):
 
     citation = AIOLLI2015
     _form = "factored"
+    _squares = 2.4
+    _copies = 7.0
 
     lam: float = 0.1
     C: float = 1.0
@@ -166,6 +174,7 @@ class AverageMKLClassifier(LandmarkClassifier):
     """
 
     _form = "streaming"
+    _squares = 2.1
 
     C: float = 1.0
 

@@ -27,10 +27,12 @@ from tamis.data.checks import (
     check_seed,
     resolve_columns,
 )
-from tamis.data.rows import Rows
+from tamis.data.rows import Rows, merge_rows
 from tamis.data.table import Table, checked_input, read_columns, read_table, row_labels
 from tamis.errors import warn
 from tamis.explain import signed_percentages
+from tamis.kernels.recipes import Recipe, per_feature
+from tamis.models.bill import Bill, Size, check_bill, check_memory, jobs_of, ordered, size_of
 from tamis.models.calibration import Calibrator
 from tamis.models.model import Model, check_source
 from tamis.optim.driver import Iterate, Status
@@ -48,7 +50,9 @@ SHARED: dict[str, Callable[[Any], None]] = {  # what is asked of parameters that
     "categorical_features": check_columns,
     "random_state": check_seed,
     "n_jobs": check_jobs,
+    "memory_limit": check_memory,
 }
+FEW = 500  # up to so many rows nobody has to count bytes
 
 
 @parameters
@@ -68,6 +72,9 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
         For the folds and all else that is drawn at random. None is as good as 0.
     n_jobs : int or None
         Processes for the folds.
+    memory_limit : int, float, str or None
+        Bytes that a fit may take, as a number or as text such as "2GB"; None: what the machine has to give. A fit that
+        would take more (see `memory_bill`) is refused before it begins.
     verbose : int
         Log every round of the fit.
 
@@ -100,7 +107,10 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
     categorical_features: Any = "auto"
     random_state: Any = None
     n_jobs: int | None = None
+    memory_limit: Any = None
     verbose: int = 0
+
+    _recipe: ClassVar[Recipe] = per_feature()  # the kernels where none are given
 
     def check_parameters(self) -> None:
         """Raise ValueError for parameters that no data could make right; `fit` does this too."""
@@ -145,6 +155,7 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
         with self._afresh(), blas_threads(1):
             self._seed = draw_seed(self.random_state)
             rows = self._rows(X, y, sample_weight, groups)
+            self._check_memory(rows)
             model, calibrator = self._select(rows)
             self._publish(rows.classes, model, calibrator, measured_variation(model, rows))
             self.instance_labels_ = row_labels(X, self.instances_)
@@ -153,6 +164,55 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
     @abstractmethod
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
         """Make the model, and the calibrator if there is one, from the rows of the input."""
+
+    # ------------------------------------------------------------------ memory
+
+    def memory_bill(self, X: Any, y: Any, sample_weight: Any = None) -> dict[str, int]:
+        """What a fit to these rows takes at its peak beside X itself, in bytes, the largest part first.
+
+        Estimated from the numbers of distinct rows, columns, kernels and classes, before any kernel is evaluated; right
+        to about a factor of two. `fit` compares the sum with `memory_limit`.
+
+        Parameters
+        ----------
+        X, y, sample_weight : rows as in `fit`
+        """
+        other = clone(self)
+        other._check_parameters()
+        other._seed = draw_seed(self.random_state)
+        rows = merge_rows(other._rows(X, y, sample_weight, None))
+        return {what: int(size) for what, size in ordered(other._whole_bill(other._size(rows))).items()}
+
+    def _check_memory(self, rows: Rows) -> None:
+        """Refuse a fit that would not find the memory it needs."""
+        if self.memory_limit is None and len(rows) <= FEW:
+            return
+        try:
+            self._check_bill(self._size(rows))
+        except ValueError:  # equal rows count once
+            self._check_bill(self._size(merge_rows(rows)))
+
+    def _check_bill(self, size: Size) -> None:
+        check_bill(type(self).__name__, size, self._whole_bill, self.memory_limit, self._instead)
+
+    def _size(self, rows: Rows) -> Size:
+        """What the bill depends on."""
+        settings = {"scaling": self.scaling, "missing": self.missing}
+        return size_of(rows, self._choices, self._recipe, settings)
+
+    def _whole_bill(self, size: Size) -> Bill:
+        """The bill of all processes."""
+        bill = self._bill(size)
+        jobs = jobs_of(self.n_jobs)
+        return bill if jobs == 1 else {**bill, f"{jobs - 1} more processes": (jobs - 1) * sum(bill.values())}
+
+    def _bill(self, size: Size) -> Bill:
+        """What one fit takes, in bytes."""
+        return {"encoded rows": 3 * size.table}
+
+    def _instead(self, size: Size) -> str:
+        """What to do where memory does not suffice."""
+        return "use EM2NOLCClassifier or TamisClassifier, which are linear in the rows"
 
     # ------------------------------------------------------------------ reading
 

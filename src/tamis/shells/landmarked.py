@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 
 from tamis.data.checks import check_integer
 from tamis.data.rows import Rows
 from tamis.errors import warn
 from tamis.expansion import Coefficients
 from tamis.kernels.landmarks import LandmarkError, LandmarkStack
+from tamis.models.bill import NUMBER, Bill, Size, shown
 from tamis.models.model import LANDMARKS, Encoded, Model, PreparedRows, draw_landmarks
 from tamis.shells.parameters import parameters
 from tamis.shells.stacked import Answer, CostClassifier, factors_of
 
 LACKING = 0.1  # mean share of a kernel's variance that landmarks may leave out without a warning
+FEW = 300  # landmarks that are worth a try
 NOTICEABLE = 0.1  # weight from which on a kernel is worth one
 
 
@@ -43,10 +46,28 @@ class LandmarkClassifier(CostClassifier):
     _: KW_ONLY
     landmarks: int | None = None
 
+    _copies: ClassVar[float] = 2.5  # of the factors that the solver holds at its peak
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.landmarks is not None:
             check_integer("landmarks", self.landmarks, 1)
+
+    def _bill(self, size: Size) -> Bill:
+        if self.landmarks is None or self.landmarks >= size.rows:
+            return super()._bill(size)
+        m, rank = self.landmarks, size.factors(self.landmarks)
+        return {
+            "encoded rows": 3 * size.table,
+            "factors of the kernels": self._copies * NUMBER * size.rows * rank,
+            "matrices between factors": 2 * NUMBER * min(size.rows, rank) ** 2 + 2 * NUMBER * size.kernels * m**2,
+        }
+
+    def _instead(self, size: Size) -> str:
+        if self.landmarks is not None and self.landmarks < size.rows:
+            return f"use fewer than landmarks={self.landmarks}"
+        few = clone(self).set_params(landmarks=FEW)
+        return f"use landmarks={FEW} or so, which takes about {shown(sum(few._bill(size).values()))}"
 
     def _encoded(self, rows: Rows, max_features: int, engine: str, candidates: int | str | None = "all") -> Encoded:
         encoded = super()._encoded(rows, max_features, engine, candidates)

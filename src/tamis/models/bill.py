@@ -1,0 +1,211 @@
+"""The memory that a fit takes, computed before it begins, and the memory that there is."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from tamis.data.rows import Rows, spread
+from tamis.kernels.bank import COMPACT, MEMORY
+from tamis.kernels.base import is_by_position
+from tamis.kernels.factored import SHARE
+from tamis.kernels.recipes import Recipe
+from tamis.models.model import Encoded, make_bank
+from tamis.parallel import available_cores
+
+NUMBER = 8  # bytes
+LOOKED_AT = 200  # rows that say how many kernels there will be
+SHORT = 60  # factors of a smooth kernel of one column, roughly
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+TEXT = re.compile(r"^\s*([0-9]*\.?[0-9]+)\s*([kmgt]i?)?b?\s*$", re.IGNORECASE)
+CGROUPS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+
+Bill = dict[str, float]  # bytes, by what takes them
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a bill depends on.
+
+    Attributes
+    ----------
+    rows : distinct training rows
+    columns : of the table
+    kernels : how many; of several choices the most
+    single : those among them that stand on one column
+    outputs : one for two classes and for a number, else one for each class
+    """
+
+    rows: int
+    columns: int
+    kernels: int
+    single: int
+    outputs: int
+
+    @property
+    def table(self) -> float:
+        """Bytes of the encoded rows."""
+        return NUMBER * self.rows * self.columns
+
+    @property
+    def square(self) -> float:
+        """Bytes of a matrix between all rows."""
+        return NUMBER * self.rows**2
+
+    @property
+    def values(self) -> float:
+        """Bytes of all kernels between all rows."""
+        return self.kernels * self.square
+
+    def factors(self, most: int) -> float:
+        """Rows of the factors of all kernels, each of at most `most`."""
+        return self.single * min(most, SHORT) + (self.kernels - self.single) * most
+
+
+def size_of(rows: Rows, sources: Mapping[str, Any], default: Recipe, settings: Mapping[str, Any]) -> Size:
+    """The size of a fit to some rows; kernels are counted on a few of them, `settings` as in `Encoded.of`."""
+    n, d = rows.table.numbers.shape
+    counts = [_count(rows, source, default, settings) for source in sources.values()]
+    kernels, single = max(counts, default=(d, d))
+    return Size(n, d, kernels, single, 1 if rows.response is not None else rows.targets.shape[1])
+
+
+def _count(rows: Rows, source: Any, default: Recipe, settings: Mapping[str, Any]) -> tuple[int, int]:
+    """How many kernels there will be, and how many of one column; one for each column where they cannot be made."""
+    d = rows.table.numbers.shape[1]
+    some = rows.take(spread(len(rows), LOOKED_AT))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit itself warns
+        try:
+            encoded = Encoded.of(some, max_features=d, candidates="all", seed=0, engine="streaming", **settings)
+            bank = make_bank(source, default, encoded.sample, 1.0)
+        except ValueError:  # the fit itself refuses what is wrong
+            return d, d
+    single = 0 if is_by_position(source) else sum(len(channel.columns) == 1 for channel in bank.channels)
+    return len(bank), single
+
+
+def kept_values(size: Size, form: str) -> float:
+    """Bytes of the kernels between all rows that a stack of some form keeps (see `KernelBank.stack`)."""
+    most = {"dense": np.inf, "auto": MEMORY, "compact": COMPACT}.get(form, 0)
+    if form == "factored":
+        tried = size.square / SHARE if size.single < size.kernels else 0.0  # and streamed where they are too long
+        return tried + NUMBER * size.rows * size.single * SHORT
+    return size.values if size.values <= most else 0.0
+
+
+def jobs_of(n_jobs: int | None) -> int:
+    """Processes that a number of jobs stands for."""
+    return 1 if n_jobs is None else n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
+
+
+# ---------------------------------------------------------------------- what there is
+
+
+def check_memory(value: Any) -> None:
+    """Refuse what is no amount of memory."""
+    if value is not None:
+        to_bytes(value)
+
+
+def to_bytes(value: Any) -> float:
+    """Bytes from a number of them, or from text such as "2GB" or "512 MiB"."""
+    if isinstance(value, str):
+        found = TEXT.match(value)
+        if found:
+            return float(found[1]) * UNITS[(found[2] or "").lower()]
+    elif isinstance(value, Real) and not isinstance(value, bool) and float(value) > 0:
+        return float(value)
+    raise ValueError(
+        f"memory_limit={value!r} must be a positive number of bytes, text such as '2GB' or '512MiB', or None for what "
+        "the machine has"
+    )
+
+
+def available_memory() -> float:
+    """Bytes that this process can have without swapping, as far as the system tells; infinite where it does not."""
+    found = [*_from_meminfo(), *_from_cgroups()] or [*_from_sysconf()]
+    return min(found, default=float("inf"))
+
+
+def _from_meminfo() -> list[float]:
+    """Linux: what is free or can be freed."""
+    lines = _read("/proc/meminfo").splitlines()
+    return [float(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+
+
+def _from_cgroups() -> list[float]:
+    """Linux: what a container still has."""
+    pairs = [(_read(limit).strip(), _read(used).strip()) for limit, used in CGROUPS]
+    return [max(0.0, float(limit) - float(used)) for limit, used in pairs if limit.isdigit() and used.isdigit()]
+
+
+def _from_sysconf() -> list[float]:
+    """Other systems that know: free pages, or half of all of them."""
+    names = getattr(os, "sysconf_names", {})
+    for name, share in (("SC_AVPHYS_PAGES", 1.0), ("SC_PHYS_PAGES", 0.5)):
+        if name in names and "SC_PAGE_SIZE" in names:
+            pages = os.sysconf(name)
+            if pages > 0:
+                return [share * pages * os.sysconf("SC_PAGE_SIZE")]
+    return []
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+# ---------------------------------------------------------------------- the two together
+
+
+def ordered(bill: Bill) -> Bill:
+    """The bill with its largest entries first, in whole bytes, without those of nothing."""
+    return {what: round(size) for what, size in sorted(bill.items(), key=lambda entry: -entry[1]) if size >= 1}
+
+
+def check_bill(name: str, size: Size, bill: Callable[[Size], Bill], limit: Any, instead: Callable[[Size], str]) -> None:
+    """Refuse a fit that takes more memory than the limit (None: than there is), and say what to do instead."""
+    entries, room = ordered(bill(size)), available_memory() if limit is None else to_bytes(limit)
+    total = sum(entries.values())
+    if total <= room:
+        return
+    parts = ", ".join(f"{shown(value)} for {what}" for what, value in entries.items())
+    given = "the memory that is available" if limit is None else f"memory_limit={limit!r}"
+    fitting = _fitting(size, bill, room)
+    fewer = f"give at most {fitting} rows, or " if fitting else ""
+    raise ValueError(
+        f"X has {size.rows} distinct rows, for which {name} takes about {shown(total)}: {parts}. That is more than "
+        f"{given} ({shown(room)}): {instead(size)}, or {fewer}raise memory_limit"
+    )
+
+
+def _fitting(size: Size, bill: Callable[[Size], Bill], room: float) -> int:
+    """About how many rows there is room for, to two digits."""
+    low, high = 0, size.rows
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = sum(bill(replace(size, rows=middle)).values()) <= room
+        low, high = (middle, high) if fits else (low, middle)
+    digits = 10 ** max(0, len(str(low)) - 2)
+    return int(low // digits * digits) if low >= 10 else 0
+
+
+def shown(size: float) -> str:
+    """Bytes in words."""
+    if not np.isfinite(size):
+        return "unlimited"
+    return f"{size / 2**30:.3g} GiB"
