@@ -15,13 +15,14 @@ from tamis.data.rows import Rows
 from tamis.data.table import checked_input
 from tamis.estimators import em2nolc_sums
 from tamis.expansion import Coefficients
-from tamis.kernels.bank import KernelBank
+from tamis.kernels.bank import MEMORY, KernelBank
 from tamis.kernels.recipes import per_feature
 from tamis.methods import em2nolc as method
 from tamis.methods.em2nolc import State, Task
 from tamis.methods.refit import coefficients, leading_factors
+from tamis.models.bill import NUMBER, Bill, Size
 from tamis.models.calibration import Calibrator
-from tamis.models.model import Model, Prepared
+from tamis.models.model import Model, Prepared, pool_size
 from tamis.models.selection import Tests, each_fold
 from tamis.optim.driver import Solution
 from tamis.shells.base import draw_seed
@@ -37,6 +38,7 @@ from tamis.sums.summary import PreparedSums, Summary
 ENGINES = ("auto", "dense", "streaming", "statistics")
 COUPLINGS = ("rank_one", "full")
 REFITS = ("squared", "logistic")
+VALUES, STREAMED = 1.4, 3.0  # copies of kernel values at the peak of a fit: of all kernels, or of one
 POLISH = 5  # most rounds of looking for better instances among all rows
 
 # [Zhang2022], as in docs/references.bib
@@ -247,6 +249,16 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
             em2nolc_sums.warn_of_cancellation(prepared, problems, [solution for _, solution in finished], model)
         dual, weights = leading_factors(model.expansion.coef, shared=self.shared_support)
         return replace(model, dual_coef=dual, kernel_weights=weights)
+
+    def _bill(self, size: Size) -> Bill:
+        columns = NUMBER * size.rows * pool_size(self.candidates, size.rows)
+        dense = self.engine == "dense" or (self.engine == "auto" and columns * size.columns <= MEMORY)
+        summed = self.engine == "statistics" or (self.engine == "auto" and size.single == size.kernels)
+        kept = VALUES * columns * size.kernels if dense else 0.0 if summed else STREAMED * columns
+        return {**super()._bill(size), "values between rows and candidates": kept}
+
+    def _instead(self, size: Size) -> str:
+        return "use engine='statistics' (for kernels of one column each), or fewer candidates"
 
     def _solve(self, task: Task, start: State | None) -> Solution[State]:
         options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "callback": self._progress()}

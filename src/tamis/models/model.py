@@ -306,10 +306,15 @@ def _channel(entry: Any, place: Mapping[str, int]) -> Channel:
     return Channel(str(name), kernel, tuple(place[c] if isinstance(c, str) else int(c) for c in columns))
 
 
+def pool_size(candidates: int | str | None, n: int) -> int:
+    """How many of n rows may become instances."""
+    return n if isinstance(candidates, str) else min(n, POOL if candidates is None else candidates)
+
+
 def draw_candidates(rows: Rows, size: int | str | None, seed: int, fewest: int = 1) -> np.ndarray:
     """The rows that may become instances: all, or a random pool with at least `fewest` of each class, sorted."""
     n = len(rows)
-    size = n if isinstance(size, str) else POOL if size is None else size
+    size = pool_size(size, n)
     if size >= n:
         return np.arange(n)
     rng = np.random.default_rng(seed)

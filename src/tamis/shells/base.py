@@ -52,6 +52,8 @@ SHARED: dict[str, Callable[[Any], None]] = {  # what is asked of parameters that
     "n_jobs": check_jobs,
     "memory_limit": check_memory,
 }
+COPIES = 6  # of the table, as numbers, at the peak of a fit
+BLOCKS = 1 << 25  # bytes that any fit takes
 FEW = 500  # up to so many rows nobody has to count bytes
 
 
@@ -208,7 +210,7 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
 
     def _bill(self, size: Size) -> Bill:
         """What one fit takes, in bytes."""
-        return {"encoded rows": 3 * size.table}
+        return {"rows, merged and encoded": COPIES * size.table, "working blocks": BLOCKS}
 
     def _instead(self, size: Size) -> str:
         """What to do where memory does not suffice."""

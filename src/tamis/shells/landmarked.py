@@ -16,6 +16,7 @@ from tamis.expansion import Coefficients
 from tamis.kernels.landmarks import LandmarkError, LandmarkStack
 from tamis.models.bill import NUMBER, Bill, Size, shown
 from tamis.models.model import LANDMARKS, Encoded, Model, PreparedRows, draw_landmarks
+from tamis.shells.base import KernelEstimator
 from tamis.shells.parameters import parameters
 from tamis.shells.stacked import Answer, CostClassifier, factors_of
 
@@ -58,7 +59,7 @@ class LandmarkClassifier(CostClassifier):
             return super()._bill(size)
         m, rank = self.landmarks, size.factors(self.landmarks)
         return {
-            "encoded rows": 3 * size.table,
+            **KernelEstimator._bill(self, size),
             "factors of the kernels": self._copies * NUMBER * size.rows * rank,
             "matrices between factors": 2 * NUMBER * min(size.rows, rank) ** 2 + 2 * NUMBER * size.kernels * m**2,
         }

@@ -16,7 +16,7 @@ from tamis.data.rows import Rows, by_class, concatenate, merge_keyed
 from tamis.errors import warn
 from tamis.kernels.bank import MEMORY
 from tamis.kernels.recipes import Recipe
-from tamis.models.model import POOL
+from tamis.models.model import pool_size
 from tamis.sums.plan import Plan, TooLarge, make_plan
 from tamis.sums.plan_columns import NotSummable
 from tamis.sums.statistics import Statistics
@@ -124,7 +124,7 @@ def sum_rows(
     "auto" sums where kernel values would not fit in memory and the kernels have short forms.
     """
     n, d = rows.table.numbers.shape
-    pool = n if isinstance(candidates, str) else min(n, POOL if candidates is None else candidates)
+    pool = pool_size(candidates, n)
     if engine in ("dense", "streaming") or (engine == "auto" and 8 * d * n * pool <= MEMORY):
         return None
     keys = row_keys(rows.table, seed)
