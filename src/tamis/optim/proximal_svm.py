@@ -12,7 +12,7 @@ costs a system of the size of these, or of the rank [Yan2020]. At its minimum ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -21,11 +21,11 @@ from tamis.optim.low_rank import LowRank, woodbury
 
 FIRST = 10.0  # sigma at the start, relative to the mean cost
 GROWTH = 10.0
-OUTER = 12  # most proximal points
+OUTER = 10  # most proximal points
 INNER = 100  # most Newton steps for each
-ROUGH = 1e-6  # decrement that is enough for the first points, relative to the value
-FINE = 1e-22  # that is aimed at for the last
-ENOUGH = 1e-12  # and at the least
+ROUGH = 1e-6  # decrement that is enough, relative to the value
+FINE = 1e-22  # and that is aimed at where all depends on it
+ENOUGH = 1e-9  # what will do then
 TRIALS = 40  # slopes in one line search
 FLAT = 0.1  # share of the first slope at which it ends
 ANCHOR = 1e-12  # curvature of the intercept, relative to that of all rows, where no row holds it
@@ -33,28 +33,41 @@ ANCHOR = 1e-12  # curvature of the intercept, relative to that of all rows, wher
 
 @dataclass(frozen=True)
 class Primal:
-    """Where a search begins or ends: w (r,), the intercept, and coefficients alpha (n,) in [0, cost]."""
+    """Where a search begins or ends.
+
+    Attributes
+    ----------
+    w : (r,)
+    intercept : float
+    alpha : (n,) coefficients in [0, cost]
+    sigma : how far the next point may go; zero: not yet known
+    converged : whether margins are right to within the tolerance
+    """
 
     w: np.ndarray
     intercept: float
     alpha: np.ndarray
+    sigma: float = 0.0
     converged: bool = False
 
 
-def approach(K: LowRank, y: np.ndarray, cost: np.ndarray, start: Primal, tol: float) -> Primal:
-    """Come to within margins of `tol` of the machine's solution, from a start with ``w`` of ``K.factor``."""
+def approach(
+    K: LowRank, y: np.ndarray, cost: np.ndarray, start: Primal, tol: float, precision: float = ROUGH
+) -> Primal:
+    """Come to within margins of `tol` of the machine's solution, from a start with ``w`` of ``K.factor``.
+
+    A `precision` of `ROUGH` is enough to tell which coefficients are inside their range, one of `FINE` for the
+    solution itself.
+    """
     ridge = np.zeros(len(y)) if K.ridge is None else K.ridge
-    sigma = FIRST * float(cost.mean())
-    now = start
+    now = start if start.sigma else replace(start, sigma=FIRST * float(cost.mean()))
     for _ in range(OUTER):
-        smooth = _Smooth(K.factor, y, cost, ridge, now, sigma)
-        last = sigma >= float(cost.max()) / tol
-        moved, settled = _minimise(smooth, now, FINE if last else ROUGH)
-        off = float(np.max(np.abs(moved.alpha - now.alpha))) / sigma
-        now = Primal(moved.w, moved.intercept, moved.alpha, settled and off <= tol)
-        if last and (now.converged or not settled):
+        moved, settled = _minimise(_Smooth(K.factor, y, cost, ridge, now), now, precision)
+        off = float(np.max(np.abs(moved.alpha - now.alpha))) / now.sigma
+        now = replace(moved, sigma=now.sigma, converged=settled and off <= tol)
+        if now.converged:
             break
-        sigma *= GROWTH
+        now = replace(now, sigma=GROWTH * now.sigma)
     return now
 
 
@@ -67,7 +80,10 @@ class _Smooth:
     cost: np.ndarray
     ridge: np.ndarray
     before: Primal
-    sigma: float
+
+    @property
+    def sigma(self) -> float:
+        return self.before.sigma
 
     @property
     def slope(self) -> np.ndarray:
@@ -138,7 +154,7 @@ def _minimise(smooth: _Smooth, start: Primal, tol: float) -> tuple[Primal, bool]
         df = smooth.A.T @ dw
         t = _length(_Line(smooth, (f, df), (b, db), float(w @ dw), float(dw @ dw)), promised)
         w, b, f = w - t * dw, b - t * db, f - t * df
-    return Primal(w, b, smooth.alpha(f, b)), promised <= ENOUGH * (1.0 + abs(value))
+    return Primal(w, b, smooth.alpha(f, b)), promised <= max(tol, ENOUGH) * (1.0 + abs(value))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from tamis.optim.low_rank import LowRank
-from tamis.optim.proximal_svm import Primal, approach
+from tamis.optim.proximal_svm import FINE, Primal, approach
 
 STEPS = 300  # decomposition steps per row before another method takes over
 LEAST_STEPS = 30_000
@@ -189,8 +189,11 @@ def _(K: LowRank, y: np.ndarray, cost: np.ndarray, tol: float, start: np.ndarray
     """Proximal points from a start, or from the machine of a few rows; then the exact solution, if it is near."""
     begun = _sketched(K, y, cost) if start is None else _started(K, y, cost, start)
     near = approach(K, y, cost, begun, tol)
-    exact = _newton(K, y, cost, near.alpha * y, tol) if near.converged else None
-    return exact or _machine(K, y, cost, _level(near.alpha, y) * y, near.intercept, near.converged)
+    exact = _newton(K, y, cost, near.alpha * y, tol)
+    if exact is not None or not near.converged:
+        return exact or _machine(K, y, cost, _level(near.alpha, y) * y, near.intercept, False)
+    near = approach(K, y, cost, near, tol, FINE)
+    return _machine(K, y, cost, _level(near.alpha, y) * y, near.intercept, near.converged)
 
 
 def _started(K: LowRank, y: np.ndarray, cost: np.ndarray, start: np.ndarray) -> Primal:
