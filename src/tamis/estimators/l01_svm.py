@@ -103,8 +103,8 @@ class ZeroOneMKLClassifier(LandmarkClassifier):
         check_choice("d_step", self.d_step, method.D_STEPS)
         if self.landmarks is not None and self.solver == "drop_and_refit":
             raise ValueError(
-                f"landmarks={self.landmarks!r} has no meaning for solver='drop_and_refit', which fits rows exactly: use "
-                "solver='admm' (or 'best'), or leave landmarks out"
+                f"landmarks={self.landmarks!r} has no meaning for solver='drop_and_refit', which fits rows exactly: "
+                "use solver='admm' (or 'best'), or leave landmarks out"
             )
 
     def chosen(self) -> dict[str, Any]:

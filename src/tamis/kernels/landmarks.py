@@ -1,4 +1,4 @@
-"""Kernels through landmarks: ``K_l ~ C_l W_l^+ C_l'`` with the values between all rows and a few of them [Williams2001].
+"""Kernels through landmarks: ``K_l ~ C_l W_l^+ C_l'``, from the values with a few rows [Williams2001].
 
 C_l (n, m) are the values between the rows and the landmarks, W_l (m, m) those between the landmarks. Pivoted Cholesky
 takes landmarks P until no variance among them is larger than 1e-8 times what the first one left; then with
@@ -113,9 +113,9 @@ class LandmarkStack(FactoredStack):
         """Coefficients (m, L) of landmarks and kernels that give the images of ``weights[l] K_l coef``, coef (n,)."""
         out = np.zeros((n_landmarks, self.shape[0]))
         inside = self.left @ coef
-        for k in np.flatnonzero(weights):
+        for k in np.flatnonzero(weights).tolist():
             basis = self.bases[k]
-            out[basis.landmarks, k] = weights[k] * solve_triangular(basis.root, inside[self._members(int(k))])
+            out[basis.landmarks, k] = weights[k] * solve_triangular(basis.root, inside[self._members(k)])
         return out
 
 

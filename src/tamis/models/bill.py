@@ -88,7 +88,8 @@ def _count(rows: Rows, source: Any, default: Recipe, settings: Mapping[str, Any]
         warnings.simplefilter("ignore")  # the fit itself warns
         try:
             encoded = Encoded.of(some, max_features=d, candidates="all", seed=0, engine="streaming", **settings)
-            bank = make_bank(source, default, encoded.sample, 1.0)
+            here = encoded.positions() if is_by_position(source) else encoded
+            bank = make_bank(source, default, here.sample, 1.0)
         except ValueError:  # the fit itself refuses what is wrong
             return d, d
     single = 0 if is_by_position(source) else sum(len(channel.columns) == 1 for channel in bank.channels)

@@ -220,7 +220,7 @@ class Encoded:
 
     def prepare(self, kernels: Any, default: Recipe, bandwidth: Bandwidth, *, whole: bool = False) -> PreparedRows:
         """Put kernels on the rows; where channels are `whole` a row with a missing cell lacks them."""
-        here = self._positions() if is_by_position(kernels) else self
+        here = self.positions() if is_by_position(kernels) else self
         bank = make_bank(kernels, default, here.sample, bandwidth)
         ground = here.ground(whole_bank(bank) if whole else bank)
         check_kernels(ground.bank, here.sample.Z, here.sample.seed)
@@ -232,7 +232,7 @@ class Encoded:
             return LandmarkStack.through(ground.bank.channels, Z, self.candidates)
         return ground.bank.stack(Z, None if len(self.candidates) == len(Z) else ground.pool.Z, form=self.engine)
 
-    def _positions(self) -> Encoded:
+    def positions(self) -> Encoded:
         """The same rows, their one column read as positions in precomputed kernels."""
         encoder = Encoder.positions(self.rows.table)
         nominal = np.zeros(1, dtype=bool)

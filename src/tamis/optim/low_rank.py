@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -46,11 +47,11 @@ class LowRank:
         image = self.left.T @ (self.scale * (self.left @ coef))
         return image if self.ridge is None else image + self.ridge * coef
 
-    def __add__(self, other: LowRank) -> LowRank:
+    def __add__(self, other: Any) -> LowRank:
         """The sum with a matrix of the same `left` without a ridge."""
         return replace(self, scale=self.scale + other.scale)
 
-    def __sub__(self, other: LowRank) -> LowRank:
+    def __sub__(self, other: Any) -> LowRank:
         return self + -1.0 * other
 
     def __rmul__(self, factor: float) -> LowRank:
@@ -86,7 +87,7 @@ class LowRank:
         """``(K_SS + constant + jitter I)^-1 right`` for some rows S; None where that cannot be had."""
         part = self.take(rows)
         rank = np.count_nonzero(self.scale)
-        if len(rows) > rank + SPARE and (self.ridge is None or not np.all(part.ridge > 0)):
+        if len(rows) > rank + SPARE and (part.ridge is None or not np.all(part.ridge > 0)):
             return None
         try:
             if len(rows) <= rank + SPARE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -68,7 +69,7 @@ class ShiftedSolver:
 
 
 @singledispatch
-def _inverse(K: np.ndarray, rho: float) -> Inverse:
+def _inverse(K: Any, rho: float) -> Inverse:
     """Solutions with ``I + rho K``."""
     shifted = rho * K
     shifted.flat[:: len(K) + 1] += 1.0

@@ -18,7 +18,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg.lapack import dposv
@@ -72,7 +72,7 @@ class Machine:
 
 
 @singledispatch
-def corner(K: Matrix, rows: np.ndarray) -> Matrix:
+def corner(K: Any, rows: np.ndarray) -> Any:
     """The matrix between some rows."""
     return K[np.ix_(rows, rows)]
 
@@ -173,7 +173,7 @@ def solve_svm_on(gram: Gram, rough: np.ndarray, y: np.ndarray, cost: np.ndarray,
 
 
 @singledispatch
-def _decompose(K: Matrix, y: np.ndarray, cost: np.ndarray, tol: float, start: np.ndarray | None) -> Machine:
+def _decompose(K: Any, y: np.ndarray, cost: np.ndarray, tol: float, start: np.ndarray | None) -> Machine:
     """libsvm from nothing, whatever the start."""
     svc = SVC(kernel="precomputed", C=1.0, tol=tol, max_iter=max(LEAST_STEPS, STEPS * len(y)), cache_size=1000)
     with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
@@ -394,7 +394,7 @@ def _on_margin(
 
 
 @singledispatch
-def _image_on(K: Matrix, rows: np.ndarray, cols: np.ndarray, coef: np.ndarray) -> np.ndarray:
+def _image_on(K: Any, rows: np.ndarray, cols: np.ndarray, coef: np.ndarray) -> np.ndarray:
     """``K coef`` on some rows, for coefficients that are zero outside `cols`."""
     return K[np.ix_(rows, cols)] @ coef[cols]
 
@@ -405,7 +405,7 @@ def _(K: LowRank, rows: np.ndarray, cols: np.ndarray, coef: np.ndarray) -> np.nd
 
 
 @singledispatch
-def _solved_on(K: Matrix, rows: np.ndarray, constant: float, jitter: float, right: np.ndarray) -> np.ndarray | None:
+def _solved_on(K: Any, rows: np.ndarray, constant: float, jitter: float, right: np.ndarray) -> np.ndarray | None:
     """``(K_SS + constant + jitter I)^-1 right`` for some rows S; None where it is not positive definite."""
     block = K[np.ix_(rows, rows)]
     block += constant

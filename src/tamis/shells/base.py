@@ -183,21 +183,21 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
         other._check_parameters()
         other._seed = draw_seed(self.random_state)
         rows = merge_rows(other._rows(X, y, sample_weight, None))
-        return {what: int(size) for what, size in ordered(other._whole_bill(other._size(rows))).items()}
+        return {what: int(size) for what, size in ordered(other._whole_bill(other._extent(rows))).items()}
 
     def _check_memory(self, rows: Rows) -> None:
         """Refuse a fit that would not find the memory it needs."""
         if self.memory_limit is None and len(rows) <= FEW:
             return
         try:
-            self._check_bill(self._size(rows))
+            self._check_bill(self._extent(rows))
         except ValueError:  # equal rows count once
-            self._check_bill(self._size(merge_rows(rows)))
+            self._check_bill(self._extent(merge_rows(rows)))
 
     def _check_bill(self, size: Size) -> None:
         check_bill(type(self).__name__, size, self._whole_bill, self.memory_limit, self._instead)
 
-    def _size(self, rows: Rows) -> Size:
+    def _extent(self, rows: Rows) -> Size:
         """What the bill depends on."""
         settings = {"scaling": self.scaling, "missing": self.missing}
         return size_of(rows, self._choices, self._recipe, settings)
