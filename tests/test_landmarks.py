@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from tamis import (
     AbsentMKLClassifier,
+    AbsentMKLClassifierCV,
     AverageMKLClassifier,
     EasyMKLClassifier,
     Gaussian,
@@ -252,6 +253,18 @@ class TestClassifiers:
         exact, close = (fit(AbsentMKLClassifier, X, y, **params, landmarks=m) for m in (None, 149))
         assert np.allclose(exact.decision_function(X), close.decision_function(X), atol=1e-3)
         assert np.allclose(exact.kernel_weights_, close.kernel_weights_, atol=1e-3)
+
+    def test_a_search_goes_through_landmarks_too(self, rng):
+        X = rng.normal(size=(150, 3))
+        X[::4, 0] = np.nan
+        y = np.digitize(X[:, 1], [-0.5, 0.5])
+        search = {"kernels": per_feature(), "Cs": (0.1, 1.0), "programs": ("sum",), "cv": 2}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exact, close = (AbsentMKLClassifierCV(**search, landmarks=m).fit(X, y) for m in (None, 60))
+        assert np.abs(exact.predict_proba(X) - close.predict_proba(X)).max() < 0.02
+        assert close.landmark_error_.mean.max() < 1e-3 and len(close.instances_) <= 60
+        assert "landmarks" in close.chosen() and close.fixed().landmarks == 60
 
     def test_zero_one_loss_by_admm(self, rng):
         X, y = rings(150, rng)

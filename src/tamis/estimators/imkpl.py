@@ -62,7 +62,8 @@ class IMKPLClassifier(CodingClassifier, DirectClassifier):
     Notes
     -----
     Constant features get no weight. The alternating minimisation finds a stationary point, not a global minimum, and
-    the weight step may raise the objective.
+    the weight step may raise the objective. Samples are compared with all others, in a matrix between all rows: for tens
+    of thousands give a sample of them.
 
     Examples
     --------

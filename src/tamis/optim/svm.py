@@ -191,9 +191,9 @@ def _(K: LowRank, y: np.ndarray, cost: np.ndarray, tol: float, start: np.ndarray
     near = approach(K, y, cost, begun, tol)
     exact = _newton(K, y, cost, near.alpha * y, tol)
     if exact is not None or not near.converged:
-        return exact or _machine(K, y, cost, _level(near.alpha, y) * y, near.intercept, False)
+        return exact or _machine(K, y, cost, _level(near.alpha, y, cost) * y, near.intercept, False)
     near = approach(K, y, cost, near, tol, FINE)
-    return _machine(K, y, cost, _level(near.alpha, y) * y, near.intercept, near.converged)
+    return _machine(K, y, cost, _level(near.alpha, y, cost) * y, near.intercept, near.converged)
 
 
 def _started(K: LowRank, y: np.ndarray, cost: np.ndarray, start: np.ndarray) -> Primal:
@@ -214,10 +214,15 @@ def _sketched(K: LowRank, y: np.ndarray, cost: np.ndarray) -> Primal:
     return Primal(w, part.intercept, cost * np.clip(0.5 + slack / BAND, 0.0, 1.0))
 
 
-def _level(alpha: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The same coefficients with equal sums in both classes, the larger one scaled down."""
-    plus, minus = float(alpha[y > 0].sum()), float(alpha[y < 0].sum())
-    return alpha * np.where(y > 0, min(1.0, minus / max(plus, TINY)), min(1.0, plus / max(minus, TINY)))
+def _level(alpha: np.ndarray, y: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """Almost the same coefficients with equal sums in both classes: the larger one loses, inside the range first."""
+    over = float(alpha @ y)
+    heavy = y * over > 0
+    for some in (heavy & (alpha < cost), heavy):
+        held = float(alpha[some].sum())
+        alpha = np.where(some, alpha * (1.0 - min(1.0, abs(over) / max(held, TINY))), alpha)
+        over = np.sign(over) * max(0.0, abs(over) - held)
+    return alpha
 
 
 def _machine(

@@ -17,6 +17,7 @@ from tamis.kernels.landmarks import LandmarkError, LandmarkStack
 from tamis.models.bill import NUMBER, Bill, Size, shown
 from tamis.models.model import LANDMARKS, Encoded, Model, PreparedRows, draw_landmarks
 from tamis.shells.base import KernelEstimator
+from tamis.shells.classifying import KernelClassifier
 from tamis.shells.parameters import parameters
 from tamis.shells.stacked import Answer, CostClassifier, factors_of
 
@@ -26,8 +27,8 @@ NOTICEABLE = 0.1  # weight from which on a kernel is worth one
 
 
 @parameters
-class LandmarkClassifier(CostClassifier):
-    """Base of the support vector machines on a mean of kernels that may go through landmarks.
+class Landmarked(KernelClassifier):
+    """What classifiers tell whose kernels may go through landmarks.
 
     Parameters
     ----------
@@ -47,12 +48,21 @@ class LandmarkClassifier(CostClassifier):
     _: KW_ONLY
     landmarks: int | None = None
 
-    _copies: ClassVar[float] = 2.5  # of the factors that the solver holds at its peak
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.landmarks is not None:
             check_integer("landmarks", self.landmarks, 1)
+
+    def chosen(self) -> dict[str, Any]:
+        error = getattr(self, "landmark_error_", None)
+        told = {} if error is None else {"landmarks": told_error(error, self.landmarks)}
+        return super().chosen() | told
+
+
+class LandmarkClassifier(Landmarked, CostClassifier):
+    """Base of the support vector machines on a mean of kernels that may go through landmarks."""
+
+    _copies: ClassVar[float] = 2.5  # of the factors that the solver holds at its peak
 
     def _bill(self, size: Size) -> Bill:
         if self.landmarks is None or self.landmarks >= size.rows:
@@ -97,11 +107,6 @@ class LandmarkClassifier(CostClassifier):
     def _shares(self, prepared: PreparedRows, answers: Sequence[Answer]) -> np.ndarray:
         """What the kernels count in each output: (outputs, L)."""
         return np.array([a.weights for a in answers])
-
-    def chosen(self) -> dict[str, Any]:
-        found = super().chosen()
-        error = getattr(self, "landmark_error_", None)
-        return found if error is None else {**found, "landmarks": told_error(error, self.landmarks)}
 
 
 def told_error(error: LandmarkError, landmarks: int | None) -> str:
