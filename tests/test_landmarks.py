@@ -263,7 +263,7 @@ class TestClassifiers:
             warnings.simplefilter("ignore")
             exact, close = (AbsentMKLClassifierCV(**search, landmarks=m).fit(X, y) for m in (None, 60))
         assert np.abs(exact.predict_proba(X) - close.predict_proba(X)).max() < 0.02
-        assert close.landmark_error_.mean.max() < 1e-3 and len(close.instances_) <= 60
+        assert close.landmark_error_.mean.max() < 0.01 and len(close.instances_) <= 60
         assert "landmarks" in close.chosen() and close.fixed().landmarks == 60
 
     def test_zero_one_loss_by_admm(self, rng):

@@ -62,8 +62,8 @@ class IMKPLClassifier(CodingClassifier, DirectClassifier):
     Notes
     -----
     Constant features get no weight. The alternating minimisation finds a stationary point, not a global minimum, and
-    the weight step may raise the objective. Samples are compared with all others, in a matrix between all rows: for tens
-    of thousands give a sample of them.
+    the weight step may raise the objective. Samples are compared with all others, in matrices between all rows: of tens
+    of thousands give a sample.
 
     Examples
     --------

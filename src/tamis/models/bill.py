@@ -22,7 +22,7 @@ from tamis.parallel import available_cores
 
 NUMBER = 8  # bytes
 LOOKED_AT = 200  # rows that say how many kernels there will be
-SHORT = 60  # factors of a smooth kernel of one column, roughly
+SHORT = 30  # factors of a smooth kernel of one column, roughly
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 TEXT = re.compile(r"^\s*([0-9]*\.?[0-9]+)\s*([kmgt]i?)?b?\s*$", re.IGNORECASE)
 CGROUPS = (
