@@ -84,13 +84,15 @@ class TestRefusal:
         assert not hasattr(clf, "model_")
 
     def test_numbers_largest_first_and_the_options(self, rng):
-        X, y = some(600, rng)
+        X, y = some(1500, rng)
         with pytest.raises(ValueError, match="AverageMKLClassifier takes about") as found:
-            AverageMKLClassifier(memory_limit="30MiB").fit(X, y)
+            AverageMKLClassifier(memory_limit="60MiB").fit(X, y)
         text = str(found.value)
         sizes = [float(size) for size in re.findall(r"([\d.e-]+) GiB for", text)]
         assert len(sizes) == 3 and sizes == sorted(sizes, reverse=True)
-        assert "use landmarks=300 or so, which takes about" in text and "or raise memory_limit" in text
+        few = int(re.search(r"use landmarks=(\d+) or so, which takes about", text)[1])
+        assert sum(AverageMKLClassifier(landmarks=few).memory_bill(X, y).values()) <= 60 * 2**20
+        assert "or raise memory_limit" in text
 
     def test_rows_that_would_fit_are_named(self, rng):
         X, y = some(1500, rng)

@@ -75,7 +75,7 @@ class ChannelBaselineClassifier(ChannelClassifier):
         bill = {**super()._bill(size), "matrices between all rows": SQUARES[self.method] * size.square}
         return {**bill, "filled kernels": 2.0 * size.values} if self.method == "mean_filling" else bill
 
-    def _instead(self, size: Size) -> str:
+    def _instead(self, size: Size, room: float) -> str:
         other = "method='fusion' or " if self.method == "mean_filling" else ""
         return f"use {other}AbsentMKLClassifier with landmarks"
 

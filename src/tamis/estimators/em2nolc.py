@@ -257,7 +257,7 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
         kept = VALUES * columns * size.kernels if dense else 0.0 if summed else STREAMED * columns
         return {**super()._bill(size), "values between rows and candidates": kept}
 
-    def _instead(self, size: Size) -> str:
+    def _instead(self, size: Size, room: float) -> str:
         return "use engine='statistics' (for kernels of one column each), or fewer candidates"
 
     def _solve(self, task: Task, start: State | None) -> Solution[State]:

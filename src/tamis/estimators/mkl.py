@@ -61,7 +61,7 @@ class SimpleMKLClassifier(LandmarkClassifier):
 
     citation = RAKOTOMAMONJY2008
     _form = "streaming"
-    _squares = 3.0
+    _squares = 5.5
     _copies = 3.5
 
     C: float = 1.0

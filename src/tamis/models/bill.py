@@ -178,7 +178,9 @@ def ordered(bill: Bill) -> Bill:
     return {what: round(size) for what, size in sorted(bill.items(), key=lambda entry: -entry[1]) if size >= 1}
 
 
-def check_bill(name: str, size: Size, bill: Callable[[Size], Bill], limit: Any, instead: Callable[[Size], str]) -> None:
+def check_bill(
+    name: str, size: Size, bill: Callable[[Size], Bill], limit: Any, instead: Callable[[Size, float], str]
+) -> None:
     """Refuse a fit that takes more memory than the limit (None: than there is), and say what to do instead."""
     entries, room = ordered(bill(size)), available_memory() if limit is None else to_bytes(limit)
     total = sum(entries.values())
@@ -190,7 +192,7 @@ def check_bill(name: str, size: Size, bill: Callable[[Size], Bill], limit: Any, 
     fewer = f"give at most {fitting} rows, or " if fitting else ""
     raise ValueError(
         f"X has {size.rows} distinct rows, for which {name} takes about {shown(total)}: {parts}. That is more than "
-        f"{given} ({shown(room)}): {instead(size)}, or {fewer}raise memory_limit"
+        f"{given} ({shown(room)}): {instead(size, room)}, or {fewer}raise memory_limit"
     )
 
 

@@ -212,8 +212,8 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
         """What one fit takes, in bytes."""
         return {"rows, merged and encoded": COPIES * size.table, "working blocks": BLOCKS}
 
-    def _instead(self, size: Size) -> str:
-        """What to do where memory does not suffice."""
+    def _instead(self, size: Size, room: float) -> str:
+        """What to do where a fit does not find its memory in the `room` that there is."""
         return "use EM2NOLCClassifier or TamisClassifier, which are linear in the rows"
 
     # ------------------------------------------------------------------ reading

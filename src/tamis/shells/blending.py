@@ -121,7 +121,7 @@ class Blending(KernelEstimator):
         values = NUMBER * min(size.rows, MOST) * self.max_instances * channels
         return {**super()._bill(size), "values between rows and kept cases": VALUES * values * size.outputs}
 
-    def _instead(self, size: Size) -> str:
+    def _instead(self, size: Size, room: float) -> str:
         return "use fewer max_instances and max_features"
 
     # ------------------------------------------------------------------ fitting

@@ -22,7 +22,7 @@ from tamis.shells.parameters import parameters
 from tamis.shells.stacked import Answer, CostClassifier, factors_of
 
 LACKING = 0.1  # mean share of a kernel's variance that landmarks may leave out without a warning
-FEW = 300  # landmarks that are worth a try
+FEW = (1000, 300, 100, 30)  # landmarks that are worth a try
 NOTICEABLE = 0.1  # weight from which on a kernel is worth one
 
 
@@ -74,11 +74,12 @@ class LandmarkClassifier(Landmarked, CostClassifier):
             "matrices between factors": 2 * NUMBER * min(size.rows, rank) ** 2 + 2 * NUMBER * size.kernels * m**2,
         }
 
-    def _instead(self, size: Size) -> str:
+    def _instead(self, size: Size, room: float) -> str:
         if self.landmarks is not None and self.landmarks < size.rows:
             return f"use fewer than landmarks={self.landmarks}"
-        few = clone(self).set_params(landmarks=FEW)
-        return f"use landmarks={FEW} or so, which takes about {shown(sum(few._bill(size).values()))}"
+        bills = {m: sum(clone(self).set_params(landmarks=m)._whole_bill(size).values()) for m in FEW}
+        m = next((m for m in FEW if bills[m] <= room), FEW[-1])
+        return f"use landmarks={m} or so, which takes about {shown(bills[m])}"
 
     def _encoded(self, rows: Rows, max_features: int, engine: str, candidates: int | str | None = "all") -> Encoded:
         encoded = super()._encoded(rows, max_features, engine, candidates)

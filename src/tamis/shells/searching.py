@@ -83,8 +83,8 @@ class Searching(KernelClassifier):
         bill: Bill = self._estimator()._bill(size)
         return bill
 
-    def _instead(self, size: Size) -> str:
-        told: str = self._estimator()._instead(size)
+    def _instead(self, size: Size, room: float) -> str:
+        told: str = self._estimator()._instead(size, room)
         return told
 
     @property
