@@ -23,12 +23,11 @@ LAYERS = [
     {"shells"},
     {"sums"},
     {"models"},
-    {"sources"},
-    {"methods"},
+    {"methods", "sources"},
     {"data", "explain", "expansion"},
     {"kernels", "optim"},
     {"matrices", "prox", "penalties", "losses"},
-    {"arrays", "parallel", "codec", "progress", "errors"},
+    {"arrays", "low_rank", "parallel", "codec", "progress", "errors"},
 ]
 ALLOWED = {
     "arrays": {"array_api_compat", "torch"},

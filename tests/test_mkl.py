@@ -381,14 +381,6 @@ def test_a_kernel_that_gives_nan_is_named():
         SimpleMKLClassifier(kernels=[("broken", broken, ["x0"])]).fit(X, y)
 
 
-def test_too_many_rows_are_refused_with_the_alternative(monkeypatch):
-    from tamis.shells import stacked
-
-    monkeypatch.setattr(stacked, "MOST_ROWS", 30)
-    with pytest.raises(ValueError, match="EM2NOLCClassifier"):
-        AverageMKLClassifier().fit(*zoo.planted(n=40, d=5))
-
-
 @quiet
 @four
 def test_names_of_frames_reach_the_explanation(cls):

@@ -15,7 +15,10 @@ import tamis
 from tamis import all_estimators
 from tamis.shells.parameters import described, parameters
 
-TAIL = ["class_weight", "scaling", "missing", "categorical_features", "random_state", "n_jobs", "verbose"]
+TAIL = [
+    *("class_weight", "scaling", "missing", "categorical_features"),
+    *("random_state", "n_jobs", "memory_limit", "verbose"),
+]
 
 
 @parameters
@@ -116,6 +119,7 @@ SOMETIMES = {  # what only some fits learn
     "series_",
     "n_items_",
     "n_kernels_",
+    "landmark_error_",
 }
 
 

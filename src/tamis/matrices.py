@@ -3,6 +3,7 @@
 Methods write ``K @ v``, ``K[np.ix_(rows, cols)]``, ``K + s * D``, ``K.diagonal()`` and `with_diagonal` for numpy arrays
 and for matrices on a device alike. Vectors are always those of numpy: they cross over in microseconds, while the
 matrix stays where it is. Where a method needs more of a matrix than that, it works on its `values_of` by the array API.
+Matrices of low rank (`tamis.low_rank`) have all of these but blocks.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from tamis.arrays import Array, device_of, namespace, to_device, to_numpy
 
-Matrix = Any  # np.ndarray or DeviceMatrix
+Matrix = Any  # np.ndarray, DeviceMatrix or, of low rank, LowRank
 
 
 class DeviceMatrix:
@@ -96,7 +97,7 @@ def inner(left: Array, right: Array) -> float:
 
 def with_diagonal(matrix: Matrix, added: np.ndarray | float) -> Matrix:
     """A copy of a square matrix with numbers added to its diagonal."""
-    if isinstance(matrix, DeviceMatrix):
+    if not isinstance(matrix, np.ndarray):
         return matrix.with_diagonal(added)
     out = matrix.copy(order="K")
     out[np.diag_indices(len(out))] += added

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from tamis.codec import stored
 from tamis.data.checks import check_choice, check_number
 from tamis.errors import warn
+from tamis.kernels.landmarks import LandmarkStack
 from tamis.kernels.stack import KernelStack
 from tamis.methods import absent_mkl as method
 from tamis.methods.absent_conic import solve_conic_over
@@ -18,6 +20,7 @@ from tamis.models.model import PreparedRows
 from tamis.optim.driver import Iterate, Solution, Status, run
 from tamis.optim.polytope import Polytope
 from tamis.shells.channelled import ChannelClassifier, ChannelTask
+from tamis.shells.landmarked import LandmarkClassifier
 from tamis.shells.parameters import parameters
 from tamis.shells.stacked import Answer, Task
 
@@ -44,7 +47,7 @@ class Facts:
 
 @stored
 @parameters
-class AbsentMKLClassifier(ChannelClassifier):
+class AbsentMKLClassifier(ChannelClassifier, LandmarkClassifier):
     """Multiple kernel learning for samples that lack channels, without filling anything in [Liu2015].
 
     Every sample is scored with the channels it has; an absent channel contributes nothing. The machine minimises the
@@ -103,6 +106,7 @@ class AbsentMKLClassifier(ChannelClassifier):
     """
 
     citation = LIU2015
+    _squares = 10.0
 
     C: float = 1.0
     _: KW_ONLY
@@ -125,6 +129,11 @@ class AbsentMKLClassifier(ChannelClassifier):
             )
         if self.solver == "alternating" and self.program in CONIC:
             raise ValueError(f"program={self.program!r} needs solver='conic' (or None)")
+        if self.landmarks is not None and (self.solver == "conic" or self.program in CONIC):
+            raise ValueError(
+                f"landmarks={self.landmarks!r}: a conic program holds all kernels between all rows; use "
+                "solver='alternating' with another program than 'direct' and 'literal', or leave landmarks out"
+            )
 
     # ------------------------------------------------------------------ one problem
 
@@ -200,10 +209,23 @@ class AbsentMKLClassifier(ChannelClassifier):
         status = Status.CONVERGED if found.gap <= max(self.tol, CERTAIN) else Status.STALLED
         return run(iter([Iterate(state, found.objective, found.gap, status)]), tol=self.tol, max_iter=1)
 
+    def _table(self, prepared: PreparedRows, members: np.ndarray, answer: Answer) -> tuple[np.ndarray, np.ndarray]:
+        stack = prepared.stack
+        if not isinstance(stack, LandmarkStack):
+            return super()._table(prepared, members, answer)
+        dual_coef = np.zeros(stack.shape[1])
+        dual_coef[members] = answer.dual_coef
+        m = len(prepared.pool)
+        return np.arange(m), stack.folded(answer.weights, dual_coef, m)
+
+    def _shares(self, prepared: PreparedRows, answers: Sequence[Answer]) -> np.ndarray:
+        sizes = [np.abs(a.dual_coef).sum() * a.weights for a in answers]
+        return np.abs(self._votes(prepared.encoded.rows)) @ np.array(sizes)
+
     # ------------------------------------------------------------------ what was learned
 
     def _facts(self, facts: list[Any], prepared: PreparedRows) -> None:
-        present = prepared.bank.presence(prepared.pool.Z)
+        present = prepared.bank.presence(prepared.encoded.sample.Z)
         self.patterns_ = method.maximal_patterns(present)
         self.present_share_ = np.average(present, axis=0, weights=prepared.encoded.rows.mass)
         self.duality_gap_ = max(fact.gap for fact in facts)

@@ -17,8 +17,8 @@ from tamis.methods.absent_mkl import PROGRAMS
 from tamis.models.model import PreparedRows
 from tamis.models.selection import HeldOut, Result
 from tamis.shells.channelled import Channelled
-from tamis.shells.device import OnDevice
 from tamis.shells.extending import Extending
+from tamis.shells.landmarked import Landmarked
 from tamis.shells.learning import Factors
 from tamis.shells.parameters import parameters
 from tamis.shells.searching import SearchClassifier
@@ -38,7 +38,7 @@ class Cell:
 
 @stored
 @parameters
-class AbsentMKLClassifierCV(OnDevice, Extending, Factors, Channelled, SearchClassifier):
+class AbsentMKLClassifierCV(Extending, Factors, Channelled, Landmarked, SearchClassifier):
     """Absent multiple kernel learning with its cost and its treatment of patterns chosen by cross-validation [Liu2015].
 
     The kernels of a fold serve all settings, and each goes from the smallest cost up. Scores come from held-out rows
@@ -160,7 +160,7 @@ class AbsentMKLClassifierCV(OnDevice, Extending, Factors, Channelled, SearchClas
         check_is_fitted(self)
         patterns = {"pattern weight": self.pattern_weight_, "least share of a pattern": self.min_share_}
         own = {"cost C": self.C_, "program": self.program_, **(patterns if self.program_ == "amkl" else {})}
-        return own | self._told_choice() | told_factors(self)
+        return own | self._told_choice() | told_factors(self) | super().chosen()
 
 
 def _scaled(answer: Answer | None, ratio: float) -> Answer | None:

@@ -86,6 +86,7 @@ class KernelSVMADMM(CostClassifier):
     citation = ZHANG2022
     _recipe = product("all")
     _form = "streaming"
+    _squares = 4.3
 
     C: float = 1.0
     _: KW_ONLY

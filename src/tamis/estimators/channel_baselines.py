@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from tamis.data.checks import check_choice
 from tamis.estimators.absent_mkl import QUICK, nothing, sizes
 from tamis.methods import absent_mkl
 from tamis.methods import channel_baselines as method
+from tamis.models.bill import Bill, Size
 from tamis.models.model import Model, PreparedRows
 from tamis.optim.driver import Iterate, Status, run
 from tamis.optim.polytope import Polytope
@@ -21,7 +21,7 @@ from tamis.shells.channelled import ChannelClassifier, ChannelTask, used_parts
 from tamis.shells.parameters import parameters
 from tamis.shells.stacked import Answer, Task
 
-LARGEST = 1 << 33  # bytes of filled kernels
+SQUARES = {"fusion": 4.0, "mean_filling": 10.0, "max_margin": 2.4}  # matrices between all rows that solvers hold
 METHODS = ("fusion", "mean_filling", "max_margin")
 
 
@@ -71,15 +71,17 @@ class ChannelBaselineClassifier(ChannelClassifier):
     def chosen(self) -> dict[str, Any]:
         return {"method": self.method, **super().chosen()}
 
+    def _bill(self, size: Size) -> Bill:
+        bill = {**super()._bill(size), "matrices between all rows": SQUARES[self.method] * size.square}
+        return {**bill, "filled kernels": 2.0 * size.values} if self.method == "mean_filling" else bill
+
+    def _instead(self, size: Size, room: float) -> str:
+        other = "method='fusion' or " if self.method == "mean_filling" else ""
+        return f"use {other}AbsentMKLClassifier with landmarks"
+
     def _tasks(self, prepared: PreparedRows, quick: bool) -> list[Task]:
         if self.method == "mean_filling":
             present, means = _fillings(prepared)
-            size = 8 * prod(prepared.stack.shape)
-            if size > LARGEST:
-                raise ValueError(
-                    f"method='mean_filling' holds {len(prepared.bank)} kernels between {len(present)} rows, "
-                    f"{size / 2**30:.0f} GiB: give fewer rows or kernels, or use method='fusion' or AbsentMKLClassifier"
-                )
             filled = method.filled_stack(prepared.stack, present, means)
             prepared = replace(prepared, stack=filled)
         return super()._tasks(prepared, quick)

@@ -16,16 +16,17 @@ from tamis.data.rows import Rows
 from tamis.data.table import checked_input
 from tamis.estimators import em2nolc_sums
 from tamis.expansion import Coefficients
-from tamis.kernels.bank import KernelBank
+from tamis.kernels.bank import MEMORY, KernelBank
 from tamis.kernels.recipes import per_feature
 from tamis.methods import em2nolc as method
 from tamis.methods.em2nolc import State, Task
 from tamis.methods.refit import coefficients, leading_factors
+from tamis.models.bill import NUMBER, Bill, Size
 from tamis.models.calibration import Calibrator
-from tamis.models.model import Model, Prepared
+from tamis.models.model import Model, Prepared, pool_size
 from tamis.models.selection import Tests, each_fold
 from tamis.optim.driver import Solution
-from tamis.shells.base import draw_seed
+from tamis.shells.base import BLOCKS, draw_seed
 from tamis.shells.direct import DirectClassifier
 from tamis.shells.from_statistics import FromStatistics
 from tamis.shells.learning import calibrated, warn_unheld
@@ -38,6 +39,8 @@ from tamis.sums.summary import PreparedSums, Summary
 ENGINES = ("auto", "dense", "streaming", "statistics")
 COUPLINGS = ("rank_one", "full")
 REFITS = ("squared", "logistic")
+VALUES, STREAMED = 1.4, 3.0  # copies of kernel values at the peak of a fit: of all kernels, or of one
+SUMMED = 2  # copies of the table, as numbers, where rows are summed
 POLISH = 5  # most rounds of looking for better instances among all rows
 
 # [Zhang2022], as in docs/references.bib
@@ -253,6 +256,21 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
             em2nolc_sums.warn_of_cancellation(prepared, problems, [solution for _, solution in finished], model)
         dual, weights = leading_factors(model.expansion.coef, shared=self.shared_support)
         return replace(model, dual_coef=dual, kernel_weights=weights)
+
+    def _bill(self, size: Size) -> Bill:
+        columns = NUMBER * size.rows * pool_size(self.candidates, size.rows)
+        small = columns * size.columns <= MEMORY and not is_grid(self.candidates)
+        dense = self.engine == "dense" or (self.engine == "auto" and small)
+        summable = size.single == size.kernels and self.solver != "paper"
+        if self.engine == "statistics" or (self.engine == "auto" and summable and not small):
+            return {"rows, read and summed": SUMMED * size.table, "working blocks": BLOCKS}
+        kept = VALUES * columns * size.kernels if dense else STREAMED * columns
+        return {**super()._bill(size), "values between rows and candidates": kept}
+
+    def _instead(self, size: Size, room: float) -> str:
+        if self.engine == "statistics":
+            return "use rows in blocks as X, which take memory that does not grow with them (see `fit`)"
+        return "use engine='statistics' (for kernels of one column each), or fewer candidates"
 
     def _solve(self, task: Task, start: State | None) -> Solution[State]:
         options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "callback": self._progress()}

@@ -63,7 +63,8 @@ class IMKPLClassifier(CodingClassifier, DirectClassifier):
     Notes
     -----
     Constant features get no weight. The alternating minimisation finds a stationary point, not a global minimum, and
-    the weight step may raise the objective.
+    the weight step may raise the objective. Samples are compared with all others, in matrices between all rows: of tens
+    of thousands give a sample.
 
     Examples
     --------
@@ -79,6 +80,7 @@ class IMKPLClassifier(CodingClassifier, DirectClassifier):
     """
 
     citation = HOSSEINI2019
+    _squares = 11.5
     violation_means = "relative change of objective"
 
     prototype_size: int = 5

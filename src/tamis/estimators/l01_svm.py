@@ -7,11 +7,14 @@ from typing import Any
 
 from tamis.codec import stored
 from tamis.data.checks import check_choice, check_number
+from tamis.kernels.landmarks import LandmarkStack
 from tamis.methods import l01_svm as method
 from tamis.methods.l01_certificate import Certificate
+from tamis.models.bill import Bill, Size
 from tamis.models.model import PreparedRows
+from tamis.shells.landmarked import LandmarkClassifier
 from tamis.shells.parameters import parameters
-from tamis.shells.stacked import Answer, CostClassifier, Task
+from tamis.shells.stacked import Answer, Task
 
 # [Zhu2023], as in docs/references.bib
 ZHU2023 = "Zhu, Bin; Shi, Yijie (2023). MKL-L0/1-SVM."
@@ -23,7 +26,7 @@ RHO3 = 256.0
 
 @stored
 @parameters
-class ZeroOneMKLClassifier(CostClassifier):
+class ZeroOneMKLClassifier(LandmarkClassifier):
     """Support vector machine that counts rows within the margin, on a learned mean of kernels [Zhu2023].
 
     Minimises ``1/2 w'K(d)w + C * (number of rows with margin below one)`` over coefficients and over weights d
@@ -44,7 +47,8 @@ class ZeroOneMKLClassifier(CostClassifier):
     solver : {"best", "admm", "drop_and_refit"}
         "admm" is the paper's algorithm, which often cycles; then the best point seen is taken.
         "drop_and_refit" searches for the rows to give up and fits the others exactly. "best" runs both and
-        takes the lower objective.
+        takes the lower objective; through landmarks it is "admm", because on kernels of low rank the rows that are
+        kept can seldom be fitted exactly.
     d_step : {"simplex_qp", "paper"}
         Step of the weights in ADMM: their exact minimiser over the simplex, or the printed one, whose limits
         need not be stationary.
@@ -80,6 +84,7 @@ class ZeroOneMKLClassifier(CostClassifier):
     """
 
     citation = ZHU2023
+    _squares = 3.5
 
     C: float = 16.0
     rho1: float = 1.0
@@ -96,6 +101,11 @@ class ZeroOneMKLClassifier(CostClassifier):
             check_number("rho2", self.rho2, 0.0, strict=True)
         check_choice("solver", self.solver, method.SOLVERS)
         check_choice("d_step", self.d_step, method.D_STEPS)
+        if self.landmarks is not None and self.solver == "drop_and_refit":
+            raise ValueError(
+                f"landmarks={self.landmarks!r} has no meaning for solver='drop_and_refit', which fits rows exactly: "
+                "use solver='admm' (or 'best'), or leave landmarks out"
+            )
 
     def chosen(self) -> dict[str, Any]:
         found = {**super().chosen(), "penalty rho1": self.rho1, "solver": self.solver}
@@ -104,6 +114,11 @@ class ZeroOneMKLClassifier(CostClassifier):
             found["point"] = certificate.words
         return found
 
+    def _bill(self, size: Size) -> Bill:
+        bill = super()._bill(size)
+        kept = bill.get("kernel values", 0.0)  # and those of the kernels with a weight once more
+        return {**bill, "kernels with a weight": kept}
+
     def _solve(self, task: Task) -> Answer:
         rho2 = RHO2[self.d_step] if self.rho2 is None else self.rho2
         problem = method.Problem(task.stack, task.y, task.cost, self.rho1, rho2, RHO3)
@@ -111,7 +126,7 @@ class ZeroOneMKLClassifier(CostClassifier):
             self._check_start(problem)
         solution = method.solve(
             problem,
-            solver=self.solver,
+            solver="admm" if isinstance(task.stack, LandmarkStack) else self.solver,
             d_step=self.d_step,
             tol=self.tol,
             max_iter=min(self.max_iter, QUICK) if task.quick else self.max_iter,

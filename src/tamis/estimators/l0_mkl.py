@@ -110,6 +110,8 @@ class L0MKLClassifier(L0Classifier, StackClassifier):
     -----
     The published objective is unbounded below for indefinite kernels, and its scale is arbitrary: see the header of
     `tamis.methods.l0_mkl` for what that means and what is done instead. A sample weight of two acts as two equal rows.
+    A machine holds the weighted kernel between all rows. Landmarks would not do: what they leave out of an indefinite
+    kernel can be neither bounded nor measured by its diagonal.
 
     Examples
     --------
@@ -123,6 +125,7 @@ class L0MKLClassifier(L0Classifier, StackClassifier):
 
     citation = XUESONG2020
     _recipe = SIGMOID
+    _squares = 4.4
 
     lambda2: float = 0.1
     lambda1: float = 0.1

@@ -9,9 +9,11 @@ from tamis.codec import stored
 from tamis.data.checks import check_choice, check_number
 from tamis.errors import warn
 from tamis.methods import average_mkl, easy_mkl, simple_mkl
+from tamis.models.bill import Size
 from tamis.models.model import PreparedRows
+from tamis.shells.landmarked import LandmarkClassifier
 from tamis.shells.parameters import parameters
-from tamis.shells.stacked import Answer, CostClassifier, Task
+from tamis.shells.stacked import Answer, Task
 
 # [Rakotomamonjy2008] and [Aiolli2015], as in docs/references.bib
 RAKOTOMAMONJY2008 = (
@@ -27,7 +29,7 @@ QUICK = 1e-2  # gap that is enough on calibration folds
 
 @stored
 @parameters
-class SimpleMKLClassifier(CostClassifier):
+class SimpleMKLClassifier(LandmarkClassifier):
     """Support vector machine on a sparse convex combination of kernels [Rakotomamonjy2008].
 
     Minimises the optimal value of the soft-margin machine with the kernel ``sum_l d_l K_l`` over weights d on the
@@ -59,6 +61,8 @@ class SimpleMKLClassifier(CostClassifier):
 
     citation = RAKOTOMAMONJY2008
     _form = "streaming"
+    _squares = 5.5
+    _copies = 3.5
 
     C: float = 1.0
     _: KW_ONLY
@@ -68,6 +72,9 @@ class SimpleMKLClassifier(CostClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("solver", self.solver, tuple(simple_mkl.SOLVERS))
+
+    def _kept(self, size: Size) -> float:
+        return min(size.values, simple_mkl.HELD)
 
     def _solve(self, task: Task) -> Answer:
         problem = simple_mkl.Problem(task.stack, task.y, task.cost)
@@ -90,7 +97,7 @@ class SimpleMKLClassifier(CostClassifier):
 
 @stored
 @parameters
-class EasyMKLClassifier(CostClassifier):
+class EasyMKLClassifier(LandmarkClassifier):
     """Support vector machine on kernels weighted by how well they hold the classes apart [Aiolli2015].
 
     One quadratic program on the mean kernel gives a distribution over the rows of each class; a kernel's
@@ -125,6 +132,8 @@ class EasyMKLClassifier(CostClassifier):
 
     citation = AIOLLI2015
     _form = "factored"
+    _squares = 2.4
+    _copies = 7.0
 
     lam: float = 0.1
     C: float = 1.0
@@ -152,7 +161,7 @@ class EasyMKLClassifier(CostClassifier):
 
 @stored
 @parameters
-class AverageMKLClassifier(CostClassifier):
+class AverageMKLClassifier(LandmarkClassifier):
     """Support vector machine on the unweighted mean of the kernels: the yardstick of multiple kernel learning.
 
     Examples
@@ -165,6 +174,7 @@ class AverageMKLClassifier(CostClassifier):
     """
 
     _form = "streaming"
+    _squares = 2.1
 
     C: float = 1.0
 

@@ -108,6 +108,7 @@ class PrototypeSelectionClassifier(NearestClassifier):
     """
 
     citation = BIEN2011
+    _squares = 3.0
 
     radius: float = 0.1
 
@@ -208,6 +209,7 @@ class KernelGLVQClassifier(NearestClassifier):
     """
 
     citation = SCHLEIF2011
+    _squares = 2.0
 
     n_prototypes: int = 3
     max_samples: int = 5

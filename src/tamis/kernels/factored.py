@@ -307,11 +307,11 @@ def _gaussians(Z: np.ndarray, widths: np.ndarray, limit: int) -> list[Factor | N
 
 def _general(channel: OnColumns, X: np.ndarray, limit: int) -> Factor | None:
     """The factor of any kernel. Where it is not known to be positive semi-definite all its values are compared."""
-    factor = _pivoted(lambda j: channel(X, X[[j]])[:, 0], _diagonal(channel, X), limit)
+    factor = _pivoted(lambda j: channel(X, X[[j]])[:, 0], diagonal_of(channel, X), limit)
     if factor is None or is_positive(channel.kernel):
         return factor
     stream = StreamingStack([channel], X, X)
-    size = float(np.max(np.abs(_diagonal(channel, X)), initial=0.0))
+    size = float(np.max(np.abs(diagonal_of(channel, X)), initial=0.0))
     error = 0.0
     for rows in stream.blocks():
         error = max(error, float(np.max(np.abs(stream.block(0, rows) - factor.rows[:, rows].T @ factor.rows))))
@@ -342,7 +342,7 @@ def _pivoted(column: Callable[[int], np.ndarray], diagonal: np.ndarray, limit: i
     return Factor(F[:step], heights[:step], max(largest, 0.0))
 
 
-def _diagonal(channel: OnColumns, X: np.ndarray) -> np.ndarray:
+def diagonal_of(channel: OnColumns, X: np.ndarray) -> np.ndarray:
     """k(x, x) for every row."""
     if isinstance(channel.kernel, Gaussian | Laplacian):
         return (~np.all(np.isnan(X[:, list(channel.columns)]), axis=1)).astype(float)

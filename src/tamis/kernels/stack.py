@@ -93,7 +93,10 @@ class KernelStack(ABC):
         return Combined(self, np.asarray(weights, dtype=float))
 
     def matrix(self, weights: np.ndarray) -> Matrix:
-        """The matrix ``sum_l weights[l] K_l`` (m, n) where the values are: of numpy, or on the stack's device."""
+        """The matrix ``sum_l weights[l] K_l`` (m, n) in the form that the stack holds its kernels in.
+
+        That is an array of numpy, a matrix on the stack's device, or one of low rank where kernels are factors.
+        """
         return self.combine(weights).dense()
 
     def apply(self, coef: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from tamis.kernels.stack import KernelStack
 from tamis.matrices import Matrix
 from tamis.methods import simple_mkl
 from tamis.methods.l01_certificate import Point
-from tamis.optim.svm import HARD, solve_svm
+from tamis.optim.svm import HARD, corner, solve_svm
 
 MARGIN = 1e-6  # tolerance of margins
 ROUNDS = 30  # most rounds of learning weights
@@ -35,7 +35,7 @@ def hard_margin(
     sides = y[rows]
     if np.all(sides > 0) or np.all(sides < 0):
         return Point(weights, np.zeros(len(y)), float(sides[0]) if len(sides) else 1.0)
-    inner = K if len(rows) == len(y) else K[np.ix_(rows, rows)]
+    inner = K if len(rows) == len(y) else corner(K, rows)
     found = solve_svm(inner, sides, _no_slack(inner), tol=MARGIN, start=None if start is None else start[rows])
     if not found.converged:
         return None

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import solve as solve_dense
 
 from tamis.kernels.stack import KernelStack
+from tamis.low_rank import LowRank
 from tamis.matrices import with_diagonal
 from tamis.methods.l01_certificate import Point
 from tamis.optim.shifted import ShiftedSolver
@@ -136,9 +137,9 @@ class Combination:
 
     def __init__(self, problem: Problem, weights: np.ndarray):
         self.problem, self.solver = problem, ShiftedSolver(problem.rho1)
-        self.restricted = problem.stack.shape[0] == 1
         self._set: tuple[np.ndarray, Factor] | None = None
         self.move(weights)
+        self.restricted = problem.stack.shape[0] == 1 and not isinstance(self.K, LowRank)
 
     def move(self, weights: np.ndarray) -> None:
         """Follow the weights."""

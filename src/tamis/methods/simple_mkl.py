@@ -43,6 +43,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tamis.kernels.stack import KernelStack
+from tamis.low_rank import LowRank
 from tamis.matrices import Matrix
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.line import zero_of_slope
@@ -281,6 +282,11 @@ def _point(
     return _Point(weights, K, machine, touched + np.count_nonzero(weights), solves + 1)
 
 
+def _among(stack: KernelStack, weights: np.ndarray, K: Matrix) -> Matrix:
+    """K, the sum of all kernels, in terms of the active ones, where it is held as factors."""
+    return stack.matrix(weights) if isinstance(K, LowRank) else K
+
+
 def iterates(
     problem: Problem, start: State | None = None, *, solver: str = "newton", tol: float = 1e-3
 ) -> Iterator[Iterate[State]]:
@@ -304,7 +310,7 @@ def iterates(
         if not np.array_equal(chosen, active):
             active, stack = chosen, problem.stack.take(kernels=chosen).held(HELD)
             point = replace(point, touched=point.touched + len(active))
-        inner = replace(point, weights=weights[active])
+        inner = replace(point, weights=weights[active], K=_among(stack, weights[active], point.K))
         inner = _descend(problem, stack, inner, SOLVERS[solver], max(0.5 * tol, EASE * gap), fine)
         if inner.machine.value >= machine.value:
             return

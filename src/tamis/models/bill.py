@@ -22,7 +22,8 @@ from tamis.parallel import available_cores
 
 NUMBER = 8  # bytes
 LOOKED_AT = 200  # rows that say how many kernels there will be
-SHORT = 60  # factors of a smooth kernel of one column, roughly
+SHORT = 30  # factors of a smooth kernel of one column, roughly
+BESIDE = 2.0  # matrices between all rows that are in memory at a time where the others are on a graphics card
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 TEXT = re.compile(r"^\s*([0-9]*\.?[0-9]+)\s*([kmgt]i?)?b?\s*$", re.IGNORECASE)
 CGROUPS = (
@@ -88,7 +89,8 @@ def _count(rows: Rows, source: Any, default: Recipe, settings: Mapping[str, Any]
         warnings.simplefilter("ignore")  # the fit itself warns
         try:
             encoded = Encoded.of(some, max_features=d, candidates="all", seed=0, engine="streaming", **settings)
-            bank = make_bank(source, default, encoded.sample, 1.0)
+            here = encoded.positions() if is_by_position(source) else encoded
+            bank = make_bank(source, default, here.sample, 1.0)
         except ValueError:  # the fit itself refuses what is wrong
             return d, d
     single = 0 if is_by_position(source) else sum(len(channel.columns) == 1 for channel in bank.channels)
@@ -102,6 +104,19 @@ def kept_values(size: Size, form: str) -> float:
         tried = size.square / SHARE if size.single < size.kernels else 0.0  # and streamed where they are too long
         return tried + NUMBER * size.rows * size.single * SHORT
     return size.values if size.values <= most else 0.0
+
+
+def square_bill(size: Size, kept: float, squares: float, device: str | None) -> Bill:
+    """What kernels and matrices between all rows take of the memory, of which a graphics card has its own.
+
+    Parameters
+    ----------
+    kept : bytes of kernel values that are held in numpy; on a device all are
+    squares : matrices between all rows that a solver holds at its peak
+    """
+    if device is not None:
+        kept, squares = (size.values, squares) if device.startswith("cpu") else (0.0, min(squares, BESIDE))
+    return {"kernel values": kept, "matrices between all rows": squares * size.square}
 
 
 def jobs_of(n_jobs: int | None) -> int:
@@ -177,7 +192,9 @@ def ordered(bill: Bill) -> Bill:
     return {what: round(size) for what, size in sorted(bill.items(), key=lambda entry: -entry[1]) if size >= 1}
 
 
-def check_bill(name: str, size: Size, bill: Callable[[Size], Bill], limit: Any, instead: Callable[[Size], str]) -> None:
+def check_bill(
+    name: str, size: Size, bill: Callable[[Size], Bill], limit: Any, instead: Callable[[Size, float], str]
+) -> None:
     """Refuse a fit that takes more memory than the limit (None: than there is), and say what to do instead."""
     entries, room = ordered(bill(size)), available_memory() if limit is None else to_bytes(limit)
     total = sum(entries.values())
@@ -189,7 +206,7 @@ def check_bill(name: str, size: Size, bill: Callable[[Size], Bill], limit: Any, 
     fewer = f"give at most {fitting} rows, or " if fitting else ""
     raise ValueError(
         f"X has {size.rows} distinct rows, for which {name} takes about {shown(total)}: {parts}. That is more than "
-        f"{given} ({shown(room)}): {instead(size)}, or {fewer}raise memory_limit"
+        f"{given} ({shown(room)}): {instead(size, room)}, or {fewer}raise memory_limit"
     )
 
 

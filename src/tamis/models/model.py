@@ -12,11 +12,13 @@ import numpy as np
 from tamis.codec import stored
 from tamis.data.checks import check_range, places
 from tamis.data.encoding import Encoder
+from tamis.data.keys import lowest, row_keys, sampling_keys
 from tamis.data.rows import Rows
 from tamis.data.table import Table
 from tamis.expansion import Coefficients, Expansion, KernelExpansion
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import is_by_position
+from tamis.kernels.landmarks import LandmarkStack
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
 from tamis.kernels.spectrum import check_kernels
 from tamis.kernels.stack import KernelStack
@@ -25,6 +27,7 @@ from tamis.methods.design import Design, RowDesign
 from tamis.optim.driver import Solution
 
 ROWS = 1 << 20  # rows that are encoded and decided on at a time
+LANDMARKS = "landmarks"  # the engine of kernels through the candidates
 POOL = 1000  # candidates when more rows than this are given and `candidates` is None
 
 
@@ -231,16 +234,20 @@ class Encoded:
 
         On a `device` all values are held, whatever the engine.
         """
-        here = self._positions() if is_by_position(kernels) else self
+        here = self.positions() if is_by_position(kernels) else self
         bank = make_bank(kernels, default, here.sample, bandwidth)
         ground = here.ground(whole_bank(bank) if whole else bank)
         check_kernels(ground.bank, here.sample.Z, here.sample.seed)
-        square = len(here.candidates) == len(here.sample.Z)
-        Y = None if square else ground.pool.Z
-        stack = ground.bank.stack(here.sample.Z, Y, form=here.engine, device=device)
-        return PreparedRows(ground.encoder, ground.bank, ground.pool, here, stack)
+        return PreparedRows(ground.encoder, ground.bank, ground.pool, here, here._stack(ground, device))
 
-    def _positions(self) -> Encoded:
+    def _stack(self, ground: Groundwork, device: str | None) -> KernelStack:
+        Z = self.sample.Z
+        if self.engine == LANDMARKS:
+            return LandmarkStack.through(ground.bank.channels, Z, self.candidates)
+        Y = None if len(self.candidates) == len(Z) else ground.pool.Z
+        return ground.bank.stack(Z, Y, form=self.engine, device=device)
+
+    def positions(self) -> Encoded:
         """The same rows, their one column read as positions in precomputed kernels."""
         encoder = Encoder.positions(self.rows.table)
         nominal = np.zeros(1, dtype=bool)
@@ -314,13 +321,26 @@ def _channel(entry: Any, place: Mapping[str, int]) -> Channel:
     return Channel(str(name), kernel, tuple(place[c] if isinstance(c, str) else int(c) for c in columns))
 
 
+def pool_size(candidates: int | str | None, n: int) -> int:
+    """How many of n rows may become instances."""
+    return n if isinstance(candidates, str) else min(n, POOL if candidates is None else candidates)
+
+
 def draw_candidates(rows: Rows, size: int | str | None, seed: int, fewest: int = 1) -> np.ndarray:
     """The rows that may become instances: all, or a random pool with at least `fewest` of each class, sorted."""
     n = len(rows)
-    size = n if isinstance(size, str) else POOL if size is None else size
+    size = pool_size(size, n)
     if size >= n:
         return np.arange(n)
     rng = np.random.default_rng(seed)
     share = size / n
     pools = [rng.permutation(np.flatnonzero(rows.codes == c)) for c in range(len(rows.classes))]
     return np.sort(np.concatenate([p[: max(fewest, round(share * len(p)))] for p in pools]))
+
+
+def draw_landmarks(rows: Rows, size: int, seed: int) -> np.ndarray:
+    """About `size` merged rows, sorted: of each class its share, at least one, by values and seed alone."""
+    keys = sampling_keys(row_keys(rows.table, seed), rows.codes, rows.ties)
+    parts = [np.flatnonzero(rows.codes == c) for c in range(len(rows.classes))]
+    shares = [max(1, round(size * len(part) / len(rows))) for part in parts]
+    return np.sort(np.concatenate([part[lowest(keys[part], k)] for part, k in zip(parts, shares, strict=True)]))

@@ -7,7 +7,8 @@ which coefficients are zero, free or at their cost, the rest is one linear syste
 the solution is reached to working accuracy by mending that partition: by Newton steps that change all rows whose
 conditions fail at once, or, where these go astray, by an active-set method that never leaves the box and never
 loses value. `solve_svm` does so for warm starts, for tight tolerances and where the decomposition runs out of
-steps. Where K is costly as a whole but not in products with vectors, `solve_svm_on` solves on a few rows.
+steps. Where K is costly as a whole but not in products with vectors, `solve_svm_on` solves on a few rows. Where it is a
+`LowRank` matrix no block of it is larger than its rank: proximal points take the place of the decomposition.
 
 Rows may ask for other margins than one: with `margins` h the objective is ``h'alpha - 1/2 (alpha*y)'K(alpha*y)``.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Protocol
 
 import numpy as np
@@ -24,7 +26,9 @@ from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
+from tamis.low_rank import LowRank
 from tamis.matrices import Matrix, with_diagonal
+from tamis.optim.proximal_svm import FINE, Primal, approach
 from tamis.optim.solve import factor
 
 STEPS = 300  # decomposition steps per row before another method takes over
@@ -40,6 +44,8 @@ ROUNDING = 1e-11  # changes of coefficients by this share of the largest are non
 HARD = 1e8  # coefficient times diagonal from which on there is no margin
 ROUGH = 1e-2  # margins that a rough matrix is solved to
 BAND = 0.1  # margin beyond one up to which rows of a rough machine are looked at
+TINY = np.finfo(float).tiny
+SKETCH = 1000  # rows whose machine is the start for a matrix of low rank
 
 
 Margins = np.ndarray | float  # what y f is to reach, by row or for all
@@ -64,6 +70,17 @@ class Machine:
     value: float
     converged: bool
     primal: float
+
+
+@singledispatch
+def corner(K: Matrix, rows: np.ndarray) -> Matrix:
+    """The matrix between some rows."""
+    return K[np.ix_(rows, rows)]
+
+
+@corner.register
+def _(K: LowRank, rows: np.ndarray) -> LowRank:
+    return K.take(rows)
 
 
 class Gram(Protocol):
@@ -91,7 +108,7 @@ def solve_svm(
 
     Parameters
     ----------
-    K : (n, n) positive semi-definite
+    K : (n, n) positive semi-definite: an array, a matrix on a device, or a `LowRank` one
     y : (n,) in {-1, +1}, both present
     cost : (n,) positive; a very large cost asks for the hard margin
     tol : by how much margins may be off
@@ -108,7 +125,7 @@ def solve_svm(
         warm = _newton(K, y, cost, start, tol, wanted) or _climb(K, y, cost, start, tol, QUICK, wanted)
         if warm is not None:
             return warm
-    machine = _decompose(K, y, cost, max(tol, COARSE))
+    machine = _decompose(K, y, cost, max(tol, COARSE), start)
     if margins is not None:
         known = machine.dual_coef
         exact = _newton(K, y, cost, known, tol, margins) or _climb(K, y, cost, known, tol, CLIMB * len(y), margins)
@@ -117,8 +134,8 @@ def solve_svm(
         return machine
     if machine.converged:
         exact = _newton(K, y, cost, machine.dual_coef, tol, wanted)
-        machine = exact or _decompose(K, y, cost, tol)
-    if machine.converged:
+        machine = exact or _decompose(K, y, cost, tol, machine.dual_coef)
+    if machine.converged or isinstance(K, LowRank):  # one row at a time is no way through many
         return machine
     return _climb(K, y, cost, machine.dual_coef, tol, CLIMB * len(y), wanted) or machine
 
@@ -136,7 +153,7 @@ def solve_svm_on(gram: Gram, rough: Matrix, y: np.ndarray, cost: np.ndarray, *, 
     The machine of the rough matrix says which rows are near the margin or beyond it. The problem is solved on
     these, the others having coefficient zero, and on those that turn out to be inside the margin.
     """
-    guess = _decompose(rough, y, cost, ROUGH)
+    guess = _decompose(rough, y, cost, ROUGH, None)
     margin = y * (rough @ guess.dual_coef + guess.intercept)
     rows = np.flatnonzero((margin < 1.0 + BAND) | (guess.dual_coef != 0))
     known, dual_coef, K = guess.dual_coef[rows], np.zeros(len(y)), gram.corner(rows, rows)
@@ -156,8 +173,9 @@ def solve_svm_on(gram: Gram, rough: Matrix, y: np.ndarray, cost: np.ndarray, *, 
         known = dual_coef[rows]
 
 
-def _decompose(K: Matrix, y: np.ndarray, cost: np.ndarray, tol: float) -> Machine:
-    """libsvm from nothing."""
+@singledispatch
+def _decompose(K: Matrix, y: np.ndarray, cost: np.ndarray, tol: float, start: np.ndarray | None) -> Machine:
+    """libsvm from nothing, whatever the start."""
     svc = SVC(kernel="precomputed", C=1.0, tol=tol, max_iter=max(LEAST_STEPS, STEPS * len(y)), cache_size=1000)
     with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -165,6 +183,47 @@ def _decompose(K: Matrix, y: np.ndarray, cost: np.ndarray, tol: float) -> Machin
     dual_coef = np.zeros(len(y))
     dual_coef[svc.support_] = svc.dual_coef_[0]
     return _machine(K, y, cost, dual_coef, float(svc.intercept_[0]), svc.fit_status_ == 0)
+
+
+@_decompose.register
+def _(K: LowRank, y: np.ndarray, cost: np.ndarray, tol: float, start: np.ndarray | None) -> Machine:
+    """Proximal points from a start, or from the machine of a few rows; then the exact solution, if it is near."""
+    begun = _sketched(K, y, cost) if start is None else _started(K, y, cost, start)
+    near = approach(K, y, cost, begun, tol)
+    exact = _newton(K, y, cost, near.alpha * y, tol)
+    if exact is not None or not near.converged:
+        return exact or _machine(K, y, cost, _level(near.alpha, y, cost) * y, near.intercept, False)
+    near = approach(K, y, cost, near, tol, FINE)
+    return _machine(K, y, cost, _level(near.alpha, y, cost) * y, near.intercept, near.converged)
+
+
+def _started(K: LowRank, y: np.ndarray, cost: np.ndarray, start: np.ndarray) -> Primal:
+    """Where a machine with the coefficients `start` stands."""
+    alpha = np.clip(start * y, 0.0, cost)
+    free = (alpha > 0) & (alpha < cost)
+    gap = y - K @ (alpha * y)
+    return Primal(K.factor @ (alpha * y), float(np.median(gap[free] if free.any() else gap)), alpha)
+
+
+def _sketched(K: LowRank, y: np.ndarray, cost: np.ndarray) -> Primal:
+    """The machine of a few rows of either class, evenly spread, which stand for all."""
+    rows = np.sort(np.concatenate([(m := np.flatnonzero(y == side))[:: -(-len(m) // SKETCH)] for side in (-1.0, 1.0)]))
+    share = np.where(y > 0, *(cost[y == side].sum() / cost[rows][y[rows] == side].sum() for side in (1.0, -1.0)))
+    part = _decompose(K.take(rows).dense(), y[rows], (cost * share)[rows], ROUGH, None)
+    w = K.factor[:, rows] @ part.dual_coef
+    slack = 1.0 - y * (K.factor.T @ w + part.intercept)
+    return Primal(w, part.intercept, cost * np.clip(0.5 + slack / BAND, 0.0, 1.0))
+
+
+def _level(alpha: np.ndarray, y: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """Almost the same coefficients with equal sums in both classes: the larger one loses, inside the range first."""
+    over = float(alpha @ y)
+    heavy = y * over > 0
+    for some in (heavy & (alpha < cost), heavy):
+        held = float(alpha[some].sum())
+        alpha = np.where(some, alpha * (1.0 - min(1.0, abs(over) / max(held, TINY))), alpha)
+        over = np.sign(over) * max(0.0, abs(over) - held)
+    return alpha
 
 
 def _machine(
@@ -194,7 +253,7 @@ def check_labels(y: np.ndarray, cost: np.ndarray) -> None:
 
 def relative_gap(primal: float, dual: float) -> float:
     """How far the primal value may be from optimal, relative to itself."""
-    return max(0.0, primal - dual) / max(primal, np.finfo(float).tiny)
+    return max(0.0, primal - dual) / max(primal, TINY)
 
 
 def objectives(
@@ -229,13 +288,11 @@ def curvature(K: Matrix, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndarray,
     S = np.flatnonzero((alpha > 0) & (alpha < cost))
     if len(S) < 2:
         return np.zeros((images.shape[1], images.shape[1]))
-    block = K[np.ix_(S, S)]
-    size = float(np.max(block.diagonal()))
-    block += size  # a constant does not change P, and K_SS may be singular where the bordered matrix is not
+    size = float(np.max(K.diagonal()[S]))
     G = images[S]
-    try:
-        solved = factor(with_diagonal(block, SINGULAR * size)).solve(np.column_stack([G, np.ones(len(S))]))
-    except LinAlgError:  # a kernel is not positive semi-definite
+    # a constant does not change P, and K_SS may be singular where the bordered matrix is not
+    solved = _solved_on(K, S, size, SINGULAR * size, np.column_stack([G, np.ones(len(S))]))
+    if solved is None:  # a kernel is not positive semi-definite, or rows are alike in too many ways
         return np.zeros((images.shape[1], images.shape[1]))
     ones = solved[:, -1]
     H = G.T @ (solved[:, :-1] - np.outer(ones, solved[:, :-1].sum(axis=0) / ones.sum()))
@@ -282,7 +339,7 @@ def _climb(
     alpha = np.clip(start * y, 0.0, cost)
     full = alpha >= cost
     free = (alpha > 0) & ~full
-    limit = HARD / max(float(np.max(K.diagonal())), np.finfo(float).tiny)
+    limit = HARD / max(float(np.max(K.diagonal())), TINY)
     for _ in range(rounds):
         if np.max(alpha) >= limit:
             return None
@@ -323,22 +380,47 @@ def _on_margin(
     if not len(S):
         if abs(fixed.sum()) > ROUNDING * np.abs(fixed).sum():
             return None
-        gap = y * margins - K[:, F] @ fixed[F]
+        gap = y * margins - _image_on(K, np.arange(len(y)), F, fixed)
         up = (y > 0) == (fixed == 0)  # these rows want an intercept of at least their gap, the others of at most theirs
         least = gap[up].max() if up.any() else gap.min()
         most = gap[~up].min() if not up.all() else gap.max()
         return fixed, 0.5 * float(least + most)
-    block = K[np.ix_(S, S)]
-    size = float(np.max(block.diagonal()))
-    block += size  # a constant changes the intercept alone, and K_SS may be singular where the system is not
-    right = np.column_stack([np.ones(len(S)), (y * margins)[S] - K[np.ix_(S, F)] @ fixed[F]])
+    size = float(np.max(K.diagonal()[S]))
+    right = np.column_stack([np.ones(len(S)), (y * margins)[S] - _image_on(K, S, F, fixed)])
     for jitter in JITTERS:
-        try:
-            ones, plain = factor(with_diagonal(block, jitter * size)).solve(right).T
-        except LinAlgError:
-            continue
-        shifted = float((plain.sum() + fixed.sum()) / ones.sum())
-        coef = fixed.copy()
-        coef[S] = plain - shifted * ones
-        return coef, shifted - size * float(fixed.sum())
+        # a constant changes the intercept alone, and K_SS may be singular where the system is not
+        solved = _solved_on(K, S, size, jitter * size, right)
+        if solved is not None:
+            ones, plain = solved.T
+            shifted = float((plain.sum() + fixed.sum()) / ones.sum())
+            coef = fixed.copy()
+            coef[S] = plain - shifted * ones
+            return coef, shifted - size * float(fixed.sum())
     return None
+
+
+@singledispatch
+def _image_on(K: Matrix, rows: np.ndarray, cols: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    """``K coef`` on some rows, for coefficients that are zero outside `cols`."""
+    return K[np.ix_(rows, cols)] @ coef[cols]
+
+
+@_image_on.register
+def _(K: LowRank, rows: np.ndarray, cols: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    return (K @ coef)[rows]
+
+
+@singledispatch
+def _solved_on(K: Matrix, rows: np.ndarray, constant: float, jitter: float, right: np.ndarray) -> np.ndarray | None:
+    """``(K_SS + constant + jitter I)^-1 right`` for some rows S; None where it is not positive definite."""
+    block = K[np.ix_(rows, rows)]
+    block += constant
+    try:
+        return factor(with_diagonal(block, jitter)).solve(right)
+    except LinAlgError:
+        return None
+
+
+@_solved_on.register
+def _(K: LowRank, rows: np.ndarray, constant: float, jitter: float, right: np.ndarray) -> np.ndarray | None:
+    return K.solved(rows, constant, jitter, right)

@@ -29,10 +29,12 @@ from tamis.data.checks import (
     check_seed,
     resolve_columns,
 )
-from tamis.data.rows import Rows
+from tamis.data.rows import Rows, merge_rows
 from tamis.data.table import Table, checked_input, read_columns, read_table, row_labels
 from tamis.errors import warn
 from tamis.explain import signed_percentages
+from tamis.kernels.recipes import Recipe, per_feature
+from tamis.models.bill import Bill, Size, check_bill, check_memory, jobs_of, ordered, size_of
 from tamis.models.calibration import Calibrator
 from tamis.models.model import Model, check_source
 from tamis.optim.driver import Iterate, Status
@@ -53,7 +55,11 @@ SHARED: dict[str, Callable[[Any], None]] = {  # what is asked of parameters that
     "random_state": check_seed,
     "n_jobs": check_jobs,
     "device": lambda value: check_device("device", value),
+    "memory_limit": check_memory,
 }
+COPIES = 6  # of the table, as numbers, at the peak of a fit
+BLOCKS = 1 << 25  # bytes that any fit takes
+FEW = 500  # up to so many rows nobody has to count bytes
 
 
 @parameters
@@ -73,6 +79,9 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
         For the folds and all else that is drawn at random. None is as good as 0.
     n_jobs : int or None
         Processes for the folds.
+    memory_limit : int, float, str or None
+        Bytes that a fit may take, as a number or as text such as "2GB"; None: what the machine has to give. A fit that
+        would take more (see `memory_bill`) is refused before it begins.
     verbose : int
         Log every round of the fit.
 
@@ -105,7 +114,10 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
     categorical_features: Any = "auto"
     random_state: Any = None
     n_jobs: int | None = None
+    memory_limit: Any = None
     verbose: int = 0
+
+    _recipe: ClassVar[Recipe] = per_feature()  # the kernels where none are given
 
     def check_parameters(self) -> None:
         """Raise ValueError for parameters that no data could make right; `fit` does this too."""
@@ -151,6 +163,7 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
         with self._afresh(), blas_threads(1):
             self._seed = draw_seed(self.random_state)
             rows = self._rows(X, y, sample_weight, groups)
+            self._check_memory(rows)
             model, calibrator = self._select(rows)
             self._publish(rows.classes, model, calibrator, measured_variation(model, rows))
             self.instance_labels_ = row_labels(X, self.instances_)
@@ -159,6 +172,56 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
     @abstractmethod
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
         """Make the model, and the calibrator if there is one, from the rows of the input."""
+
+    # ------------------------------------------------------------------ memory
+
+    def memory_bill(self, X: Any, y: Any, sample_weight: Any = None) -> dict[str, int]:
+        """What a fit to these rows takes at its peak beside X itself, in bytes, the largest part first.
+
+        Estimated from the numbers of distinct rows, columns, kernels and classes, before any kernel is evaluated; right
+        to about a factor of two. `fit` compares the sum with `memory_limit`.
+
+        Parameters
+        ----------
+        X, y, sample_weight : rows as in `fit`
+        """
+        check_in_memory(X, f"{type(self).__name__}.memory_bill")
+        other = clone(self)
+        other._check_parameters()
+        other._seed = draw_seed(self.random_state)
+        rows = merge_rows(other._rows(X, y, sample_weight, None))
+        return {what: int(size) for what, size in ordered(other._whole_bill(other._extent(rows))).items()}
+
+    def _check_memory(self, rows: Rows) -> None:
+        """Refuse a fit that would not find the memory it needs."""
+        if self.memory_limit is None and len(rows) <= FEW:
+            return
+        try:
+            self._check_bill(self._extent(rows))
+        except ValueError:  # equal rows count once
+            self._check_bill(self._extent(merge_rows(rows)))
+
+    def _check_bill(self, size: Size) -> None:
+        check_bill(type(self).__name__, size, self._whole_bill, self.memory_limit, self._instead)
+
+    def _extent(self, rows: Rows) -> Size:
+        """What the bill depends on."""
+        settings = {"scaling": self.scaling, "missing": self.missing}
+        return size_of(rows, self._choices, self._recipe, settings)
+
+    def _whole_bill(self, size: Size) -> Bill:
+        """The bill of all processes."""
+        bill = self._bill(size)
+        jobs = jobs_of(self.n_jobs)
+        return bill if jobs == 1 else {**bill, f"{jobs - 1} more processes": (jobs - 1) * sum(bill.values())}
+
+    def _bill(self, size: Size) -> Bill:
+        """What one fit takes, in bytes."""
+        return {"rows, merged and encoded": COPIES * size.table, "working blocks": BLOCKS}
+
+    def _instead(self, size: Size, room: float) -> str:
+        """What to do where a fit does not find its memory in the `room` that there is."""
+        return "use EM2NOLCClassifier or TamisClassifier, which are linear in the rows"
 
     # ------------------------------------------------------------------ reading
 

@@ -23,6 +23,7 @@ from tamis.kernels.grouping import keep_columns, telling_columns
 from tamis.kernels.recipes import Sample
 from tamis.kernels.terms import Terms, terms
 from tamis.methods import blend as method
+from tamis.models.bill import NUMBER, Bill, Size
 from tamis.models.model import Encoded, Groundwork, Model
 from tamis.models.selection import Split, Tests, as_named, each_fold
 from tamis.optim.driver import Callback, Solution
@@ -33,6 +34,7 @@ from tamis.shells.parameters import parameters
 POOL, FEWEST = 400, 10  # rows from which features and instances are chosen, and of each class among them
 MOST, RARE = 5_000, 100  # rows on which all but the last coefficients is chosen, and of each class among them
 REPEATS, FEW = 2, 1000  # times that the folds are drawn where there are at most so many rows
+VALUES = 3  # copies of kernel values at the peak of a fit
 BUDGETS = (2, 5, 10, 20)
 EXACT = 2.0**31  # no weight from here on is a count
 
@@ -113,6 +115,14 @@ class Blending(KernelEstimator):
         check_cv(self.cv)
         if not (isinstance(self.blend, str) and self.blend == "cv"):
             _given(self.blend)
+
+    def _bill(self, size: Size) -> Bill:
+        channels = 2 * min(size.columns, self.max_features) + self.interactions + 1
+        values = NUMBER * min(size.rows, MOST) * self.max_instances * channels
+        return {**super()._bill(size), "values between rows and kept cases": VALUES * values * size.outputs}
+
+    def _instead(self, size: Size, room: float) -> str:
+        return "use fewer max_instances and max_features"
 
     # ------------------------------------------------------------------ fitting
 

@@ -92,7 +92,7 @@ class ChannelClassifier(Channelled, CostClassifier):
 
     def _tasks(self, prepared: PreparedRows, quick: bool) -> list[Task]:
         rows = prepared.encoded.rows
-        present, cost = prepared.bank.presence(prepared.pool.Z), self._costs(rows)
+        present, cost = prepared.bank.presence(prepared.encoded.sample.Z), self._costs(rows)
         tasks: list[Task] = []
         for members, y in self._problems(rows):
             whole = len(members) == len(rows)
@@ -127,12 +127,20 @@ class ChannelClassifier(Channelled, CostClassifier):
         """Coefficients (outputs, n, L) of all training rows and channels, and intercepts (outputs,)."""
         rows = prepared.encoded.rows
         votes = self._votes(rows)
-        coef = np.zeros((len(votes), len(rows), len(prepared.bank)))
+        coef = np.zeros((len(votes), len(prepared.pool), len(prepared.bank)))
         for (members, _), answer, vote in zip(self._problems(rows), answers, votes.T, strict=True):
-            table = _table(answer)
+            carriers, table = self._table(prepared, members, answer)
             for q in np.flatnonzero(vote):
-                coef[q, members] += vote[q] * table
+                coef[q, carriers] += vote[q] * table
         return coef, votes @ [a.intercept for a in answers]
+
+    def _table(self, prepared: PreparedRows, members: np.ndarray, answer: Answer) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of the pool that carry an answer, and their coefficients (rows, L), one for each channel.
+
+        The rows of an answer may have one coefficient or one for each channel.
+        """
+        dual = answer.dual_coef if answer.dual_coef.ndim == 2 else answer.dual_coef[:, None]
+        return members, dual * answer.weights
 
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
         model = super()._learn(rows, quick=quick)
@@ -168,9 +176,3 @@ def used_parts(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows and channels with a coefficient, of coefficients (outputs, n, L)."""
     used = np.any(coef != 0, axis=0)
     return np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
-
-
-def _table(answer: Answer) -> np.ndarray:
-    """Coefficients (n, L) of one answer, whose rows may have one coefficient or one for each channel."""
-    dual = answer.dual_coef if answer.dual_coef.ndim == 2 else answer.dual_coef[:, None]
-    return dual * answer.weights

@@ -103,7 +103,7 @@ class FromStatistics(KernelClassifier):
 
         Rows that come in blocks are read twice, first for ranges, levels and samples and then for their sums (see
         `Statistics`), and a third time if the kernels' polynomials turn out not to be good enough; memory does not
-        grow with them.
+        grow with them, and no `memory_limit` is asked about.
 
         Parameters
         ----------

@@ -26,13 +26,14 @@ from tamis.kernels.recipes import Recipe, per_feature
 from tamis.kernels.spectrum import check_positive
 from tamis.kernels.unit import LabelledRows, UnitKernels
 from tamis.methods.prototypes import PrototypeExpansion
+from tamis.models.bill import Bill, Size, kept_values, square_bill
 from tamis.models.calibration import Calibrator
 from tamis.models.model import Groundwork, Model
 from tamis.optim.driver import Solution
 from tamis.shells.explaining import measured_variation
 from tamis.shells.extending import Extending
 from tamis.shells.series import OnSeries
-from tamis.shells.stacked import WIDTH, check_size, told_weights
+from tamis.shells.stacked import WIDTH, told_weights
 
 STEADY = 1e-7  # range, relative to the size of the numbers, up to which a column counts as constant
 DENSE = 1 << 31  # bytes that all kernel values may take; beyond, kernels are held as short factors
@@ -134,6 +135,7 @@ class PrototypeClassifier(Extending, OnSeries):
 
     _placed = True
     _recipe: ClassVar[Recipe] = per_feature()
+    _squares: ClassVar[float] = 3.0  # matrices between all rows that the method holds at its peak
 
     @abstractmethod
     def _find(self, ready: Ready) -> Found:
@@ -161,8 +163,16 @@ class PrototypeClassifier(Extending, OnSeries):
             self._codes = csr_array(spread)
         return model, calibrator
 
+    @property
+    def _choices(self) -> dict[str, Any]:
+        given = getattr(self, "_given", None)
+        return super()._choices if given is None else {"kernels": given[1]}
+
+    def _bill(self, size: Size) -> Bill:
+        kept = size.values if size.values <= DENSE else kept_values(size, "factored")
+        return {**super()._bill(size), **square_bill(size, kept, self._squares, self._device)}
+
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
-        check_size(type(self).__name__, len(rows))
         ready = self._ready(rows)
         if not quick:
             check_positive(ready.ground.bank, ready.ground.pool.Z, self._seed)

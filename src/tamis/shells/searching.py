@@ -19,13 +19,13 @@ from sklearn.utils.validation import check_is_fitted
 from tamis.data.checks import check_choice, check_cv
 from tamis.data.folds import search_folds
 from tamis.data.rows import Rows, merge_rows
+from tamis.models.bill import Bill, Size
 from tamis.models.calibration import Calibrator
 from tamis.models.model import Model
 from tamis.models.selection import SCORES, HeldOut, Result, Tests, choose, cross_validate, search_columns
 from tamis.shells.classifying import KernelClassifier
 from tamis.shells.learning import LearningClassifier, calibrated
 from tamis.shells.parameters import parameters
-from tamis.shells.stacked import check_size
 
 
 @parameters
@@ -78,6 +78,14 @@ class Searching(KernelClassifier):
         own = self.get_params(deep=False)
         shared = {name: own[name] for name in self._single().get_params(deep=False) if name in own}
         return self._single(**{**shared, "kernels": None, **point})
+
+    def _bill(self, size: Size) -> Bill:
+        bill: Bill = self._estimator()._bill(size)
+        return bill
+
+    def _instead(self, size: Size, room: float) -> str:
+        told: str = self._estimator()._instead(size, room)
+        return told
 
     @property
     def _kernels_chosen(self) -> Any:
@@ -139,7 +147,6 @@ class SearchClassifier(Searching, LearningClassifier):
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
         merged = merge_rows(rows)
-        check_size(type(self).__name__, len(merged))
         splits = search_folds(rows, merged, self.cv, self._seed)
         self._check_splits(splits)
         tests = Tests.of(splits, placed=self._single._placed)

@@ -22,6 +22,7 @@ from tamis.expansion import Coefficients
 from tamis.kernels.recipes import Recipe, bandwidths
 from tamis.kernels.spectrum import check_positive
 from tamis.kernels.stack import KernelStack
+from tamis.models.bill import Bill, Size, kept_values, square_bill
 from tamis.models.model import Model, PreparedRows
 from tamis.optim.driver import Solution
 from tamis.shells.device import OnDevice
@@ -32,7 +33,6 @@ from tamis.shells.parameters import parameters
 
 WIDTH = 1.0  # of recipes that bring none
 TOP = 3  # kernels that `chosen` names
-MOST_ROWS = 20_000  # a matrix between so many rows takes 3 GiB
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ class StackClassifier(Extending, Factors, DirectClassifier):
     _placed = True
     _recipe: ClassVar[Recipe] = bandwidths()
     _form: ClassVar[str] = "auto"
+    _squares: ClassVar[float] = 3.0  # matrices between all rows that the solver holds at its peak
 
     @abstractmethod
     def _solve(self, task: Task) -> Answer:
@@ -103,8 +104,14 @@ class StackClassifier(Extending, Factors, DirectClassifier):
     def chosen(self) -> dict[str, Any]:
         return told_factors(self)
 
+    def _bill(self, size: Size) -> Bill:
+        return {**super()._bill(size), **square_bill(size, self._kept(size), self._squares, self._device)}
+
+    def _kept(self, size: Size) -> float:
+        """Bytes of the kernel values that are held in numpy."""
+        return kept_values(size, self._engine)
+
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
-        check_size(type(self).__name__, len(rows))
         prepared = self._prepare(rows)
         if not quick:
             self._check_kernels(prepared)
@@ -114,6 +121,10 @@ class StackClassifier(Extending, Factors, DirectClassifier):
             return model
         self._facts([a.facts for a in answers], prepared)
         self._measure(prepared.bank)
+        return self._factored(model, prepared, answers)
+
+    def _factored(self, model: Model, prepared: PreparedRows, answers: Sequence[Answer]) -> Model:
+        """The model with the factors of its coefficients."""
         dual, weights = factors_of(model.expansion.coef)
         return replace(model, dual_coef=dual, kernel_weights=weights)
 
@@ -167,16 +178,6 @@ def told_weights(names: np.ndarray, share: np.ndarray) -> str:
     top = np.argsort(-share, kind="stable")[:TOP]
     text = ", ".join(f"{names[k]} ({100 * share[k]:.0f}%)" for k in top)
     return text + (f" and {len(share) - len(top)} more" if len(share) > len(top) else "")
-
-
-def check_size(name: str, n: int) -> None:
-    """Refuse more rows than a matrix between all of them can be made for."""
-    if n > MOST_ROWS:
-        raise ValueError(
-            f"X has {n} distinct rows, and {name} works with the matrix between all of them "
-            f"({8 * n**2 / 2**30:.0f} GiB): give at most {MOST_ROWS}, or use EM2NOLCClassifier, which is linear in the "
-            "number of rows"
-        )
 
 
 def model_of(prepared: PreparedRows, answers: Sequence[Answer]) -> Model:

@@ -17,7 +17,7 @@ from tamis.data.rows import Rows, by_class
 from tamis.errors import warn
 from tamis.kernels.bank import MEMORY
 from tamis.kernels.recipes import Recipe
-from tamis.models.model import POOL
+from tamis.models.model import pool_size
 from tamis.sums.again import Again, sum_again
 from tamis.sums.look import LOOK, second_rows
 from tamis.sums.plan import Plan, TooLarge, is_grid, make_plan
@@ -128,7 +128,7 @@ def sum_rows(
     "auto" sums where kernel values would not fit in memory and the kernels have short forms.
     """
     n, d = rows.table.numbers.shape
-    pool = n if isinstance(candidates, str) else min(n, POOL if candidates is None else candidates)
+    pool = pool_size(candidates, n)
     small = 8 * d * n * pool <= MEMORY and not is_grid(candidates)
     if engine in ("dense", "streaming") or (engine == "auto" and small):
         return None
