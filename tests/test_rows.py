@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, PredefinedSplit, StratifiedKFold
 
-from tamis.data.folds import counted_folds, fold_maker, folds, pairs_of, positions
 from tamis.data.checks import encode_classes
+from tamis.data.folds import counted_folds, fold_maker, folds, pairs_of, positions
 from tamis.data.keys import row_keys, sampling_keys
 from tamis.data.rows import (
     Rows,

@@ -173,8 +173,8 @@ def test_statistics_of_a_plan_take_blocks_too(tmp_path):
     whole = Statistics(plan).update(X, Y, W)
     data = pq.read_table(parquet(tmp_path) / "part0.parquet").drop_columns(["g"])
     pq.write_table(data, tmp_path / "part0.parquet")
-    for given in ((tmp_path, "y", "w"), (cut(3, X, Y, W),)):
-        found = Statistics(plan).update(*given)
+    for rows in ((tmp_path, "y", "w"), (cut(3, X, Y, W),)):
+        found = Statistics(plan).update(*rows)
         np.testing.assert_allclose(found.parts, whole.parts, atol=1e-12 * np.abs(whole.parts).max())
         np.testing.assert_array_equal(found.count, whole.count)
         assert found.outside == whole.outside
