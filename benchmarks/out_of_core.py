@@ -43,7 +43,10 @@ def measure(what: str, path: str) -> dict[str, Any]:
 
     if what == "pass":
         file = pq.ParquetFile(path)
-        X, y = np.empty((file.metadata.num_rows, COLUMNS), dtype=np.float32), np.empty(file.metadata.num_rows, dtype=int)
+        X, y = (
+            np.empty((file.metadata.num_rows, COLUMNS), dtype=np.float32),
+            np.empty(file.metadata.num_rows, dtype=int),
+        )
         start = 0
         for batch in file.iter_batches(STEP):
             rows = slice(start, start := start + batch.num_rows)
@@ -87,7 +90,9 @@ def main(largest: int) -> None:
             last = rounds[-1][1]
             memory = max(second["memory"] for _, second in rounds)
             grown[n] = whole
-            print(f"| {n} | {once:.1f} | {whole:.1f} | {whole / once:.2f} | {memory:.2f} | {100 * last['accuracy']:.2f} |")
+            print(
+                f"| {n} | {once:.1f} | {whole:.1f} | {whole / once:.2f} | {memory:.2f} | {100 * last['accuracy']:.2f} |"
+            )
     slope = np.log(grown[largest] / grown[1_000_000]) / np.log(largest / 1_000_000)
     whole = np.log(grown[largest] / grown[100_000]) / np.log(largest / 100_000)
     print(f"\nGrowth: exponent {whole:.2f} from 10^5 rows, {slope:.2f} from 10^6. No rule is better than "

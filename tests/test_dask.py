@@ -16,8 +16,7 @@ from distributed import Client, LocalCluster
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, TamisClassifier
 from tamis.sources.on_dask import DaskSource, mapped
-from tamis.sums.statistics import Statistics
-from tamis.sums.streaming import _summed
+from tamis.sums.statistics import Statistics, add_block
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:distributed", "ignore::ResourceWarning")
 N, OPTIONS = 6000, {"max_instances": 8, "max_features": 3, "random_state": 1}
@@ -60,7 +59,7 @@ class Slow:
         with open(self.log, "a") as file:
             file.write(f"{block.number} {os.getpid()}\n")
         time.sleep(self.seconds)
-        return _summed(statistics, block)
+        return add_block(statistics, block)
 
 
 def test_workers_give_the_model_of_one_machine(client, rows, whole):

@@ -32,6 +32,29 @@ def test_every_parameter_is_documented(name):
         assert parameter == "self" or re.search(rf"\b{parameter}\b", text), parameter
 
 
+def test_snippets_on_large_data_run(tmp_path, monkeypatch):
+    import dask.dataframe as dd
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(600, 4)), columns=list("abcd"))
+    y = (X["a"] + X["b"] ** 2 > 0.8).to_numpy().astype(int)
+    pq.write_table(pa.Table.from_pandas(X.assign(label=y), preserve_index=False), "rows.parquet")
+    scope = {"read_blocks": lambda: iter([(X[:300], y[:300]), (X[300:], y[300:])])}
+    scope |= {"frame": dd.from_pandas(X.assign(label=y), npartitions=2), "X_public": X[:200], "y_public": y[:200]}
+    scope |= {"sites": [(X[200:400], y[200:400]), (X[400:], y[400:])]}
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "large_data.md").read_text(), re.DOTALL)
+    assert len(blocks) == 3
+    for block in blocks:
+        exec(block, scope)
+    assert scope["labels"].shape == (600,)
+    assert scope["told"].decision.compute().shape == scope["probability"].compute()[:, :1].shape == (600, 1)
+    assert scope["clf"].score(X, y) > 0.8
+
+
 def test_snippets_of_the_readme_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)

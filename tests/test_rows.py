@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, PredefinedSplit, StratifiedKFold
 
+from tamis.data.checks import encode_classes
 from tamis.data.folds import counted_folds, fold_maker, folds, pairs_of, positions
 from tamis.data.keys import row_keys, sampling_keys
 from tamis.data.rows import (
@@ -224,3 +225,16 @@ class TestPairs:
     def test_positions_of_ones_own_may_be_read_once(self):
         pair = (np.arange(3), np.arange(3, 6))
         assert [b.tolist() for _, b in pairs_of(iter([pair]), np.arange(6) % 2, None, 0)] == [[3, 4, 5]]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [[0, 1, 1, 0, 1], np.array([-128, 127] * 300, dtype=np.int8), np.array([255, 3] * 300, dtype=np.uint8), [7, 7, 7]],
+    ids=str,
+)
+def test_whole_numbers_are_counted_as_they_would_be_sorted(y):
+    codes, classes = encode_classes(np.asarray(y), len(y))
+    expected, places = np.unique(y, return_inverse=True)
+    np.testing.assert_array_equal(classes, expected)
+    np.testing.assert_array_equal(codes, places)
+    assert classes.dtype == np.asarray(y).dtype

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, SimpleMKLClassifier
+from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Plan, SimpleMKLClassifier, Statistics
 from tamis.data.reservoir import Drawn, Reservoir
 from tamis.data.table import Table
 from tamis.progress import Remaining, listening
@@ -168,6 +168,18 @@ class TestSameModel:
         same(one, EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(X, y))
 
 
+def test_statistics_of_a_plan_take_blocks_too(tmp_path):
+    plan = Plan.of(X, Y, folds=2)
+    whole = Statistics(plan).update(X, Y, W)
+    data = pq.read_table(parquet(tmp_path) / "part0.parquet").drop_columns(["g"])
+    pq.write_table(data, tmp_path / "part0.parquet")
+    for rows in ((tmp_path, "y", "w"), (cut(3, X, Y, W),)):
+        found = Statistics(plan).update(*rows)
+        np.testing.assert_allclose(found.parts, whole.parts, atol=1e-12 * np.abs(whole.parts).max())
+        np.testing.assert_array_equal(found.count, whole.count)
+        assert found.outside == whole.outside
+
+
 def test_groups_as_a_column_of_a_file(tmp_path):
     parquet(tmp_path)
     clf = EM2NOLCClassifier(**OPTIONS).fit(tmp_path, "y", "w", "g")
@@ -213,8 +225,8 @@ class TestStoppedPasses:
             EM2NOLCClassifier(**OPTIONS).fit(rows, checkpoint=file)
         assert file.exists()
         summed = []
-        original = streaming._summed
-        monkeypatch.setattr(streaming, "_summed", lambda s, b, device=None: summed.append(b.number) or original(s, b))
+        original = streaming.add_block
+        monkeypatch.setattr(streaming, "add_block", lambda s, b, device=None: summed.append(b.number) or original(s, b))
         rows.last = None
         same(EM2NOLCClassifier(**OPTIONS).fit(rows, checkpoint=file), whole)
         assert min(summed) > 0

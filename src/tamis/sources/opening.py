@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tamis.data.table import NamedNumbers
 from tamis.sources.arrays import ArraySource, is_large_map
 from tamis.sources.base import Source, ahead
 from tamis.sources.iterables import IterableSource, is_blocks
@@ -73,10 +74,15 @@ def each_block(function: Callable[[Any], np.ndarray], X: Any, columns: Sequence[
         source = ArraySource(X, None)
     else:
         return None
-    parts = [function(block.X) for block in ahead(source.blocks())]
+    parts = [function(_by_name(block.X)) for block in ahead(source.blocks())]
     if not parts:
         raise ValueError("X has no rows")
     return np.concatenate(parts)
+
+
+def _by_name(X: Any) -> Any:
+    """Columns by name, where they have names."""
+    return dict(zip(X.columns, X.values.T, strict=True)) if isinstance(X, NamedNumbers) else X
 
 
 def _named(y: Any, sample_weight: Any, groups: Any) -> list[tuple[str, Any]]:

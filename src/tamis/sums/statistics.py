@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tamis.arrays import is_tensor, namespace, to_numpy
+from tamis.arrays import is_tensor, namespace, to_device, to_numpy
 from tamis.codec import digest, read, stored, write
 from tamis.data.checks import check_integer, check_length, check_number, encode_classes
 from tamis.data.encoding import UNSEEN, Nominal, Number
@@ -15,6 +16,8 @@ from tamis.data.keys import fold_of, label_keys, row_keys
 from tamis.data.table import Table, block_names, read_block
 from tamis.kernels.chebyshev import Chebyshev, Levels
 from tamis.kernels.statistics import Block, outer_sums
+from tamis.sources.base import Block as RowBlock
+from tamis.sources.opening import source_of
 from tamis.sums.device_pass import checked_tensor, counted, device_codes, device_weight, group_keys, plan_sums
 from tamis.sums.plan import Plan
 from tamis.sums.release import check_counts, noised, sensitivity
@@ -75,18 +78,24 @@ class Statistics:
         names = self.plan.encoder.names
         return {name: int(n) for name, n in zip(names, self._outside, strict=True) if n}
 
-    def update(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Statistics:
+    def update(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Statistics:
         """Add rows, in place (from one thread at a time; add up statistics of several).
 
         Parameters
         ----------
-        X : array, DataFrame or dict of columns, those of the plan; a tensor of torch is summed where it is
-        y : class labels, all among the plan's classes
-        sample_weight : (n,) at least 0
-        groups : labels (n,); rows of one group share a fold
+        X : array, DataFrame or dict of columns, those of the plan; a tensor of torch is summed where it is. Or rows in
+            blocks, from files or a cluster, as in the `fit` of `EM2NOLCClassifier`.
+        y : class labels, all among the plan's classes, or the name of their column in a file
+        sample_weight : (n,) at least 0, or the name of a column
+        groups : labels (n,), or the name of a column; rows of one group share a fold
         """
         if is_tensor(X):
             return self._update_tensor(X, y, sample_weight, groups)
+        source = source_of(X, y, sample_weight, groups)
+        if source is not None:
+            total = source.total(partial(Statistics, self.plan), add_block, "summing rows")
+            self.add_sums(total.parts, total.count, total._outside, grouped=bool(total.grouped))
+            return self
         plan = self.plan
         names = block_names(X)
         table, named = read_block(X, list(plan.encoder.names), plan.categorical, plan.allow_missing)
@@ -292,6 +301,15 @@ class Statistics:
             raise ValueError(
                 f"the statistics have no row of class {empty[0]!r}: a classifier needs rows of every class"
             )
+
+
+def add_block(statistics: Statistics, block: RowBlock, device: str | None = None) -> Statistics:
+    """Add a block of rows, which a device sums if one is given and they are numbers."""
+    X, plan = block.X, statistics.plan
+    if device is not None and plan.categorical is None:
+        table, _ = read_block(X, list(plan.encoder.names), None, plan.allow_missing)
+        X = X if table.labels else to_device(np.ascontiguousarray(table.numbers), device)
+    return statistics.update(X, block.y, block.weight, block.groups)
 
 
 def checked_weight(sample_weight: Any, n: int) -> np.ndarray | None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from tamis.arrays import to_device
 from tamis.codec import digest, read, stored, write
 from tamis.data.checks import check_integer
 from tamis.data.encoding import Encoder
@@ -27,7 +26,7 @@ from tamis.sources.base import Block, Source
 from tamis.sums.look import second_rows
 from tamis.sums.one_pass import OnePass
 from tamis.sums.plan import Plan, make_plan
-from tamis.sums.statistics import Statistics, checked_weight, known_codes
+from tamis.sums.statistics import Statistics, add_block, checked_weight, known_codes
 from tamis.sums.survey import Survey
 
 HEAD = 1 << 17  # rows that the plan of an iterator comes from, which can be read only once
@@ -87,7 +86,7 @@ def sum_source(
     if head is None:
         statistics = source.total(
             partial(Statistics, plan),
-            partial(_summed, device=device),
+            partial(add_block, device=device),
             "summing rows",
             n_rows=survey.n_rows,
             keeper=keeper,
@@ -100,14 +99,6 @@ def sum_source(
     look = second_rows(seen.rows, seen.keys, seen.random, fold_of(keys, n_folds), seen.counts, mass)
     again = None if source.once else partial(_again, source, statistics)
     return OnePass(statistics, n_folds, *look, None, again)
-
-
-def _summed(statistics: Statistics, block: Block, device: str | None = None) -> Statistics:
-    X, plan = block.X, statistics.plan
-    if device is not None and plan.categorical is None:
-        table, _ = read_block(X, list(plan.encoder.names), None, plan.allow_missing)
-        X = X if table.labels else to_device(np.ascontiguousarray(table.numbers), device)
-    return statistics.update(X, block.y, block.weight, block.groups)
 
 
 # ---------------------------------------------------------------------- an iterator that can be read once
@@ -135,7 +126,7 @@ class _Head(Source):
 
         def add(statistics: Statistics, block: Block) -> Statistics:
             survey.update(block)
-            return _summed(statistics, block, device)
+            return add_block(statistics, block, device)
 
         return every.total(partial(Statistics, plan), add, "summing rows"), survey
 
