@@ -467,10 +467,10 @@ class TestPolish:
 def one():
     """Rows summed in three folds."""
     X, y = mixed_table()
-    clf = EM2NOLCClassifier(engine="statistics", class_weight={"no": 1, "yes": 3})
+    clf = EM2NOLCClassifier(engine="statistics", class_weight={"no": 1, "yes": 3}, calibration=3)
     clf._seed = 0
     rows = clf._rows(X, y, np.random.default_rng(0).integers(1, 3, len(y)), None)
-    return clf._sum(rows, [None], [1.0], 3)
+    return clf._sum(rows)
 
 
 class TestFolds:
@@ -535,15 +535,15 @@ class TestFolds:
             EM2NOLCClassifierCV(5, 3, engine="statistics").fit(X, y)
 
     def test_rare_classes_are_always_looked_at(self, monkeypatch):
-        monkeypatch.setattr("tamis.sums.one_pass.LOOK", 300)
-        monkeypatch.setattr("tamis.sums.one_pass.RARE", 5)
+        monkeypatch.setattr("tamis.sums.look.LOOK", 300)
+        monkeypatch.setattr("tamis.sums.look.RARE", 5)
         X, y = zoo.planted(3000)
         rare = np.where(np.arange(3000) % 200 == 0, 2, y)
         w = np.random.default_rng(0).integers(1, 4, 3000).astype(float)
-        clf = EM2NOLCClassifier(engine="statistics")
+        clf = EM2NOLCClassifier(engine="statistics", calibration=3)
         clf._seed = 0
         rows = clf._rows(X, rare, w, None)
-        look = clf._sum(rows, [None], [1.0], 3).look
+        look = clf._sum(rows).look
         assert np.sum(look.codes == 2) == 5
         assert 250 < len(look) < 350
         for c in range(3):
