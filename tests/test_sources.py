@@ -250,6 +250,12 @@ class TestStoppedPasses:
         with pytest.raises(ValueError, match=r"checkpoint=.*table in memory"):
             EM2NOLCClassifier(**OPTIONS).fit(X, Y, checkpoint=tmp_path / "sums")
 
+    def test_cannot_be_had_from_what_is_read_once(self, tmp_path):
+        (tmp_path / "sums").write_text("mine")
+        with pytest.raises(ValueError, match=r"checkpoint=.*one after another"):
+            EM2NOLCClassifier(**OPTIONS).fit(iter(cut(2, X, Y)), checkpoint=tmp_path / "sums")
+        assert (tmp_path / "sums").read_text() == "mine"
+
     def test_of_parquet_skip_row_groups(self, tmp_path, monkeypatch):
         monkeypatch.setattr("tamis.sources.parquet.block_rows", lambda d: 300)
         source = source_of(parquet(tmp_path), "y")

@@ -19,6 +19,8 @@ class RaySource(Source):
     y, weight, groups : names of columns
     """
 
+    resumes = False
+
     def __init__(self, X: Any, y: str | None, weight: str | None = None, groups: str | None = None):
         self.aside = y, weight, groups
         data = X.materialize()
