@@ -203,6 +203,14 @@ class TestPredictions:
         np.testing.assert_allclose(whole.decision_function(X), expected, atol=1e-12)
 
 
+def test_single_rows_of_a_folder(tmp_path):
+    source = source_of(parquet(tmp_path, pieces=3), "y")
+    rows = np.array([2999, 5, 1000, 5, 1750])
+    found = source.take(rows, ["a", "y"])
+    np.testing.assert_array_equal(found.column("a").to_numpy(), X["a"].to_numpy()[rows])
+    assert found.column("y").to_pylist() == Y[rows].tolist()
+
+
 class Stopping:
     """Blocks of which the last cannot be read, at first."""
 

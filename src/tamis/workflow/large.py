@@ -226,9 +226,7 @@ class _Training(ParquetSource):
     def rows_at(self, positions: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
         """Features, classes and names of some rows; a name is an id, or the number of a row, the first being 1."""
         wanted = [*self.names, *self.aside, *([] if self.job.id is None else [self.job.id])]
-        order = np.argsort(positions, kind="stable")
-        found = self.dataset.take(arrow().array(positions[order]), columns=list(dict.fromkeys(wanted)))
-        found = found.take(arrow().array(np.argsort(order, kind="stable")))
+        found = self.take(positions, list(dict.fromkeys(wanted)))
         names = positions + 1 if self.job.id is None else _texts(found.column(self.job.id))
         X = {name: _cells(found.column(name), text) for name, text in self.kinds.items()}
         return X, self._labels(found.column(self.target))[0], names
