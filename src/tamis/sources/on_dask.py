@@ -59,7 +59,7 @@ class DaskSource(Source):
     ) -> M:
         """``zero()`` plus all partitions, each on a worker, added up in a tree.
 
-        A worker that dies takes nothing with it: Dask makes its partitions and sums again, so that there is no `keeper`.
+        A worker that dies takes nothing with it: Dask makes its partitions and sums again, so there is no `keeper`.
         """
         delayed: Any = _dask().delayed
         start, step = delayed(zero, traverse=False), delayed(add, traverse=False)
