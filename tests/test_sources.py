@@ -203,6 +203,14 @@ class TestPredictions:
         np.testing.assert_allclose(whole.decision_function(X), expected, atol=1e-12)
 
 
+def test_single_rows_of_a_folder(tmp_path):
+    source = source_of(parquet(tmp_path, pieces=3), "y")
+    rows = np.array([2999, 5, 1000, 5, 1750])
+    found = source.take(rows, ["a", "y"])
+    np.testing.assert_array_equal(found.column("a").to_numpy(), X["a"].to_numpy()[rows])
+    assert found.column("y").to_pylist() == Y[rows].tolist()
+
+
 class Stopping:
     """Blocks of which the last cannot be read, at first."""
 
@@ -249,6 +257,12 @@ class TestStoppedPasses:
     def test_are_for_blocks(self, tmp_path):
         with pytest.raises(ValueError, match=r"checkpoint=.*table in memory"):
             EM2NOLCClassifier(**OPTIONS).fit(X, Y, checkpoint=tmp_path / "sums")
+
+    def test_cannot_be_had_from_what_is_read_once(self, tmp_path):
+        (tmp_path / "sums").write_text("mine")
+        with pytest.raises(ValueError, match=r"checkpoint=.*one after another"):
+            EM2NOLCClassifier(**OPTIONS).fit(iter(cut(2, X, Y)), checkpoint=tmp_path / "sums")
+        assert (tmp_path / "sums").read_text() == "mine"
 
     def test_of_parquet_skip_row_groups(self, tmp_path, monkeypatch):
         monkeypatch.setattr("tamis.sources.parquet.block_rows", lambda d: 300)

@@ -137,6 +137,11 @@ class FromStatistics(KernelClassifier):
             return self
         self._check_parameters()
         self._check_blocks()
+        if checkpoint is not None and (source is None or not source.resumes):
+            raise ValueError(
+                f"checkpoint={str(checkpoint)!r} is for blocks that this process reads one after another: leave it out "
+                "with tensors and clusters"
+            )
         with self._afresh(), blas_threads(1), self._telling():
             self._seed = draw_seed(self.random_state)
             if tensor:

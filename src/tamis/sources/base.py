@@ -62,10 +62,12 @@ class Source(ABC):
     ----------
     n_rows : how many rows there are, if that is known
     once : whether the blocks can be read only once
+    resumes : whether a `total` that was stopped can go on, with a keeper
     """
 
     n_rows: int | None = None
     once: bool = False
+    resumes: bool = True
 
     @abstractmethod
     def blocks(self, start: int = 0) -> Iterator[Block]:

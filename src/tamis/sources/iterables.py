@@ -15,6 +15,7 @@ class IterableSource(Source):
     def __init__(self, blocks: Iterable[Any] | Callable[[], Iterable[Any]]):
         self.given = blocks
         self.once = not callable(blocks) and iter(blocks) is blocks
+        self.resumes = not self.once
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
         made = self.given() if callable(self.given) else self.given

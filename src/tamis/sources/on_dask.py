@@ -28,6 +28,8 @@ class DaskSource(Source):
     y, weight, groups : names of columns of X, or Dask or numpy arrays (Dask series) as long as X
     """
 
+    resumes = False
+
     def __init__(self, X: Any, y: Any, weight: Any = None, groups: Any = None):
         beside = {"y": y, "sample_weight": weight, "groups": groups}
         names = [name for name in beside.values() if isinstance(name, str)]
@@ -57,8 +59,7 @@ class DaskSource(Source):
     ) -> M:
         """``zero()`` plus all partitions, each on a worker, added up in a tree.
 
-        A worker that dies takes nothing with it: Dask makes its partitions and sums again. `keeper` hears nothing, for
-        that reason.
+        A worker that dies takes nothing with it: Dask makes its partitions and sums again, so there is no `keeper`.
         """
         delayed: Any = _dask().delayed
         start, step = delayed(zero, traverse=False), delayed(add, traverse=False)

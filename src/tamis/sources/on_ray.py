@@ -19,6 +19,8 @@ class RaySource(Source):
     y, weight, groups : names of columns
     """
 
+    resumes = False
+
     def __init__(self, X: Any, y: str | None, weight: str | None = None, groups: str | None = None):
         self.aside = y, weight, groups
         data = X.materialize()
@@ -46,7 +48,6 @@ class RaySource(Source):
         held, step = ray.put(zero), ray.put(add)
         part, up = ray.remote(_summed), ray.remote(_added)
         level = [part.remote(held, step, number, ref, self.aside) for number, ref in enumerate(self.refs)]
-        report(what, 0, 1)
         while len(level) > 1:
             level = [up.remote(*level[k : k + 4]) for k in range(0, len(level), 4)]
         total: M = ray.get(level[0])

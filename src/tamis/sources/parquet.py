@@ -67,18 +67,37 @@ class ParquetSource(Source):
     def tables(self, start: int = 0) -> Iterator[tuple[int, Any]]:
         """The blocks as tables of pyarrow, with their numbers."""
         number, step = 0, self.step
+        for group, n in self._groups():
+            count = -(-n // step)
+            if number + count <= start:
+                number += count
+                continue
+            options = {"columns": [*self.names, *self.aside], "schema": self.dataset.schema}
+            batches = group.to_batches(batch_size=step, **options)
+            for part in _regrouped(batches, step):
+                if number >= start:
+                    yield number, part
+                number += 1
+
+    def _groups(self) -> Iterator[tuple[Any, int]]:
+        """The row groups that have rows, and how many."""
         for fragment in self.dataset.get_fragments():
             for group in fragment.split_by_row_group():
-                count = -(-group.metadata.row_group(group.row_groups[0].id).num_rows // step)
-                if number + count <= start:
-                    number += count
-                    continue
-                options = {"columns": [*self.names, *self.aside], "schema": self.dataset.schema}
-                batches = group.to_batches(batch_size=step, **options)
-                for part in _regrouped(batches, step):
-                    if number >= start:
-                        yield number, part
-                    number += 1
+                n = group.metadata.row_group(group.row_groups[0].id).num_rows
+                if n:
+                    yield group, n
+
+    def take(self, positions: np.ndarray, columns: Sequence[str]) -> Any:
+        """Some columns of some rows as a table of pyarrow; only the row groups that hold them are read."""
+        pa, parts, places, first = arrow(), [], [], 0
+        for group, n in self._groups():
+            mine = np.flatnonzero((positions >= first) & (positions < first + n))
+            if len(mine):
+                table = group.to_table(columns=list(columns), schema=self.dataset.schema)
+                parts.append(table.take(pa.array(positions[mine] - first)))
+                places.append(mine)
+            first += n
+        return pa.concat_tables(parts).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
 
     def _block(self, number: int, table: Any) -> Block:
         y, weight, groups = (

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -189,16 +188,12 @@ class _Sample:
 
 
 class _Training(ParquetSource):
-    """The features and classes of a job; rows that are held out or have no class weigh nothing.
-
-    Attributes
-    ----------
-    no_target : rows without a class, of the blocks of the last pass
-    """
+    """The features and classes of a job; rows that are held out or have no class weigh nothing."""
 
     def __init__(self, path: Path, job: Job, data: Data):
         super().__init__(path, job.target, groups=job.group, columns=list(data.columns))
-        self.job, self.split, self.no_target = job, job.split, 0
+        self.job, self.split = job, job.split
+        self.without: dict[int, int] = {}  # rows without a class, of each block
         self.kinds = {name: values.dtype == object for name, values in data.columns.items()}
         self.known = {level(label): label for label in np.unique(data.y).tolist()}
         self.rows_of_all = ParquetSource(path, None).step  # blocks are cut as the sample cut them
@@ -211,13 +206,14 @@ class _Training(ParquetSource):
     def aside(self) -> list[str]:
         return list(dict.fromkeys([*super().aside, *([] if self.split is None else [self.split])]))
 
-    def blocks(self, start: int = 0) -> Iterator[Block]:
-        self.no_target = 0
-        return super().blocks(start)
+    @property
+    def no_target(self) -> int:
+        """Rows without a class, in all blocks that were read."""
+        return sum(self.without.values())
 
     def _block(self, number: int, table: Any) -> Block:
         y, known = self._labels(table.column(self.target))
-        self.no_target += int(np.sum(~known))
+        self.without[number] = int(np.sum(~known))
         groups, split = (None if c is None else _texts(table.column(c)) for c in (self.groups, self.split))
         test = is_test(self.job, number, len(table), groups, split)
         weight = np.where(test | ~known, 0.0, 1.0)
@@ -230,9 +226,7 @@ class _Training(ParquetSource):
     def rows_at(self, positions: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
         """Features, classes and names of some rows; a name is an id, or the number of a row, the first being 1."""
         wanted = [*self.names, *self.aside, *([] if self.job.id is None else [self.job.id])]
-        order = np.argsort(positions, kind="stable")
-        found = self.dataset.take(arrow().array(positions[order]), columns=list(dict.fromkeys(wanted)))
-        found = found.take(arrow().array(np.argsort(order, kind="stable")))
+        found = self.take(positions, list(dict.fromkeys(wanted)))
         names = positions + 1 if self.job.id is None else _texts(found.column(self.job.id))
         X = {name: _cells(found.column(name), text) for name, text in self.kinds.items()}
         return X, self._labels(found.column(self.target))[0], names
