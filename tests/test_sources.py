@@ -390,7 +390,6 @@ class TestSurvey:
             assert seen.few[3].tolist() == [0, 1, 2, 3]
             assert set(seen.masses[4]) == {"north", "south", "west"}
             assert seen.gaps.tolist()[:4] == [False, True, False, False]
-            np.testing.assert_allclose(seen.limits[0], [X["a"][W > 0].min(), X["a"][W > 0].max()])
         np.testing.assert_array_equal(np.sort(left.look.settle().rank), np.sort(right.look.settle().rank))
 
     def test_an_empty_one_is_a_zero(self):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -42,9 +43,40 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def blas_threads(n: int) -> AbstractContextManager:
-    """A context in which BLAS uses `n` threads."""
-    return _controller().limit(limits=n, user_api="blas")
+_asked: list[tuple[object, int]] = []  # who asks for how many threads of BLAS, the latest last
+_before: dict[int, int] = {}  # threads of each library when nobody asks
+_lock = threading.Lock()
+
+
+@contextmanager
+def blas_threads(n: int) -> Iterator[None]:
+    """A context in which BLAS uses `n` threads.
+
+    The number belongs to the whole process. Of several contexts, nested or in several threads, the latest counts; when
+    the last of them ends all is as it was.
+    """
+    mine = (object(), n)
+    with _lock:
+        if not _asked:
+            _before.update({k: library.num_threads for k, library in enumerate(_blas())})
+        _asked.append(mine)
+        _set_blas(n)
+    try:
+        yield
+    finally:
+        with _lock:
+            _asked.remove(mine)
+            _set_blas(_asked[-1][1] if _asked else None)
+
+
+def _blas() -> list[Any]:
+    return [library for library in _controller().lib_controllers if library.user_api == "blas"]
+
+
+def _set_blas(n: int | None) -> None:
+    """Give BLAS n threads, or what it had before."""
+    for k, library in enumerate(_blas()):
+        library.set_num_threads(_before[k] if n is None else n)
 
 
 def one_thread() -> AbstractContextManager:

@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 
 Table = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, ARFF or NPZ; also .gz, .bz2, .xz, .zst, .zip")]
+Tables = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet (or a folder of it), ARFF or NPZ; also .gz, .zip, ...")]
 ModelFile = Annotated[Path, typer.Argument(help="a model file written by `tamis fit`")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the files.")]
@@ -54,7 +55,7 @@ def options(
 
 @app.command()
 def fit(
-    data: Table,
+    data: Tables,
     target: Target,
     out: Out = None,
     method: Annotated[str | None, typer.Option(help="Name of a registered classifier.")] = None,
@@ -85,6 +86,7 @@ def fit(
     """Tune, fit, test and explain a classifier; write model.tamis, report.html and metrics.json."""
     with session(as_json) as now:
         from tamis import io
+        from tamis.errors import BadOption
         from tamis.workflow import METHOD, Job, is_large, run, run_large
 
         job = Job(
@@ -107,6 +109,8 @@ def fit(
         beside = [name for name in (target, id, group, split, *job.categorical) if name]
         folder = out or Path(f"{data.name.split('.')[0]}-tamis")
         if is_large(data, memory_limit):
+            if method == METHOD:
+                raise BadOption(f"--method {METHOD} needs all rows in memory: leave it out, or raise --memory-limit")
             _fit(now, lambda: run_large(data, job, folder), folder)
         else:
             table = io.read(data, text=beside, missing=missing or (), encoding=encoding)

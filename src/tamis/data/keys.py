@@ -40,7 +40,7 @@ def row_keys(table: Table, seed: int) -> np.ndarray:
         total = np.add.reduce(bits, axis=1)
         for j, values in part.labels.items():
             total += label_keys(values, seed) * factors[j]  # where the numbers have gaps
-        keys[start : start + len(total)] = _mix(total)
+        keys[start : start + len(total)] = mix(total)
 
     thread_map(fill, range(0, n, BLOCK))
     return keys
@@ -59,12 +59,20 @@ def label_keys(labels: Iterable[Any], seed: int) -> np.ndarray:
     return np.fromiter(map(known.__getitem__, labels), dtype=np.uint64, count=len(labels))
 
 
+def group_keys(groups: Iterable[Any], seed: int) -> np.ndarray:
+    """Keys of the labels of groups: whole numbers are the same group whatever their type; refuse missing labels."""
+    labels = [label.item() if isinstance(label, np.generic) else label for label in groups]
+    if any(label is None or label != label for label in labels):
+        raise ValueError("groups has missing labels: give every row a group")
+    return label_keys([int(v) if isinstance(v, float) and v.is_integer() else v for v in labels], seed)
+
+
 def _label_key(label: Any, seed: int) -> int:
     text = f"{seed} {type(label).__name__} {label}"
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def _mix(x: np.ndarray) -> np.ndarray:
+def mix(x: np.ndarray) -> np.ndarray:
     """Let every bit depend on every other."""
     x = (x ^ (x >> np.uint64(30))) * MIX[0]
     x = (x ^ (x >> np.uint64(27))) * MIX[1]
@@ -73,16 +81,16 @@ def _mix(x: np.ndarray) -> np.ndarray:
 
 def fold_of(keys: np.ndarray, n_folds: int) -> np.ndarray:
     """Fold (n,) of each key, independent of the order of the keys."""
-    return (_mix(~keys) % np.uint64(max(1, n_folds))).astype(np.int64)
+    return (mix(~keys) % np.uint64(max(1, n_folds))).astype(np.int64)
 
 
 def sampling_keys(keys: np.ndarray, codes: np.ndarray, ties: Sequence[np.ndarray] = (), salt: int = 0) -> np.ndarray:
     """Keys (n,) of rows of given classes in which equal rows differ too, so that the lowest are a sample of rows.
 
     `ties` are what else tells rows with equal keys apart, so that it does not matter which of them comes first; `salt`
-    tells copies in different blocks of rows apart.
+    tells all but the first copies in different blocks of rows apart.
     """
-    keys = _mix(keys + codes.astype(np.uint64) * GAP)
+    keys = mix(keys + codes.astype(np.uint64) * GAP)
     ordered = np.sort(keys)
     if np.all(ordered[1:] != ordered[:-1]):
         return keys
@@ -92,7 +100,7 @@ def sampling_keys(keys: np.ndarray, codes: np.ndarray, ties: Sequence[np.ndarray
     place = np.arange(len(keys))
     copies = place - np.maximum.accumulate(np.where(first, place, 0))
     out = np.empty_like(keys)
-    out[order] = np.where(first, ordered, _mix(ordered + (copies + (salt << 32)).astype(np.uint64) * GAP))
+    out[order] = np.where(first, ordered, mix(ordered + (copies + (salt << 32)).astype(np.uint64) * GAP))
     return out
 
 

@@ -1,7 +1,7 @@
 """Rows drawn from more rows than memory holds: those with the lowest keys, of all rows and of each class.
 
-What remains does not depend on the order of the rows or on how they were cut into blocks, and two reservoirs add up to
-that of all their rows.
+What remains depends on the keys alone, not on the order of the rows or on how they were cut into blocks, and two
+reservoirs add up to that of all their rows.
 """
 
 from __future__ import annotations

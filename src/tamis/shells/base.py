@@ -166,7 +166,7 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
             self._check_memory(rows)
             model, calibrator = self._select(rows)
             self._publish(rows.classes, model, calibrator, measured_variation(model, rows))
-            self.instance_labels_ = row_labels(X, self.instances_)
+            self.instance_labels_ = self._labels_in(X)
         return self
 
     @abstractmethod
@@ -222,6 +222,10 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
     def _instead(self, size: Size, room: float) -> str:
         """What to do where a fit does not find its memory in the `room` that there is."""
         return "use EM2NOLCClassifier or TamisClassifier, which are linear in the rows"
+
+    def _labels_in(self, X: Any) -> np.ndarray:
+        """Labels of the instances in the input."""
+        return row_labels(X, self.instances_)
 
     # ------------------------------------------------------------------ reading
 

@@ -83,6 +83,8 @@ class Explaining:
         """A tensor with the columns of the training table."""
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
             raise ValueError(f"X is a tensor of shape {tuple(X.shape)}, expected (rows, {self.n_features_in_})")
+        if bool(namespace(X).any(namespace(X).isinf(X))):
+            raise ValueError("X contains infinity: replace it by a large number or a missing cell (NaN)")
         if not self._allow_missing and bool(namespace(X).any(namespace(X).isnan(X))):
             raise ValueError("X contains NaN, and the model was fitted with missing=None: impute first")
         return X

@@ -60,7 +60,7 @@ class FromStatistics(KernelClassifier):
         With more than two classes, one set of cases and features for all classes.
     device : str or None
         Where sums over rows are made: "cuda", "cuda:1" or "cpu" by torch, None by numpy. A tensor is summed where it
-        is. Everything after the sums is small and stays on the processor.
+        is. Both ask for the statistics engine. Everything after the sums is small and stays on the processor.
     tol : float
         Largest relative decrease of the objective that one exchange may still bring.
     max_iter : int
@@ -126,15 +126,13 @@ class FromStatistics(KernelClassifier):
         """
         tensor = is_tensor(X)
         source = None if tensor else source_of(X, y, sample_weight, groups)
-        if source is None and not tensor and self.device is not None and y is not None:
+        in_memory = source is None and not tensor and self.device is not None and y is not None
+        if in_memory:
             source = table_source(X, y, sample_weight, groups)
         if source is None and not tensor:
             if checkpoint is not None:
                 raise ValueError(f"checkpoint={str(checkpoint)!r} is for rows in blocks, and X is a table in memory")
-            super().fit(X, y, sample_weight, groups)
-            if is_grid(self.candidates):
-                self.instance_labels_ = grid_labels(self.instances_)
-            return self
+            return super().fit(X, y, sample_weight, groups)
         self._check_parameters()
         self._check_blocks()
         if checkpoint is not None and (source is None or not source.resumes):
@@ -151,10 +149,15 @@ class FromStatistics(KernelClassifier):
                 one = sum_source(cast(Source, source), per_feature(), **self._summing, **options)
             self._adopt(one.statistics.plan)
             self._fit_sums(one)
+            if in_memory:
+                self.instance_labels_ = self._labels_in(X)
         if checkpoint is not None:
             Path(checkpoint).unlink(missing_ok=True)
         self._report_outside(one.statistics)
         return self
+
+    def _labels_in(self, X: Any) -> np.ndarray:
+        return grid_labels(self.instances_) if is_grid(self.candidates) else super()._labels_in(X)
 
     @property
     def _summing(self) -> dict[str, Any]:
@@ -234,10 +237,10 @@ class FromStatistics(KernelClassifier):
         """Select a model from sums, and publish it."""
         plan = one.statistics.plan
         model, calibrator = self._select_sums(one)
-        if one.again is None:
+        if one.look is None:
             shares = variation_shares(model, plan.pool.Z[:, model.columns], np.ones(len(plan.pool)))
         else:
-            shares = measured_variation(model, cast(Rows, one.look))
+            shares = measured_variation(model, one.look)
         self._publish(plan.classes, model, calibrator, shares)
         place = {position: k for k, position in enumerate(plan.pool.position.tolist())}
         self.instance_labels_ = plan.pool_labels[[place[i] for i in self.instances_.tolist()]]

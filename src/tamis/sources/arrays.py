@@ -13,7 +13,9 @@ LARGE = 1 << 28  # bytes from which on a memory map is read block by block
 
 
 class ArraySource(Source):
-    """Slices of arrays; parameters as in `fit`."""
+    """Slices of an array (n, d), with y, weights and groups as arrays (n,) or None beside it."""
+
+    quick = True
 
     def __init__(self, X: np.ndarray, y: Any, weight: Any = None, groups: Any = None):
         self.X, self.n_rows = X, len(X)

@@ -8,13 +8,17 @@ does the same on its workers and adds up in a tree. Nothing else knows where row
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
+from tamis.parallel import limited
 from tamis.progress import report
 
 CELLS = 1 << 23  # numbers in one block
+
+
+FAN = 4  # totals that are added up together on a cluster
 
 
 class Summable(Protocol):
@@ -63,11 +67,15 @@ class Source(ABC):
     n_rows : how many rows there are, if that is known
     once : whether the blocks can be read only once
     resumes : whether a `total` that was stopped can go on, with a keeper
+    quick : whether blocks may be read in a thread of their own, one ahead of the one in use
+    categorical : names of the columns that are categories, where the source knows
     """
 
     n_rows: int | None = None
     once: bool = False
     resumes: bool = True
+    quick: bool = False
+    categorical: Sequence[str] | None = None
 
     @abstractmethod
     def blocks(self, start: int = 0) -> Iterator[Block]:
@@ -99,9 +107,10 @@ class Source(ABC):
         """
         left = None if keeper is None else keeper.found()
         total, start = (zero(), 0) if left is None else left
-        every, done = self.n_rows or n_rows, 0
-        for block in ahead(self.blocks(start)):
-            total = add(total, block)
+        every, done = self.n_rows or n_rows, int(getattr(total, "n_rows", 0))
+        for block in ahead(self.blocks(start)) if self.quick else self.blocks(start):
+            if len(block):
+                total = add(total, block)
             done += len(block)
             report(what, done, max(done, every or done))
             if keeper is not None:
@@ -117,6 +126,18 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
         while (item := coming.result()) is not end:
             coming = pool.submit(next, items, end)
             yield item  # type: ignore[misc]
+
+
+def part_total(zero: Callable[[], M], add: Callable[[M, Block], M], number: int, *parts: Any) -> M:
+    """The total of one part of the rows, on a worker that has one core."""
+    block = Block(number, *parts)
+    with limited(1):
+        return add(zero(), block) if len(block) else zero()
+
+
+def added(*totals: Any) -> Any:
+    """Several totals as one."""
+    return sum(totals[1:], start=totals[0])
 
 
 def n_rows(X: Any) -> int:

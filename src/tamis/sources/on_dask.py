@@ -6,17 +6,14 @@ part to it and adds up the results in a tree, and a `mapped` that applies a func
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from operator import add as plus
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from tamis.parallel import limited
 from tamis.progress import report
-from tamis.sources.base import Block, M, Source
-
-FAN = 4  # totals that one task adds up
+from tamis.sources.base import FAN, Block, M, Source, added, n_rows, part_total
 
 
 class DaskSource(Source):
@@ -63,26 +60,14 @@ class DaskSource(Source):
         """
         delayed: Any = _dask().delayed
         start, step = delayed(zero, traverse=False), delayed(add, traverse=False)
-        one, up = delayed(_summed, pure=False), delayed(_added, pure=False)
+        one, up = delayed(part_total, pure=False), delayed(added, pure=False)
         level = [one(start, step, number, *parts) for number, parts in enumerate(zip(*self.parts, strict=True))]
         while len(level) > 1:
-            level = [up(level[k : k + FAN]) for k in range(0, len(level), FAN)]
+            level = [up(*level[k : k + FAN]) for k in range(0, len(level), FAN)]
         report(what, 0, 1)
         total: M = level[0].compute()
         report(what, 1, 1)
         return total
-
-
-def _summed(zero: Callable[[], M], add: Callable[[M, Block], M], number: int, *parts: Any) -> M:
-    with limited(1):
-        return add(zero(), Block(number, *parts))
-
-
-def _added(totals: Sequence[Any]) -> Any:
-    total = totals[0]
-    for other in totals[1:]:
-        total = plus(total, other)
-    return total
 
 
 def mapped(function: Callable[[Any], np.ndarray], X: Any) -> Any:
@@ -90,19 +75,20 @@ def mapped(function: Callable[[Any], np.ndarray], X: Any) -> Any:
     da: Any = _dask().array
     delayed: Any = _dask().delayed
     example = function(_example(X))
+    none = example[:0]
     apply = delayed(_apply, pure=False)
     held = delayed(function, traverse=False)
     sizes = [np.nan] * X.npartitions if _is_frame(X) else list(X.chunks[0])
     pieces = [
-        da.from_delayed(apply(held, part), (size, *example.shape[1:]), dtype=example.dtype)
+        da.from_delayed(apply(held, part, none), (size, *example.shape[1:]), dtype=example.dtype)
         for part, size in zip(_delayed(X, "X"), sizes, strict=True)
     ]
     return da.concatenate(pieces)
 
 
-def _apply(function: Callable[[Any], np.ndarray], part: Any) -> np.ndarray:
+def _apply(function: Callable[[Any], np.ndarray], part: Any, none: np.ndarray) -> np.ndarray:
     with limited(1):
-        return function(part)
+        return function(part) if n_rows(part) else none
 
 
 def _example(X: Any) -> Any:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tamis.parallel import limited
 from tamis.progress import report
-from tamis.sources.base import Block, M, Source
+from tamis.sources.base import FAN, Block, M, Source, added, part_total
 
 
 class RaySource(Source):
@@ -46,22 +45,17 @@ class RaySource(Source):
         """As `DaskSource.total`; tasks of workers that die are run again by Ray."""
         ray = _ray()
         held, step = ray.put(zero), ray.put(add)
-        part, up = ray.remote(_summed), ray.remote(_added)
+        part, up = ray.remote(_summed), ray.remote(added)
         level = [part.remote(held, step, number, ref, self.aside) for number, ref in enumerate(self.refs)]
         while len(level) > 1:
-            level = [up.remote(*level[k : k + 4]) for k in range(0, len(level), 4)]
+            level = [up.remote(*level[k : k + FAN]) for k in range(0, len(level), FAN)]
         total: M = ray.get(level[0])
         report(what, 1, 1)
         return total
 
 
 def _summed(zero: Callable[[], M], add: Callable[[M, Block], M], number: int, columns: Any, aside: Any) -> M:
-    with limited(1):
-        return add(zero(), _block(number, columns, aside))
-
-
-def _added(total: Any, *others: Any) -> Any:
-    return sum(others, start=total)
+    return part_total(zero, add, *_block(number, columns, aside))
 
 
 def _block(number: int, columns: dict[str, Any], aside: tuple[str | None, ...]) -> Block:

@@ -27,6 +27,10 @@ def source_of(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> 
     """
     if isinstance(X, Source):
         return X
+    if y is not None and (callable(X) or (hasattr(X, "__next__") and hasattr(X, "__iter__"))):
+        raise ValueError(f"y is given beside a {type(X).__name__} of blocks: the blocks hold their labels, leave y out")
+    if isinstance(y, str) and not (is_parquet(X) or is_dask(X) or is_ray(X)):
+        raise ValueError(f"y={y!r} is the name of a column, and X is a table in memory: give the labels themselves")
     if is_parquet(X):
         return ParquetSource(X, *(_name(*pair) for pair in _named(y, sample_weight, groups)))
     if is_dask(X):

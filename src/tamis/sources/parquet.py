@@ -14,6 +14,7 @@ from tamis.sources.arrow import arrow
 from tamis.sources.base import Block, Source, block_rows
 
 ENDINGS = (".parquet", ".pq")
+INDEX = "__index_level_"  # how the names of columns begin that are the index of a DataFrame
 
 
 class ParquetSource(Source):
@@ -26,6 +27,8 @@ class ParquetSource(Source):
     columns : the columns of X, by default all others
     """
 
+    quick = True
+
     def __init__(
         self,
         data: Any,
@@ -35,13 +38,19 @@ class ParquetSource(Source):
         columns: Sequence[str] | None = None,
     ):
         self.dataset = _opened(data)
+        roles = [name for name in (target, weight, groups) if name is not None]
+        twice = sorted({name for name in roles if roles.count(name) > 1})
+        if twice:
+            raise ValueError(f"the column {twice[0]!r} is named for two roles among y, sample_weight and groups")
         self.target, self.weight, self.groups = target, weight, groups
         schema, aside = self.dataset.schema, [name for name in (target, weight, groups) if name is not None]
-        wanted = [name for name in schema.names if name not in aside] if columns is None else list(columns)
+        free = [name for name in schema.names if name not in aside and not name.startswith(INDEX)]
+        wanted = free if columns is None else list(columns)
         for name in (*aside, *wanted):
             if name not in schema.names:
                 raise ValueError(f"there is no column {name!r} in {_named(data)}: it has {', '.join(schema.names)}")
         self.names = wanted
+        self.categorical = [name for name in wanted if not _is_number(schema.field(name).type)]
         self.dtype = _dtype(schema, wanted)
         self.n_rows = self.dataset.count_rows()
 
@@ -73,7 +82,7 @@ class ParquetSource(Source):
                 number += count
                 continue
             options = {"columns": [*self.names, *self.aside], "schema": self.dataset.schema}
-            batches = group.to_batches(batch_size=step, **options)
+            batches = group.to_batches(batch_size=step, **options, **_frugal())
             for part in _regrouped(batches, step):
                 if number >= start:
                     yield number, part
@@ -101,14 +110,23 @@ class ParquetSource(Source):
 
     def _block(self, number: int, table: Any) -> Block:
         y, weight, groups = (
-            None if name is None else values(table.column(name)) for name in (self.target, self.weight, self.groups)
+            None if name is None else _column(table, name) for name in (self.target, self.weight, self.groups)
         )
+        y = None if y is None else _labels(y, str(self.target))
+        if weight is not None and weight.dtype == object:
+            raise ValueError(f"sample_weight={self.weight!r} is a column of text: weights must be numbers")
         if self.dtype is not None:
             X = np.empty((len(self.names), len(table)), dtype=self.dtype)
             for row, name in zip(X, self.names, strict=True):
-                row[:] = values(table.column(name))
+                row[:] = _column(table, name)
             return Block(number, NamedNumbers(X.T, self.names), y, weight, groups)
-        return Block(number, {name: values(table.column(name)) for name in self.names}, y, weight, groups)
+        return Block(number, {name: _column(table, name) for name in self.names}, y, weight, groups)
+
+
+def _frugal() -> dict[str, Any]:
+    """Options of a scan that does not hold a whole row group in memory."""
+    scan = arrow().dataset.ParquetFragmentScanOptions(use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False)
+    return {"fragment_scan_options": scan, "batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
 
 
 def _regrouped(batches: Iterator[Any], step: int) -> Iterator[Any]:
@@ -129,6 +147,21 @@ def _regrouped(batches: Iterator[Any], step: int) -> Iterator[Any]:
         yield pa.Table.from_batches(held)
 
 
+def _column(table: Any, name: str) -> np.ndarray:
+    try:
+        return values(table.column(name))
+    except ValueError as error:
+        raise ValueError(f"column {name!r}: {error}") from None
+
+
+def _labels(y: np.ndarray, name: str) -> np.ndarray:
+    """Class labels: flags as such, no missing cells."""
+    missing = [v is None for v in y.tolist()] if y.dtype == object else np.isnan(y) if y.dtype.kind == "f" else []
+    if np.any(missing):
+        raise ValueError(f"the target {name!r} has missing cells: drop these rows")
+    return y.astype(bool) if y.dtype == object and all(isinstance(v, bool) for v in y.tolist()) else y
+
+
 def values(column: Any) -> np.ndarray:
     """A column as numbers (NaN: missing) or as objects (None: missing)."""
     pa = arrow()
@@ -136,6 +169,8 @@ def values(column: Any) -> np.ndarray:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
         column = column.cast(kind)
+    if pa.types.is_null(kind):
+        return np.full(len(column), np.nan)
     if pa.types.is_boolean(kind) or _is_text(kind):
         return np.array(column.to_pylist(), dtype=object)
     if pa.types.is_integer(kind) and not column.null_count:
@@ -143,7 +178,7 @@ def values(column: Any) -> np.ndarray:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         wide = column if pa.types.is_floating(kind) else column.cast(pa.float64(), safe=False)
         return wide.to_numpy()
-    raise ValueError(f"a column holds values of the type {kind}: convert it to numbers or text first")
+    raise ValueError(f"values of the type {kind} must be converted to numbers or text first")
 
 
 def _is_text(kind: Any) -> bool:
@@ -153,16 +188,22 @@ def _is_text(kind: Any) -> bool:
 
 def _dtype(schema: Any, names: Sequence[str]) -> str | None:
     """The type that holds all columns if they are numbers, else None."""
-    types = arrow().types
     kinds = [schema.field(name).type for name in names]
-    if not all(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) for kind in kinds):
+    if not all(map(_is_number, kinds)):
         return None
-    return "float32" if all(types.is_float32(kind) for kind in kinds) else "float64"
+    return "float32" if all(map(arrow().types.is_float32, kinds)) else "float64"
+
+
+def _is_number(kind: Any) -> bool:
+    types = arrow().types
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind)
 
 
 def _opened(data: Any) -> Any:
     pa = arrow()
     if not isinstance(data, str | os.PathLike):
+        if getattr(getattr(data, "format", None), "default_extname", "") != "parquet":
+            raise ValueError("X is a dataset of pyarrow that is not of Parquet files: write it as Parquet first")
         return data
     path = Path(data)
     if not path.exists():
@@ -173,9 +214,32 @@ def _opened(data: Any) -> Any:
             "tamis.io.read, or give an iterator of (X, y) blocks"
         )
     try:
-        return pa.dataset.dataset(path, format="parquet")
+        return _unified(path, pa.dataset.dataset(_files(path), format="parquet", partitioning="hive"))
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(f"{path.name!r} cannot be read as Parquet: {error}") from None
+
+
+def _files(path: Path) -> Any:
+    """A file, or the Parquet files of a folder and of those in it, by name; hidden ones are left out."""
+    if path.is_file():
+        return str(path)
+    inside = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in ENDINGS and file.is_file()]
+    found = [str(file) for file in inside if not any(p[0] in "._" for p in file.relative_to(path).parts)]
+    if not found:
+        raise ValueError(f"the folder {path.name!r} has no Parquet files ({', '.join(ENDINGS)})")
+    return found
+
+
+def _unified(path: Path, dataset: Any) -> Any:
+    """The dataset with the columns of all its files, whole numbers becoming floats where some file has floats."""
+    pa, schema = arrow(), dataset.schema
+    for fragment in dataset.get_fragments():
+        try:
+            schema = pa.unify_schemas([schema, fragment.physical_schema], promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            name = Path(fragment.path).name
+            raise ValueError(f"{name!r} does not go with the other files of {path.name!r}: {error}") from None
+    return dataset.replace_schema(schema)
 
 
 def _named(data: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,23 +11,23 @@ from tamis.data.checks import encode_classes
 from tamis.data.device_encoding import device_encode
 from tamis.data.device_keys import device_folds, device_row_keys
 from tamis.data.encoding import Encoder
-from tamis.data.keys import label_keys
+from tamis.data.keys import group_keys
 from tamis.kernels.chebyshev import Levels
 from tamis.kernels.device_sums import ROWS, device_sums
 from tamis.kernels.statistics import Block, Functions
 from tamis.sums.plan import Plan
 
 
-def checked_tensor(
-    X: Any, names: list[str] | None = None, *, categorical: Sequence[int] | None, allow_missing: bool
-) -> Array:
+def checked_tensor(X: Any, names: list[str] | None = None, *, categorical: bool, allow_missing: bool) -> Array:
     """Rows and columns of numbers on a device; refuse others, and infinite or unwelcome missing cells."""
     if categorical:
         raise ValueError("X is a tensor, and some columns are categories: give an array or a DataFrame instead")
     if X.ndim != 2 or not X.shape[0] or not X.shape[1]:
         raise ValueError(f"X is a tensor of shape {tuple(X.shape)}: give rows and columns")
     xp = namespace(X)
-    if not xp.isdtype(X.dtype, "real floating"):
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError("X is a tensor of complex numbers. Complex data not supported: give real columns")
+    if X.dtype not in (xp.float32, xp.float64):
         X = xp.astype(X, xp.float64)
     if names is not None and X.shape[1] != len(names):
         raise ValueError(f"X has {X.shape[1]} columns, but the plan has {len(names)}: {names}")
@@ -44,6 +43,8 @@ def checked_tensor(
 def device_codes(y: Any, X: Array, classes: np.ndarray | None = None) -> tuple[Array, np.ndarray]:
     """Codes (n,) where X is, and the sorted classes, all of which are among `classes` if these are given."""
     device = device_of(X)
+    if is_tensor(y) and not namespace(y).isdtype(y.dtype, "numeric"):
+        y = to_numpy(y)
     if not is_tensor(y):
         codes, found = encode_classes(y, X.shape[0])
         codes = to_device(codes.astype(np.int64), device)
@@ -85,17 +86,15 @@ def counted(
     if bool(xp.all(weight > 0)):
         return X, codes, weight, by, np.arange(X.shape[0])
     rows = xp.nonzero(weight > 0)[0]
-    if not rows.shape[0]:
-        raise ValueError("sample_weight is zero for all rows: give some of them a positive weight")
     X, codes, weight = (xp.take(part, rows, axis=0) for part in (X, codes, weight))
     return X, codes, weight, None if by is None else xp.take(by, rows, axis=0), to_numpy(rows)
 
 
-def group_keys(groups: Any, X: Array, seed: int) -> Array | None:
+def device_groups(groups: Any, X: Array, seed: int) -> Array | None:
     """Keys (n,) of groups where X is, or None."""
     if groups is None:
         return None
-    keys = label_keys(to_numpy(groups) if is_tensor(groups) else groups, seed)
+    keys = group_keys(to_numpy(groups) if is_tensor(groups) else groups, seed)
     if len(keys) != X.shape[0]:
         raise ValueError(f"groups has length {len(keys)}, expected {X.shape[0]}: one label per row of X")
     return to_device(keys.view(np.int64), device_of(X))
@@ -150,7 +149,7 @@ def _outside(plan: Plan, X: Array) -> np.ndarray:
         if isinstance(basis, Levels):
             known = columns[j].decode(np.array(basis.values)).tolist()
             x = X[:, j]
-            odd = ~xp.isnan(x)
+            odd = (x >= low[j]) & (x <= high[j])
             for value in known:
                 odd = odd & (xp.abs(x - value) > 1e-9 * max(1.0, abs(value)))
             out[j] += int(xp.count_nonzero(odd))

@@ -12,7 +12,7 @@ import numpy as np
 
 from tamis.data.checks import check_integer
 from tamis.data.folds import positions
-from tamis.data.keys import fold_of, label_keys, row_keys, sampling_keys
+from tamis.data.keys import fold_of, group_keys, label_keys, row_keys, sampling_keys
 from tamis.data.rows import Rows, by_class
 from tamis.errors import warn
 from tamis.kernels.bank import MEMORY
@@ -173,7 +173,7 @@ def second_look(statistics: Statistics, rows: Rows | None, groups: Any = None) -
     statistics.check_rows(rows.table, groups is not None)
     rows = replace(rows, weight=rows.mass * statistics.plan.class_factor[rows.codes])
     keys = row_keys(rows.table, seed)
-    fold = fold_of(keys if groups is None else label_keys(groups, seed), n_folds)
+    fold = fold_of(keys if groups is None else group_keys(groups, seed), n_folds)
     random = sampling_keys(keys, class_keys(rows.classes, seed)[rows.codes])
     return OnePass(statistics, n_folds, *second_rows(rows, keys, random, fold))
 

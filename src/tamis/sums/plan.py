@@ -23,7 +23,7 @@ from tamis.data.checks import (
     resolve_columns,
 )
 from tamis.data.encoding import Encoder
-from tamis.data.keys import fold_of, label_keys, lowest, row_keys
+from tamis.data.keys import fold_of, group_keys, lowest, row_keys
 from tamis.data.rows import Rows, by_class, check_weights, class_factors
 from tamis.data.table import Table, checked_input, has_names, read_table, row_labels
 from tamis.kernels.bank import KernelBank
@@ -173,7 +173,7 @@ class Plan:
         mass = check_weights(sample_weight, here, labels[present])
         factor = class_factors(class_weight, mass, here, labels[present])
         rows = Rows(table, codes, labels, mass * factor, mass, None, np.arange(len(codes)))
-        by = None if groups is None else label_keys(groups, random_state)
+        by = None if groups is None else group_keys(groups, random_state)
         if not mass.all():
             kept = np.flatnonzero(mass > 0)
             rows, by = rows.take(kept), None if by is None else by[kept]

@@ -23,21 +23,32 @@ def sensitivity(plan: Plan) -> float:
 
 
 def check_counts(plan: Plan, parts: np.ndarray, min_count: int) -> None:
-    """Refuse sums in which a class, or a value of a column with few of them within a class, has few rows in a fold."""
-    top = plan.functions.size
-    classes = plan.classes.tolist()
+    """Refuse sums in which a class, or a value or the missing cells of a column within one, has few rows in a fold.
+
+    Columns that have neither few values nor a function for missing cells tell no counts. Rows count once each, but for
+    the factor of their class.
+    """
+    top, names = plan.functions.size, plan.encoder.names
+    told = [
+        (name, places if isinstance(basis, Levels) else places[:1])
+        for name, basis, places, gap in zip(
+            names, plan.functions.bases, plan.functions.positions, plan.functions.gaps, strict=True
+        )
+        if gap or isinstance(basis, Levels)
+    ]
     for fold, sums in enumerate(parts):
-        for c, label in enumerate(classes):
-            _check(sums[top + c, top + c], min_count, f"class {label!r}", fold)
-            for j, basis in enumerate(plan.functions.bases):
-                if isinstance(basis, Levels):
-                    for k, place in enumerate(plan.functions.positions[j].tolist()):
-                        what = f"value {k + 1} of column {plan.encoder.names[j]!r} in class {label!r}"
-                        _check(sums[place, top + c], min_count, what, fold)
+        for c, (label, factor) in enumerate(zip(plan.classes.tolist(), plan.class_factor.tolist(), strict=True)):
+            rows = sums[top + c, top + c] / factor
+            _check(rows, min_count, f"class {label!r}", fold)
+            for name, places in told:
+                there = sums[places, top + c] / factor
+                for k, count in enumerate(there.tolist()):
+                    _check(count, min_count, f"value {k + 1} of column {name!r} in class {label!r}", fold)
+                _check(rows - there.sum(), min_count, f"a missing cell of column {name!r} in class {label!r}", fold)
 
 
 def _check(count: float, least: int, what: str, fold: int) -> None:
-    if 0 < round(count) < least:
+    if 1e-6 < count < least - 1e-6:
         raise ValueError(
             f"min_count={least}: {what} has fewer rows in fold {fold + 1}: use fewer folds, merge values, or give more "
             "rows"

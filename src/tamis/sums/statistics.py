@@ -12,13 +12,13 @@ from tamis.arrays import is_tensor, namespace, to_device, to_numpy
 from tamis.codec import digest, read, stored, write
 from tamis.data.checks import check_integer, check_length, check_number, encode_classes
 from tamis.data.encoding import UNSEEN, Nominal, Number
-from tamis.data.keys import fold_of, label_keys, row_keys
+from tamis.data.keys import fold_of, group_keys, row_keys
 from tamis.data.table import Table, block_names, read_block
 from tamis.kernels.chebyshev import Chebyshev, Levels
 from tamis.kernels.statistics import Block, outer_sums
 from tamis.sources.base import Block as RowBlock
 from tamis.sources.opening import source_of
-from tamis.sums.device_pass import checked_tensor, counted, device_codes, device_weight, group_keys, plan_sums
+from tamis.sums.device_pass import checked_tensor, counted, device_codes, device_groups, device_weight, plan_sums
 from tamis.sums.plan import Plan
 from tamis.sums.release import check_counts, noised, sensitivity
 
@@ -94,41 +94,48 @@ class Statistics:
         source = source_of(X, y, sample_weight, groups)
         if source is not None:
             total = source.total(partial(Statistics, self.plan), add_block, "summing rows")
-            self.add_sums(total.parts, total.count, total._outside, grouped=bool(total.grouped))
+            self.add_sums(total.parts, total.count, total._outside, grouped=total.grouped)
             return self
         plan = self.plan
         names = block_names(X)
         table, named = read_block(X, list(plan.encoder.names), plan.categorical, plan.allow_missing)
-        self._check_columns(names, named)
+        self.check_columns(names, named)
+        weight = checked_weight(sample_weight, len(table))
+        check_length("groups", groups, len(table))
+        keys = None if groups is None else group_keys(groups, plan.seed)
+        if weight is not None and not weight.all():
+            kept = np.flatnonzero(weight)
+            check_length("y", y, len(table))
+            table, y, weight = table.take(kept), np.asarray(y)[kept], weight[kept]
+            keys = None if keys is None else keys[kept]
+        if not len(table):
+            return self
         codes = known_codes(y, plan.classes, len(table))
-        weight = checked_weight(sample_weight, len(codes))
         if weight is not None or np.any(plan.class_factor != 1.0):
             weight = (1.0 if weight is None else weight) * plan.class_factor[codes]
-        check_length("groups", groups, len(codes))
-        self.check_rows(table, groups is not None)
-        parts = None if groups is None else fold_of(label_keys(groups, plan.seed), plan.n_folds)
-        self.grouped = groups is not None
-        if weight is not None and not weight.all():
-            kept = np.flatnonzero(weight > 0)
-            table, codes, weight = table.take(kept), codes[kept], weight[kept]
-            parts = None if parts is None else parts[kept]
-        self.add_table(table, codes, weight, parts)
+        self.check_rows(table, keys is not None)
+        self.grouped = keys is not None
+        self.add_table(table, codes, weight, None if keys is None else fold_of(keys, plan.n_folds))
         return self
 
     def _update_tensor(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Statistics:
         """Add rows that live on a device, which sums them."""
         plan = self.plan
         names = list(plan.encoder.names)
-        X = checked_tensor(X, names, categorical=plan.categorical, allow_missing=plan.allow_missing)
+        nominal = bool(plan.categorical) or bool(plan.encoder.nominal.any())
+        X = checked_tensor(X, names, categorical=nominal, allow_missing=plan.allow_missing)
         codes, _ = device_codes(y, X, plan.classes)
-        self._check_gaps(to_numpy(namespace(X).any(namespace(X).isnan(X), axis=0)), set())
-        weight, by = device_weight(sample_weight, X), group_keys(groups, X, plan.seed)
+        weight, by = device_weight(sample_weight, X), device_groups(groups, X, plan.seed)
         if weight is not None:
             X, codes, weight, by, _ = counted(X, codes, weight, by)
+        if not X.shape[0]:
+            return self
+        self._check_gaps(to_numpy(namespace(X).any(namespace(X).isnan(X), axis=0)), set())
         self.add_sums(*plan_sums(plan, X, codes, weight, by), grouped=by is not None)
         return self
 
-    def _check_columns(self, names: list[str], named: bool) -> None:
+    def check_columns(self, names: list[str], named: bool) -> None:
+        """Refuse other columns than those of the plan, or their names in another order."""
         known = list(self.plan.encoder.names)
         if len(names) != len(known):
             raise ValueError(f"X has {len(names)} columns, but the plan has {len(known)}: {known}")
@@ -185,11 +192,11 @@ class Statistics:
         self.count += np.sum(counted, axis=0)
         self._outside += np.sum(outside, axis=0)
 
-    def add_sums(self, parts: np.ndarray, count: np.ndarray, outside: np.ndarray, *, grouped: bool) -> None:
+    def add_sums(self, parts: np.ndarray, count: np.ndarray, outside: np.ndarray, *, grouped: bool | None) -> None:
         """Add what was summed elsewhere: sums and rows by fold, and cells beyond the ranges by column."""
-        if self.grouped is not None and grouped != self.grouped:
+        if None not in (self.grouped, grouped) and grouped != self.grouped:
             raise ValueError("groups must be given for all rows or for none: they decide the folds")
-        self.grouped = grouped
+        self.grouped = self.grouped if grouped is None else grouped
         self.parts += parts
         self.count += count
         self._outside += outside
@@ -221,23 +228,26 @@ class Statistics:
     def released(self, *, min_count: int = 0, noise: float = 0.0, random_state: int | None = None) -> Statistics:
         """A copy to be given away, to those who may see sums but no rows.
 
-        What it does not do: the counts of rows and the plan go with it as they are, and the plan holds ranges, means,
-        levels and candidates, rows of X among them unless it was made with ``candidates="grid"``. Sums of few rows,
-        or of folds that differ in few rows, can give rows away. Noise hides a row from those who see one release: with
-        a standard deviation of ``sensitivity * sqrt(2 log(1.25 / delta)) / epsilon`` the sums of one fold are
-        (epsilon, delta)-differentially private for epsilon below one, the Gaussian mechanism; every further release
-        of the same rows takes from that, and weights above one need more.
+        What it does not do: the counts of rows, those of cells `outside` the ranges and the plan go with it as they
+        are, and the plan holds ranges, means, levels and candidates, rows of X among them unless it was made with
+        ``candidates="grid"``. Sums of few rows, or of folds that differ in few rows, can give rows away. Noise hides a
+        row from those who see one release: with a standard deviation of
+        ``sensitivity * sqrt(2 log(1.25 / delta)) / epsilon`` the sums of one fold are (epsilon, delta)-differentially
+        private towards adding or leaving out a row, for epsilon below one, the Gaussian mechanism (twice as much
+        towards changing one); every further release of the same rows takes from that, and weights above one need more.
 
         Parameters
         ----------
-        min_count : refuse if a class, or a value of a category (or of a number with few values) within a class, has
-            fewer rows than this in some fold, but some
+        min_count : refuse if a class, or a value of a category (or of a number with few values) within a class, or its
+            missing cells, have fewer rows than this in some fold, but some; for rows without sample weights
         noise : standard deviation of the noise in every sum
         random_state : seed of the noise; None draws one that nobody can know, which is what hides rows
         """
         check_integer("min_count", min_count, 0)
         check_number("noise", noise, 0.0)
         if min_count:
+            if abs(np.sum(self.class_mass / self.plan.class_factor) - self.n_rows) > 1e-6 * self.n_rows:
+                raise ValueError(f"min_count={min_count} counts rows, and these have sample weights: sum them without")
             check_counts(self.plan, self.parts, min_count)
         out = self + Statistics(self.plan)
         if noise:
@@ -306,8 +316,9 @@ class Statistics:
 def add_block(statistics: Statistics, block: RowBlock, device: str | None = None) -> Statistics:
     """Add a block of rows, which a device sums if one is given and they are numbers."""
     X, plan = block.X, statistics.plan
-    if device is not None and plan.categorical is None:
-        table, _ = read_block(X, list(plan.encoder.names), None, plan.allow_missing)
+    if device is not None and not plan.categorical:
+        table, named = read_block(X, list(plan.encoder.names), plan.categorical, plan.allow_missing)
+        statistics.check_columns(block_names(X), named)
         X = X if table.labels else to_device(np.ascontiguousarray(table.numbers), device)
     return statistics.update(X, block.y, block.weight, block.groups)
 

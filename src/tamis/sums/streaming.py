@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -58,6 +59,8 @@ def sum_source(
         raise ValueError(f"cv={cv!r} must be an integer where rows come in blocks: folds are drawn by their values")
     n_folds = 1 if cv is None else int(cv)
     check_integer("cv", n_folds, 1)
+    if source.categorical is not None and isinstance(categorical_features, str):
+        categorical_features = list(source.categorical)
     empty = partial(Survey, categorical_features, missing, candidates, seed)
     head = _Head(source) if source.once else None
     survey = (source if head is None else head).total(empty, Survey.update, "looking at rows")
@@ -74,6 +77,7 @@ def sum_source(
         n_folds=n_folds,
         seed=seed,
         class_factor=factor,
+        all_gaps=source.once and missing == "absent",
         fold=None if seen.pool.groups is None else fold_of(seen.pool.groups, n_folds),
     )
     plan = replace(
@@ -82,7 +86,8 @@ def sum_source(
         named=survey.named,
         categorical=None if survey.categorical is None else tuple(survey.categorical),
     )
-    keeper = None if checkpoint is None else _File(Path(checkpoint), plan, source.fingerprint)
+    rows = f"{source.fingerprint} {sorted(survey.lengths.items())}"
+    keeper = None if checkpoint is None else _File(Path(checkpoint), plan, rows)
     if head is None:
         statistics = source.total(
             partial(Statistics, plan),
@@ -94,11 +99,21 @@ def sum_source(
     else:
         statistics, survey = head.rest(plan, empty(), device)
         seen = survey.seen(factor)
+    _check_again(sum(survey.count.values()), statistics.n_rows)
     keys = seen.keys if seen.rows.groups is None else seen.rows.groups
     mass = survey.class_mass * factor
     look = second_rows(seen.rows, seen.keys, seen.random, fold_of(keys, n_folds), seen.counts, mass)
     again = None if source.once else partial(_again, source, statistics)
     return OnePass(statistics, n_folds, *look, None, again)
+
+
+def _check_again(first: int, second: int) -> None:
+    """Refuse rows that were others when they were read again."""
+    if first != second:
+        raise ValueError(
+            f"X gave {first} rows (of positive weight) when it was first read and {second} when it was read again: a "
+            "function must return a new iterator over the same rows whenever it is called"
+        )
 
 
 # ---------------------------------------------------------------------- an iterator that can be read once
@@ -164,7 +179,10 @@ class _File:
     def found(self) -> tuple[Statistics, int] | None:
         if not self.path.exists():
             return None
-        left = read(self.path, "stopped pass")
+        try:
+            left = read(self.path, "stopped pass")
+        except ValueError as error:
+            raise ValueError(f"checkpoint={str(self.path)!r}: {error}; delete it, or name another file") from None
         if not isinstance(left, Stopped):
             raise ValueError(f"checkpoint={str(self.path)!r} holds a {type(left).__name__}: name another file")
         if left.source != self.source or digest(left.statistics.plan) != digest(self.plan):
@@ -192,8 +210,9 @@ class _Sums:
         self.values = np.zeros((size, size))
 
     def __add__(self, other: _Sums) -> _Sums:
-        self.values += other.values
-        return self
+        out = copy(self)
+        out.values = self.values + other.values
+        return out
 
 
 def _again(
@@ -211,8 +230,13 @@ def _add_again(
     total: _Sums, block: Block, *, plan: Plan, functions: Functions, encoder: Encoder, columns: np.ndarray
 ) -> _Sums:
     table, _ = read_block(block.X, list(plan.encoder.names), plan.categorical, plan.allow_missing)
-    codes = known_codes(block.y, plan.classes, len(table))
-    weight = checked_weight(block.weight, len(table))
+    weight, y = checked_weight(block.weight, len(table)), block.y
+    if weight is not None and not weight.all():
+        kept = np.flatnonzero(weight)
+        table, y, weight = table.take(kept), np.asarray(y)[kept], weight[kept]
+    if not len(table):
+        return total
+    codes = known_codes(y, plan.classes, len(table))
     weight = plan.class_factor[codes] if weight is None else weight * plan.class_factor[codes]
     small = table.select(columns)
 

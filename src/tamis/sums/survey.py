@@ -6,23 +6,27 @@ for the candidates. Surveys of parts of the rows add up to that of all of them.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from tamis.data.checks import check_length, encode_classes, resolve_columns
 from tamis.data.encoding import level_masses
-from tamis.data.keys import label_keys, row_keys, sampling_keys
+from tamis.data.keys import group_keys, mix, row_keys, sampling_keys
 from tamis.data.reservoir import Drawn, Reservoir
 from tamis.data.rows import Rows, class_factors
 from tamis.data.table import Table, block_names, read_block
 from tamis.models.model import POOL
 from tamis.sources.base import Block
 from tamis.sums.look import LOOK, RARE
-from tamis.sums.seen import Seen, class_keys, few_values, gaps_of, limits_of
+from tamis.sums.seen import Seen, class_keys, few_values, gaps_of
 from tamis.sums.statistics import checked_weight
 
 PLACE = 32  # bits of a position that number the rows within a block
+SALT = 0xD6E8FEB86659FD93  # makes copies in different blocks differ
+DISTINCT = 0.98  # share of a sample without copies in other blocks that makes it a sample of rows
 
 
 class Survey:
@@ -52,18 +56,20 @@ class Survey:
         self.mass: dict[Any, float] = {}
         self.few: dict[int, np.ndarray] = {}
         self.levels: dict[int, dict[Any, dict[Any, float]]] = {}  # of each column, of each class
-        self.gaps, self.limits = np.zeros(0, dtype=bool), np.zeros((0, 2))
-        self.look = Reservoir(2 * LOOK, RARE)
-        self.pool = Reservoir(0, candidates if isinstance(candidates, int) else POOL, distinct=True)
+        self.gaps = np.zeros(0, dtype=bool)
+        self.look, self.salted = Reservoir(2 * LOOK, RARE), Reservoir(2 * LOOK, RARE)
+        self.pool = Reservoir(0, candidates if isinstance(candidates, Integral) else POOL, distinct=True)
 
     def update(self, block: Block) -> Survey:
         """Add a block of rows, in place."""
-        if self.names is None:
-            self._begin(block.X)
-        elif len(block_names(block.X)) != len(self.names):
-            found = len(block_names(block.X))
-            raise ValueError(f"block {block.number} has {found} columns, and those before it {len(self.names)}")
-        table, _ = read_block(block.X, self.names, self.categorical, self.missing is not None)
+        known = self._begin(block.X) if self.names is None else self.names
+        found = block_names(block.X)
+        if len(found) != len(known):
+            raise ValueError(f"block {block.number} has {len(found)} columns, and those before it {len(known)}")
+        table, named = read_block(block.X, known, self.categorical, self.missing is not None)
+        if named and self.named and found != known:
+            raise ValueError(f"block {block.number} has the columns {found}, and those before it {known}")
+        table = _with_empty_labels(table, set(self.levels))
         codes, classes = encode_classes(block.y, len(table))
         weight = checked_weight(block.weight, len(table))
         check_length("groups", block.groups, len(table))
@@ -71,7 +77,7 @@ class Survey:
             raise ValueError("groups must be given for all blocks or for none: they decide the folds")
         self.grouped = block.groups is not None
         self.lengths[block.number] = len(table)
-        groups = None if block.groups is None else label_keys(block.groups, self.seed)
+        groups = None if block.groups is None else group_keys(block.groups, self.seed)
         rows = np.arange(len(table))
         if weight is not None and not weight.all():
             rows = np.flatnonzero(weight)
@@ -82,14 +88,16 @@ class Survey:
             self._draw(block.number, table, codes, classes, mass, None if groups is None else groups[rows], rows)
         return self
 
-    def _begin(self, X: Any) -> None:
+    def _begin(self, X: Any) -> list[str]:
+        """Learn the columns from the first rows."""
         self.names = block_names(X)
         self.categorical = resolve_columns(self.categorical_features, self.names)
         table, self.named = read_block(X, self.names, self.categorical, self.missing is not None)
         d = len(self.names)
         self.few = {j: np.empty(0) for j in range(d) if j not in table.labels}
         self.levels = {j: {} for j in table.labels}
-        self.gaps, self.limits = np.zeros(d, dtype=bool), np.full((d, 2), np.nan)
+        self.gaps = np.zeros(d, dtype=bool)
+        return self.names
 
     def _count(self, table: Table, codes: np.ndarray, classes: np.ndarray, mass: np.ndarray) -> None:
         if set(table.labels) != set(self.levels):
@@ -107,7 +115,6 @@ class Survey:
                     _add(self.levels[j].setdefault(label, {}), level_masses(values[codes == c], mass[codes == c]))
         self.few = _still_few(self.few, {j: table.numbers[:, j] for j in self.few})
         self.gaps |= gaps_of(table)
-        self.limits = _wider(self.limits, limits_of(table))
 
     def _draw(
         self,
@@ -124,6 +131,8 @@ class Survey:
         place = (number << PLACE) + rows
         labels = classes[codes]
         self.look.add(Drawn(table, labels, mass, groups, place, keys, random))
+        salted = mix(random + np.uint64((number + 1) * SALT % 2**64))
+        self.salted.add(Drawn(table, labels, mass, groups, place, keys, salted))
         self.pool.add(Drawn(table, labels, mass, groups, place, keys, keys))
 
     def __add__(self, other: Survey) -> Survey:
@@ -145,8 +154,9 @@ class Survey:
         for j, of_class in other.levels.items():
             for label, mass in of_class.items():
                 _add(total.levels[j].setdefault(label, {}), mass)
-        total.gaps, total.limits = self.gaps | other.gaps, _wider(self.limits, other.limits)
-        total.look, total.pool = self.look + other.look, self.pool + other.pool
+        total.gaps = self.gaps | other.gaps
+        total.look, total.salted = self.look + other.look, self.salted + other.salted
+        total.pool = self.pool + other.pool
         return total
 
     @property
@@ -175,8 +185,8 @@ class Survey:
 
     def seen(self, factor: np.ndarray) -> Seen:
         """What a plan is made from."""
-        look, pool, classes = self.look.settle(), self.pool.settle(), self.classes
-        assert look is not None and pool is not None
+        look, pool, classes = self._sample(), self.pool.settle(), self.classes
+        assert pool is not None
         factors = dict(zip(classes.tolist(), factor.tolist(), strict=True))
         masses = {j: _weighed(of_class, factors) for j, of_class in self.levels.items()}
         return Seen(
@@ -189,8 +199,14 @@ class Survey:
             {j: values for j, values in self.few.items() if len(values)},
             masses,
             self.gaps,
-            self.limits,
+            None,
         )
+
+    def _sample(self) -> Drawn:
+        """A random sample of the rows: by their values, unless many have copies in other blocks, which go together."""
+        look, salted = self.look.settle(), self.salted.settle()
+        assert look is not None and salted is not None
+        return look if len(np.unique(look.rank)) >= DISTINCT * len(look) else salted
 
     def _rows(self, drawn: Drawn, factor: np.ndarray) -> Rows:
         """Drawn rows as training rows, in the order of the input."""
@@ -215,9 +231,10 @@ def _still_few(known: dict[int, np.ndarray], more: dict[int, np.ndarray]) -> dic
     return {j: values for j, values in found.items() if values is not None}
 
 
-def _wider(limits: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Limits (d, 2) that hold both."""
-    return np.stack([np.fmin(limits[:, 0], other[:, 0]), np.fmax(limits[:, 1], other[:, 1])], axis=1)
+def _with_empty_labels(table: Table, nominal: set[int]) -> Table:
+    """The table with those columns as categories that are categories elsewhere and have no cell here."""
+    empty = [j for j in nominal - set(table.labels) if np.isnan(table.numbers[:, j]).all()]
+    return replace(table, labels=table.labels | {j: np.full(len(table), None) for j in empty})
 
 
 def _weighed(of_class: dict[Any, dict[Any, float]], factors: dict[Any, float]) -> dict[Any, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,9 @@ from tamis.sums.device_pass import (
     checked_tensor,
     counted,
     device_codes,
+    device_groups,
     device_weight,
     encoded_sums,
-    group_keys,
     plan_sums,
 )
 from tamis.sums.look import LOOK, RARE, second_rows
@@ -57,18 +58,21 @@ def sum_tensor(
     check_integer("cv", n_folds, 1)
     names = [f"x{j}" for j in range(X.shape[1])] if X.ndim == 2 else []
     categorical = resolve_columns(categorical_features, names)
-    X = checked_tensor(X, categorical=categorical, allow_missing=missing is not None)
+    X = checked_tensor(X, categorical=bool(categorical), allow_missing=missing is not None)
     codes, classes = device_codes(y, X)
     if len(classes) < 2:
         raise ValueError(f"y has one class only ({classes.tolist()[0]!r}): a classifier needs rows of two at least")
-    weight, by, position = device_weight(sample_weight, X), group_keys(groups, X, seed), None
+    weight, by, position = device_weight(sample_weight, X), device_groups(groups, X, seed), None
     if weight is not None:
         X, codes, weight, by, position = counted(X, codes, weight, by)
-    survey = _Survey(X, codes, classes, weight, by, seed, candidates if isinstance(candidates, int) else POOL)
+        if not X.shape[0]:
+            raise ValueError("sample_weight is zero for all rows: give some of them a positive weight")
+    survey = _Survey(X, codes, classes, weight, by, seed, candidates if isinstance(candidates, Integral) else POOL)
     factor = class_factors(class_weight, survey.mass, np.arange(len(classes)), classes)
     seen = survey.seen(factor, names)
     if position is not None:
-        seen = replace(seen, pool=replace(seen.pool, position=position[seen.pool.position]))
+        rows, pool = (replace(part, position=position[part.position]) for part in (seen.rows, seen.pool))
+        seen = replace(seen, rows=rows, pool=pool)
     plan = make_plan(
         seen,
         default,

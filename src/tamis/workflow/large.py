@@ -81,7 +81,7 @@ def run_large(path: Path, job: Job, folder: Path) -> Results:
     X, y = take(data.columns, train), data.y[train]
     groups = None if data.groups is None else data.groups[train]
     with timed(seconds, "stability"):
-        few = np.arange(min(STABLE, len(y)))
+        few = np.sort(np.random.default_rng(job.seed).permutation(len(y))[:STABLE])
         stable, by_fold = stability(model, take(X, few), y[few], None if groups is None else groups[few], job)
     with timed(seconds, "test"):
         held, truth = take(data.columns, test), data.y[test]
