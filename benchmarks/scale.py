@@ -32,7 +32,7 @@ OURS = {
 }
 PEERS = ["boosting (scikit-learn)", "boosting (XGBoost, hist)"]
 SLOW = ["EBM, one bag", "SGD on 500 random features"]
-PATIENCE = 900  # seconds that one fit may take
+PATIENCE = 300  # seconds that one fit may take
 
 
 def additive(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, float]:
