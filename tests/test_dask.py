@@ -166,6 +166,31 @@ class TestWithoutACluster:
         total = source.total(list, lambda s, b: [*s, int(b.y[0])], "adding")
         assert sorted(total) == list(range(0, 90, 10))
 
+    def test_empty_partitions_are_nothing(self, rows, whole):
+        X, y = rows
+        frame = dd.from_pandas(X.assign(y=y), npartitions=6)
+        some = frame.map_partitions(lambda part: part[part.index < 2500])
+        one = EM2NOLCClassifier(**OPTIONS).fit(some, "y")
+        other = EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(X[:2500], y[:2500])
+        np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-6)
+        assert len(one.predict(some.drop(columns="y")).compute(scheduler="threads")) == 2500
+
+    def test_threads_of_blas_are_as_they_were(self, rows, whole):
+        from threadpoolctl import threadpool_info
+
+        def threads():
+            return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+
+        before = threads()
+        whole.predict(dd.from_pandas(rows[0], npartitions=6)).compute(scheduler="threads")
+        assert threads() == before
+
+    def test_parts_use_one_core(self):
+        from tamis.parallel import available_cores
+
+        source = DaskSource(da.zeros((4, 2), chunks=(2, 2)), da.arange(4, chunks=2))
+        assert source.total(list, lambda s, b: [*s, available_cores()], "adding") == [1, 1]
+
     def test_functions_of_partitions(self):
         out = mapped(lambda part: np.asarray(part).sum(axis=1), da.ones((8, 3), chunks=(4, 3)))
         assert out.compute(scheduler="threads").tolist() == [3.0] * 8

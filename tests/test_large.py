@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -115,6 +116,73 @@ class TestSplits:
         assert found.notes.groups == 60
 
 
+class TestNobodyIsTestedOnWhatItLearned:
+    """Rows that count in training, rows that are tested, and rows that should be, by their ids."""
+
+    @pytest.mark.parametrize("how", ["rows", "ward", "part"])
+    @pytest.mark.parametrize("cells", [4000, 1 << 23])
+    def test_whatever_the_split_and_the_blocks(self, folder, tmp_path, monkeypatch, how, cells):
+        monkeypatch.setattr("tamis.sources.base.CELLS", cells)
+        monkeypatch.setattr("tamis.sources.base.block_rows", lambda d: max(100, cells // d))
+        monkeypatch.setattr("tamis.sources.parquet.block_rows", lambda d: max(100, cells // d))
+        monkeypatch.setattr(large, "SAMPLE", 3000)
+        frame = pq.read_table(folder).to_pandas().set_index("id")
+        options = {
+            "rows": {},
+            "ward": {"group": "ward", "drop": ("part",)},
+            "part": {"split": "part", "drop": ("ward",)},
+        }
+        seen = {}
+        original = large.evaluate
+        monkeypatch.setattr(
+            large, "evaluate", lambda m, X, y, **k: seen.update(X=X, y=y, **k) or original(m, X, y, **k)
+        )
+        weights = {}
+        block_of = large._Training._block
+
+        def noted(self, number, table):
+            block = block_of(self, number, table)
+            weights[number] = block.weight, block.groups
+            return block
+
+        monkeypatch.setattr(large._Training, "_block", noted)
+        run_large(folder, job(**options[how]), tmp_path)
+        counted = np.concatenate([weights[k][0] for k in sorted(weights)])
+        assert len(counted) == N and (len(weights) > 9) == (cells == 4000)
+        ids = frame.index.to_numpy()
+        learned = set(ids[counted > 0])
+        ages = {round(float(age), 9): i for i, age in frame["age"].items()}
+        tested = {ages[round(float(age), 9)] for age in seen["X"]["age"]}
+        assert tested and not tested & learned
+        assert set(frame.index[frame["ill"].notna()]) >= learned
+        if how == "part":
+            assert set(frame.loc[list(learned), "part"]) == {"train"} and set(frame.loc[list(tested), "part"]) == {
+                "test"
+            }
+        elif how == "ward":
+            assert not set(frame.loc[list(learned), "ward"]) & set(frame.loc[list(tested), "ward"])
+            assert len(set(frame.loc[list(tested), "ward"])) < 30
+            groups = np.concatenate([weights[k][1] for k in sorted(weights)])
+            np.testing.assert_array_equal(groups, frame["ward"].astype(str).to_numpy())
+        else:
+            assert 0.2 < len(tested) / 3000 < 0.3
+
+    def test_files_of_one_side_each(self, folder, tmp_path):
+        table = pq.read_table(folder)
+        part = np.array(table.column("part").to_pylist())
+        for side in ("train", "test"):
+            pq.write_table(table.filter(pa.array(part == side)), tmp_path / f"{side}.parquet")
+        found = run_large(tmp_path, job(split="part", drop=("ward",)), tmp_path / "out")
+        assert found.evaluation.accuracy.value > 0.8
+
+    def test_a_table_sorted_by_class(self, folder, tmp_path, monkeypatch):
+        monkeypatch.setattr(large, "STABLE", 1000)
+        table = pq.read_table(folder).filter(pc.field("ill").is_valid()).sort_by("ill")
+        pq.write_table(table, tmp_path / "rows.parquet", row_group_size=1000)
+        found = run_large(tmp_path / "rows.parquet", job(), tmp_path / "out")
+        assert found.stability is not None
+
+
 class TestRefusals:
     def test_of_methods_that_need_all_rows(self, folder, tmp_path):
         with pytest.raises(ValueError, match=r"SimpleMKLClassifier needs all rows.*EM2NOLCClassifier"):
@@ -158,6 +226,10 @@ class TestCommand:
         )
         assert done.exit_code == 0, done.output
         assert len(io.read(tmp_path / "p.csv")["prediction"]) == 2000
+
+    def test_refuses_the_flagship_by_name(self, folder):
+        done = CliRunner().invoke(app, ["fit", str(folder), "--target", "ill", "--method", "TamisClassifier"])
+        assert done.exit_code == 2 and "needs all rows in memory" in done.output
 
     def test_says_what_is_wrong_with_a_limit(self, folder):
         done = CliRunner().invoke(app, ["fit", str(folder), "--target", "ill", "--memory-limit", "much"])

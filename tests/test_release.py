@@ -129,6 +129,41 @@ class TestRelease:
         with pytest.raises(ValueError, match="of column 'site' in class"):
             Statistics(plan).update(few, Y).released(min_count=5)
 
+    def test_rows_are_counted_not_weights(self):
+        rare = np.zeros(N, dtype=int)
+        rare[:3] = 1
+        plan = Plan.of(X, rare, folds=1, class_weight={1: 100.0})
+        with pytest.raises(ValueError, match="class 1 has fewer rows"):
+            Statistics(plan).update(X, rare).released(min_count=20)
+        for weight in (0.1, 1000.0):
+            with pytest.raises(ValueError, match="min_count=20 counts rows, and these have sample weights"):
+                Statistics(PLAN).update(X, Y, np.full(N, weight)).released(min_count=20)
+
+    def test_few_missing_cells_are_refused_and_the_bar_itself_is_not(self):
+        gappy = X.copy()
+        gappy.loc[np.flatnonzero(Y == 1)[:4], "a"] = np.nan
+        plan = Plan.of(gappy, Y, folds=1)
+        sums = Statistics(plan).update(gappy, Y)
+        with pytest.raises(ValueError, match="a missing cell of column 'a' in class 1"):
+            sums.released(min_count=5)
+        sums.released(min_count=4)
+
+    def test_sensitivity_knows_class_weights_and_panels(self):
+        plan = Plan.of(X[["a", "b"]], Y, folds=1, bandwidth=0.05, class_weight={1: 9.0})
+        assert any(basis.panels > 1 for basis in plan.functions.bases)
+        Z = plan.encoder.encode(_table(X[["a", "b"]]))
+        ends = np.where(np.random.default_rng(0).random((200, 2)) < 0.5, Z.min(axis=0), Z.max(axis=0))
+        moved = []
+        for k in range(200):
+            one = Block(ends[[k]], np.array([1]), np.array([9.0]), np.zeros(1, dtype=int))
+            moved.append(np.linalg.norm(outer_sums(plan.functions, lambda r, one=one: one, 1, n_classes=2, n_parts=1)))
+        bound = Statistics(plan).sensitivity
+        assert 0.7 * bound < max(moved) <= bound + 1e-9
+
+    def test_a_frame_in_memory_keeps_the_names_of_points(self):
+        clf = EM2NOLCClassifier(4, 3, candidates="grid").fit(X[:300], Y[:300])
+        assert all(str(label).startswith("grid point ") for label in clf.instance_labels_)
+
     @pytest.mark.parametrize("options", [{"noise": -1.0}, {"min_count": -1}, {"min_count": 2.5}], ids=str)
     def test_bad_options_are_refused(self, options):
         with pytest.raises(ValueError, match=f"{next(iter(options))}="):

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Plan, SimpleMKLClassifier, Statistics
+from tamis.data.keys import fold_of, group_keys, row_keys
 from tamis.data.reservoir import Drawn, Reservoir
-from tamis.data.table import Table
+from tamis.data.table import Table, read_table
 from tamis.progress import Remaining, listening
 from tamis.sources import arrays as array_sources
 from tamis.sources import base
@@ -148,8 +149,9 @@ class TestSameModel:
         from tamis.estimators import em2nolc_sums
 
         monkeypatch.setattr(em2nolc_sums, "doubts", lambda *a: True)
-        one = EM2NOLCClassifier(**OPTIONS).fit(cut(3, X, Y, W))
-        same(one, EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(X, Y, sample_weight=W))
+        options = OPTIONS | {"class_weight": {"yes": 4.0}}
+        one = EM2NOLCClassifier(**options).fit(cut(3, X, Y, W))
+        same(one, EM2NOLCClassifier(engine="statistics", **options).fit(X, Y, sample_weight=W))
 
     def test_rows_of_one_group_share_a_fold(self):
         survey = Survey("auto", "absent", None, 0)
@@ -398,6 +400,202 @@ class TestSurvey:
         assert (Survey("auto", "absent", None, 0) + one).n_rows == N
 
 
+class TestFolds:
+    """What decides on folds: the values of a row, or its group, whatever its weight."""
+
+    @pytest.mark.parametrize("groups", [None, G])
+    def test_of_sums_pool_and_look_agree(self, groups, monkeypatch):
+        found = []
+        original = streaming.OnePass
+        monkeypatch.setattr(streaming, "OnePass", lambda *a: found.append(original(*a)) or found[-1])
+        blocks = cut(4, X, Y, W) if groups is None else cut(4, X, Y, W, groups)
+        EM2NOLCClassifier(calibration=4, **OPTIONS).fit(blocks)
+        (one,) = found
+        plan, kept = one.statistics.plan, W > 0
+        if groups is None:
+            keys = row_keys(read_table(X, NAMES, None, True), 3)
+        else:
+            keys = group_keys(groups, 3)
+        fold = fold_of(keys, 4)
+        np.testing.assert_array_equal(one.statistics.count, np.bincount(fold[kept], minlength=4))
+        mass = [np.diagonal(part)[-2:].sum() for part in one.statistics.parts]
+        np.testing.assert_allclose(mass, np.bincount(fold, weights=W, minlength=4))
+        np.testing.assert_array_equal(plan.pool_fold, fold[plan.pool.position])
+        np.testing.assert_array_equal(one.look_fold, fold[one.look.position])
+        for k in range(4):
+            left = one.summary(leave_out=k)
+            assert not np.isin(left.pool.position, np.flatnonzero(fold == k)).any()
+            assert not (fold[left.look.position] == k).any()
+
+    def test_labels_of_groups_are_the_same_in_all_types(self):
+        whole = group_keys([1, 2, 3], 0)
+        for labels in ([1.0, 2.0, 3.0], np.array([1, 2, 3], dtype=np.int8), np.array([1.0, 2.0, 3.0])):
+            np.testing.assert_array_equal(group_keys(labels, 0), whole)
+        for missing in ([1, None], [1.0, np.nan]):
+            with pytest.raises(ValueError, match="groups has missing labels"):
+                group_keys(missing, 0)
+
+
+class TestSample:
+    def test_of_rows_that_come_in_every_block_is_one_of_rows(self, monkeypatch):
+        monkeypatch.setattr("tamis.sums.survey.LOOK", 100)
+        monkeypatch.setattr("tamis.sums.survey.RARE", 5)
+        values = np.arange(400.0)[:, None] % 397
+        labels = np.arange(400) % 2
+        survey = Survey("auto", "absent", None, 0)
+        for k in range(50):
+            survey.update(Block(k, values, labels))
+        rows = survey.seen(survey.class_factor(None)).rows
+        assert len(np.unique(rows.table.numbers)) > 100
+
+    def test_of_distinct_rows_does_not_depend_on_the_cut(self, monkeypatch):
+        monkeypatch.setattr("tamis.sums.survey.LOOK", 100)
+        monkeypatch.setattr("tamis.sums.survey.RARE", 5)
+        kept = []
+        for pieces in (1, 3, 17):
+            survey = Survey("auto", "absent", 50, 0)
+            for k, block in enumerate(cut(pieces, X, Y)):
+                survey.update(Block(k, *block))
+            seen = survey.seen(survey.class_factor(None))
+            kept.append((np.sort(seen.rows.position).tolist(), np.sort(seen.pool.position).tolist()))
+        assert kept[0] == kept[1] == kept[2]
+        assert 200 <= len(kept[0][0]) < 300
+
+
+class TestOddBlocks:
+    def test_without_rows_or_without_weight_are_nothing(self, whole):
+        empty, weightless = (X[:0], Y[:0], W[:0]), (X[:50], Y[:50], np.zeros(50))
+        blocks = [empty, *cut(2, X, Y, W), weightless, empty]
+        one = EM2NOLCClassifier(**OPTIONS).fit(blocks)
+        np.testing.assert_allclose(one.decision_function(X), whole.decision_function(X), atol=1e-9)
+
+    def test_missing_cells_and_classes_of_rows_without_weight_do_not_matter(self):
+        numbers, y, w = X[["a", "c"]].to_numpy(copy=True), Y.astype(object), np.ones(N)
+        plain = EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(numbers[10:], Y[10:])
+        numbers[:10], y[:10], w[:10] = np.nan, "other", 0.0
+        one = EM2NOLCClassifier(**OPTIONS).fit(cut(2, numbers, y, w))
+        np.testing.assert_allclose(one.decision_function(numbers), plain.decision_function(numbers), atol=1e-6)
+
+    def test_in_another_order_of_columns_are_refused(self):
+        for device in (None, "cpu") if _has_torch() else (None,):
+            with pytest.raises(ValueError, match="block 1 has the columns"):
+                EM2NOLCClassifier(device=device).fit([(X[["a", "c"]], Y), (X[["c", "a"]], Y)])
+
+    def test_with_a_category_of_which_no_cell_is_there(self, whole):
+        late = X.copy()
+        late.loc[:1499, "site"] = None
+        one = EM2NOLCClassifier(**OPTIONS).fit([(late[1500:], Y[1500:]), (late[:1500], Y[:1500])])
+        other = EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(late, Y)
+        np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-6)
+
+    def test_that_use_their_memory_again(self, whole):
+        def rows():
+            room, labels, weight = np.empty((500, 2)), np.empty(500, dtype=Y.dtype), np.empty(500)
+            for k in range(0, N, 500):
+                room[:], labels[:], weight[:] = numbers[k : k + 500], Y[k : k + 500], W[k : k + 500]
+                yield room, labels, weight
+
+        numbers = X[["a", "c"]].to_numpy()
+        one = EM2NOLCClassifier(**OPTIONS).fit(rows)
+        other = EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(numbers, Y, sample_weight=W)
+        np.testing.assert_allclose(one.decision_function(numbers), other.decision_function(numbers), atol=1e-6)
+
+    def test_of_a_function_that_gives_other_rows_the_second_time(self):
+        used = iter(cut(3, X, Y))
+        with pytest.raises(ValueError, match=r"3000 rows .* and 0 when it was read again: a function must return"):
+            EM2NOLCClassifier().fit(lambda: used)
+
+    def test_cut_otherwise_after_a_stop_begin_again(self, whole, tmp_path, monkeypatch):
+        monkeypatch.setattr(streaming, "EVERY", 0.0)
+        file = tmp_path / "sums"
+        with pytest.raises(KeyboardInterrupt):
+            EM2NOLCClassifier(**OPTIONS).fit(Stopping(cut(6, X, Y, W), 4), checkpoint=file)
+        with pytest.warns(UserWarning, match="other rows"):
+            same(EM2NOLCClassifier(**OPTIONS).fit(lambda: cut(9, X, Y, W), checkpoint=file), whole)
+
+    def test_of_an_iterator_with_gaps_that_come_late(self, monkeypatch):
+        monkeypatch.setattr(streaming, "HEAD", 500)
+        numbers = X[["a", "c"]].to_numpy(copy=True)
+        numbers[-100:, 1] = np.nan
+        clf = EM2NOLCClassifier(**OPTIONS).fit(iter(cut(6, numbers, Y)))
+        assert np.isfinite(clf.decision_function(numbers)).all()
+
+
+def _has_torch():
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch is not None
+
+
+class TestFolders:
+    """Folders as people have them."""
+
+    def fitted(self, path, y="y"):
+        return EM2NOLCClassifier(3, 3, calibration=None).fit(path, y)
+
+    def test_with_partitions_in_their_names(self, tmp_path):
+        table = pa.Table.from_pandas(X[["a", "c", "site"]].dropna().assign(y=Y[X["site"].notna()]))
+        pq.write_to_dataset(table.drop_columns(["__index_level_0__"]), tmp_path, partition_cols=["site"])
+        assert sorted(self.fitted(tmp_path).feature_names_in_) == ["a", "c", "site"]
+
+    def test_with_columns_that_some_files_lack_or_have_in_other_types(self, tmp_path):
+        first = pa.table({"b": np.arange(600), "y": Y[:600]})
+        second = pa.table({"y": Y[600:1200], "b": X["c"].to_numpy()[600:1200], "a": X["a"].to_numpy()[600:1200]})
+        pq.write_table(first, tmp_path / "1.parquet")
+        pq.write_table(second, tmp_path / "2.parquet")
+        (tmp_path / "readme.txt").write_text("not a table")
+        clf = self.fitted(tmp_path)
+        assert sorted(clf.feature_names_in_) == ["a", "b"]
+        pq.write_table(pa.table({"y": Y[:600], "b": ["u"] * 600}), tmp_path / "3.parquet")
+        with pytest.raises(ValueError, match=r"'3.parquet' does not go with the other files.*b"):
+            self.fitted(tmp_path)
+
+    def test_with_the_index_of_a_frame(self, tmp_path):
+        X[["a", "c"]].assign(y=Y).sort_values("a").to_parquet(tmp_path / "rows.parquet")
+        assert self.fitted(tmp_path).feature_names_in_.tolist() == ["a", "c"]
+
+    def test_without_files(self, tmp_path):
+        with pytest.raises(ValueError, match="has no Parquet files"):
+            self.fitted(tmp_path)
+
+    @pytest.mark.parametrize(
+        "y", [X["a"].to_numpy() > 0, (X["a"].to_numpy() > 0).astype(np.int8)], ids=["flags", "int8"]
+    )
+    def test_with_flags_as_classes(self, tmp_path, y):
+        pq.write_table(pa.table({"a": X["a"].to_numpy(), "y": y}), tmp_path / "rows.parquet")
+        assert self.fitted(tmp_path).classes_.tolist() == np.unique(y).tolist()
+
+    def test_with_text_that_is_missing_in_a_row_group(self, tmp_path):
+        site = [v if isinstance(v, str) else None for v in X["site"]]
+        site[:1400] = [None] * 1400
+        table = pa.table({"a": X["a"].to_numpy(), "site": pa.array(site, pa.string()), "y": Y})
+        pq.write_table(table, tmp_path / "rows.parquet", row_group_size=700)
+        frame = table.to_pandas()
+        other = EM2NOLCClassifier(3, 3, calibration=None, engine="statistics").fit(frame[["a", "site"]], Y)
+        mine = self.fitted(tmp_path).decision_function(frame[["a", "site"]])
+        np.testing.assert_allclose(mine, other.decision_function(frame[["a", "site"]]), atol=1e-6)
+
+    def test_say_which_column_is_wrong(self, tmp_path):
+        days = np.arange(600).astype("datetime64[D]")
+        pq.write_table(pa.table({"when": days, "y": Y[:600]}), tmp_path / "rows.parquet")
+        with pytest.raises(ValueError, match=r"column 'when'.*numbers or text"):
+            self.fitted(tmp_path)
+        some = Y[:600].astype(object)
+        some[3] = None
+        pq.write_table(pa.table({"a": np.arange(600.0), "y": some.tolist()}), tmp_path / "rows.parquet")
+        with pytest.raises(ValueError, match="target 'y' has missing cells"):
+            self.fitted(tmp_path)
+        with pytest.raises(ValueError, match="two roles"):
+            EM2NOLCClassifier().fit(tmp_path, "y", "y")
+
+    def test_datasets_of_other_formats_are_refused(self, tmp_path):
+        (tmp_path / "rows.csv").write_text("a,y\n1,0\n2,1\n")
+        with pytest.raises(ValueError, match="not of Parquet files"):
+            self.fitted(ds.dataset(tmp_path / "rows.csv", format="csv"))
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         "given, y, words",
@@ -406,6 +604,8 @@ class TestRefusals:
             (__file__, "y", "no Parquet file"),
             ([(np.ones((3, 2)),)], None, "block 0 is a tuple"),
             (lambda: 3, None, "must return an iterable"),
+            (list, [0, 1], "leave y out"),
+            (pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]}), "y", "name of a column, and X is a table in memory"),
             (lambda: [np.ones((3, 2))], None, "block 0 is a ndarray"),
             (lambda: iter(()), None, "no rows"),
             (lambda: [(np.ones((3, 2)), [1, 1, 1])], None, "one class only"),

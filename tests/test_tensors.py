@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -200,12 +201,76 @@ class TestUse:
         np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-8)
 
     def test_blocks_of_text_are_summed_by_numpy(self, device):
-        import pandas as pd
-
         frame = pd.DataFrame(X, columns=list("abcde")).assign(site=np.where(X[:, 0] > 0, "north", "south"))
         one = EM2NOLCClassifier(device=device, **OPTIONS).fit([(frame, Y)])
         other = EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(frame, Y)
         np.testing.assert_allclose(one.decision_function(frame), other.decision_function(frame), atol=1e-9)
+
+
+class TestFolds:
+    def test_follow_groups_and_leave_rows_of_weight_zero_out(self, device, monkeypatch):
+        from tamis.data.keys import group_keys
+        from tamis.sums import tensors
+
+        monkeypatch.setattr(tensors, "LOOK", 300)
+        monkeypatch.setattr(tensors, "RARE", 40)
+        groups = np.random.default_rng(5).integers(0, 300, N)
+        found = []
+        original = tensors.OnePass
+        monkeypatch.setattr(tensors, "OnePass", lambda *a: found.append(original(*a)) or found[-1])
+        clf = EM2NOLCClassifier(calibration=4, candidates=200, **OPTIONS)
+        clf.fit(torch.tensor(X, device=device), Y, sample_weight=W, groups=groups)
+        (one,) = found
+        fold, plan = fold_of(group_keys(groups, 3), 4), one.statistics.plan
+        np.testing.assert_array_equal(one.statistics.count, np.bincount(fold[W > 0], minlength=4))
+        np.testing.assert_array_equal(plan.pool_fold, fold[plan.pool.position])
+        np.testing.assert_array_equal(one.look_fold, fold[one.look.position])
+        assert 180 <= len(plan.pool) <= 220 and (W[plan.pool.position] > 0).all()
+        np.testing.assert_allclose(one.look.weight.sum(), np.sum(W > 0))
+
+    @pytest.mark.filterwarnings("ignore:cells beyond")
+    def test_samples_are_those_of_blocks_where_rows_abound(self, device, monkeypatch):
+        from tamis.sums import look, survey, tensors
+
+        for module in (tensors, survey, look):
+            monkeypatch.setattr(module, "LOOK", 200)
+            monkeypatch.setattr(module, "RARE", 30)
+        monkeypatch.setattr("tamis.sums.plan.SCALE_ROWS", 150)
+        distinct = np.random.default_rng(1).normal(size=(N, 2))
+        one = EM2NOLCClassifier(candidates=50, **OPTIONS).fit(torch.tensor(distinct, device=device), Y)
+        other = EM2NOLCClassifier(candidates=50, **OPTIONS).fit([(distinct, Y)])
+        np.testing.assert_array_equal(one.instances_, other.instances_)
+        np.testing.assert_allclose(one.predict_proba(distinct), other.predict_proba(distinct), atol=1e-8)
+
+    def test_few_distinct_rows_are_all_found(self, device):
+        few = np.random.default_rng(0).integers(0, 3, size=(N, 3)).astype(float)
+        y = (few.sum(axis=1) + np.random.default_rng(1).normal(size=N) > 3).astype(int)
+        one = EM2NOLCClassifier(**OPTIONS).fit(torch.tensor(few, device=device), y)
+        other = EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(few, y)
+        np.testing.assert_allclose(one.decision_function(few), other.decision_function(few), atol=1e-8)
+
+
+class TestOddRows:
+    def test_flags_as_labels_and_labels_of_the_index(self, device):
+        T = torch.tensor(X, device=device)
+        clf = EM2NOLCClassifier(**OPTIONS).fit(T, torch.tensor(Y > 0, device=device))
+        assert clf.classes_.tolist() == [False, True]
+
+        frame = pd.DataFrame(X, columns=list("abcde"), index=[f"r{k}" for k in range(N)])
+        clf = EM2NOLCClassifier(device=device, **OPTIONS).fit(frame, Y)
+        assert clf.instance_labels_.tolist() == [f"r{k}" for k in clf.instances_]
+
+    def test_cells_beyond_levels_count_once(self, device):
+        plan = Plan.of(X, Y)
+        odd = X[:60].copy()
+        odd[:10, 3], odd[10:30, 3] = 9.0, 1.5
+        plain = Statistics(plan).update(odd, Y[:60])
+        assert Statistics(plan).update(torch.tensor(odd, device=device), Y[:60]).outside == plain.outside
+
+    def test_weights_of_zero_in_a_whole_block(self, device):
+        plan = Plan.of(X, Y)
+        sums = Statistics(plan).update(torch.tensor(X, device=device), Y, np.zeros(N))
+        assert sums.n_rows == 0
 
 
 class TestRefusals:
@@ -218,6 +283,8 @@ class TestRefusals:
             (T, np.zeros(N), {}, "one class only"),
             (torch.full_like(T, torch.inf), Y, {}, "infinity"),
             (T, Y, {"missing": None}, "contains NaN"),
+            (T + 1j, Y, {}, "complex"),
+            (T, Y, {"random_state": 0, "candidates": 0}, "candidates=0"),
             (T, Y, {"categorical_features": [3]}, "categories"),
             (T, Y, {"candidates": "all"}, "candidates='all'"),
             (T, Y, {"engine": "dense"}, "engine='dense'"),
@@ -227,5 +294,10 @@ class TestRefusals:
         clf = EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(X, Y)
         with pytest.raises(ValueError, match=r"expected \(rows, 5\)"):
             clf.predict(T[:, :3])
+        with pytest.raises(ValueError, match="infinity"):
+            clf.predict(torch.full((2, 5), torch.inf))
+        flags = Plan.of(pd.DataFrame({"a": X[:, 0], "f": X[:, 2] > 0}), Y)
+        with pytest.raises(ValueError, match="some columns are categories"):
+            Statistics(flags).update(torch.zeros((3, 2)), [0, 1, 1])
         with pytest.raises(ValueError, match="missing cells"):
             Statistics(Plan.of(X[:, [0, 2]], Y)).update(torch.full((3, 2), torch.nan), [0, 1, 1])

@@ -103,6 +103,12 @@ def read_block(
     return read_table(checked, names or own, categorical, allow_missing), has_names(X)
 
 
+def with_empty_labels(table: Table, nominal: set[int]) -> Table:
+    """The table with those columns as categories that are categories elsewhere and have no cell here."""
+    empty = [j for j in nominal - set(table.labels) if np.isnan(table.numbers[:, j]).all()]
+    return replace(table, labels=table.labels | {j: np.full(len(table), None) for j in empty})
+
+
 def block_names(X: Any) -> list[str]:
     """Names of the columns of a block of rows of any kind."""
     if isinstance(X, Mapping) and not hasattr(X, "shape"):

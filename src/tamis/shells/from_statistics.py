@@ -30,6 +30,7 @@ from tamis.sums.plan import Plan, is_grid
 from tamis.sums.statistics import Statistics
 from tamis.sums.streaming import sum_source
 from tamis.sums.tensors import sum_tensor
+from tamis.sums.wanted import Wanted
 
 OUTSIDE = 0.01  # share of a column's cells beyond the plan's range that is worth a warning
 
@@ -143,10 +144,9 @@ class FromStatistics(KernelClassifier):
         with self._afresh(), blas_threads(1), self._telling():
             self._seed = draw_seed(self.random_state)
             if tensor:
-                one = sum_tensor(X, y, sample_weight, groups, per_feature(), **self._summing)
+                one = sum_tensor(X, y, sample_weight, groups, self._wanted())
             else:
-                options = {"device": self.device, "checkpoint": checkpoint}
-                one = sum_source(cast(Source, source), per_feature(), **self._summing, **options)
+                one = sum_source(cast(Source, source), self._wanted(), device=self.device, checkpoint=checkpoint)
             self._adopt(one.statistics.plan)
             self._fit_sums(one)
             if in_memory:
@@ -159,19 +159,13 @@ class FromStatistics(KernelClassifier):
     def _labels_in(self, X: Any) -> np.ndarray:
         return grid_labels(self.instances_) if is_grid(self.candidates) else super()._labels_in(X)
 
-    @property
-    def _summing(self) -> dict[str, Any]:
-        """How rows that are not a table in memory are summed."""
+    def _wanted(self, n_features: int | None = None) -> Wanted:
+        """What sums over rows, of so many features if that is known, are made for."""
         choices, widths, cv = self._summed_for
         names = ("scaling", "missing", "categorical_features", "class_weight", "candidates")
         own = {name: getattr(self, name) for name in names}
-        return {
-            "choices": choices,
-            "bandwidths": [check_bandwidth(b) for b in widths],
-            "cv": cv,
-            "seed": self._seed,
-            **own,
-        }
+        bandwidths = [check_bandwidth(b, n_features) for b in widths]
+        return Wanted(per_feature(), choices, bandwidths, cv=cv, seed=self._seed, **own)
 
     def _check_blocks(self) -> None:
         """Refuse parameters that need all rows in memory."""
@@ -185,20 +179,7 @@ class FromStatistics(KernelClassifier):
         """Sum the rows if `engine` asks for it; None if they are to be kept as rows."""
         if self.solver == "paper":
             return None
-        choices, bandwidths, cv = self._summed_for
-        widths = [check_bandwidth(b, rows.table.numbers.shape[1]) for b in bandwidths]
-        return sum_rows(
-            rows,
-            self.engine,
-            per_feature(),
-            choices=choices,
-            bandwidths=widths,
-            scaling=self.scaling,
-            missing=self.missing,
-            candidates=self.candidates,
-            cv=cv,
-            seed=self._seed,
-        )
+        return sum_rows(rows, self.engine, self._wanted(rows.table.numbers.shape[1]))
 
     def fit_statistics(
         self, statistics: Statistics, X: Any = None, y: Any = None, sample_weight: Any = None, groups: Any = None

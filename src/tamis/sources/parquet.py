@@ -214,7 +214,7 @@ def _opened(data: Any) -> Any:
             "tamis.io.read, or give an iterator of (X, y) blocks"
         )
     try:
-        return _unified(path, pa.dataset.dataset(_files(path), format="parquet", partitioning="hive"))
+        return _unified(path, _files(path))
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(f"{path.name!r} cannot be read as Parquet: {error}") from None
 
@@ -230,16 +230,18 @@ def _files(path: Path) -> Any:
     return found
 
 
-def _unified(path: Path, dataset: Any) -> Any:
-    """The dataset with the columns of all its files, whole numbers becoming floats where some file has floats."""
-    pa, schema = arrow(), dataset.schema
+def _unified(path: Path, files: Any) -> Any:
+    """A dataset with the columns of all files, whole numbers becoming floats where some file has floats."""
+    pa, kind = arrow(), {"format": "parquet", "partitioning": "hive"}
+    dataset = pa.dataset.dataset(files, **kind)
+    schema = dataset.schema
     for fragment in dataset.get_fragments():
         try:
             schema = pa.unify_schemas([schema, fragment.physical_schema], promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             name = Path(fragment.path).name
             raise ValueError(f"{name!r} does not go with the other files of {path.name!r}: {error}") from None
-    return dataset.replace_schema(schema)
+    return pa.dataset.dataset(files, schema=schema, **kind)
 
 
 def _named(data: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
@@ -16,15 +15,15 @@ from tamis.data.keys import fold_of, group_keys, label_keys, row_keys, sampling_
 from tamis.data.rows import Rows, by_class
 from tamis.errors import warn
 from tamis.kernels.bank import MEMORY
-from tamis.kernels.recipes import Recipe
 from tamis.models.model import pool_size
 from tamis.sums.again import Again, sum_again
 from tamis.sums.look import LOOK, second_rows
-from tamis.sums.plan import Plan, TooLarge, is_grid, make_plan
+from tamis.sums.plan import Plan, TooLarge, is_grid
 from tamis.sums.plan_columns import NotSummable
 from tamis.sums.seen import Seen, class_keys
 from tamis.sums.statistics import Statistics
 from tamis.sums.summary import Summary
+from tamis.sums.wanted import Wanted
 
 
 @dataclass(frozen=True)
@@ -110,50 +109,27 @@ def _evenly(codes: np.ndarray, size: int) -> np.ndarray:
     return np.sort(np.concatenate(chosen))
 
 
-def sum_rows(
-    rows: Rows,
-    engine: str,
-    default: Recipe,
-    *,
-    choices: Sequence[Any],
-    bandwidths: Sequence[Any],
-    scaling: str | None,
-    missing: str | None,
-    candidates: int | str | None,
-    cv: Any,
-    seed: int,
-) -> OnePass | None:
+def sum_rows(rows: Rows, engine: str, wanted: Wanted) -> OnePass | None:
     """Sum the rows if the engine asks for it; None if they are to be kept as rows.
 
     "auto" sums where kernel values would not fit in memory and the kernels have short forms.
     """
     n, d = rows.table.numbers.shape
-    pool = pool_size(candidates, n)
-    small = 8 * d * n * pool <= MEMORY and not is_grid(candidates)
+    grid = is_grid(wanted.candidates)
+    small = 8 * d * n * pool_size(wanted.candidates, n) <= MEMORY and not grid
     if engine in ("dense", "streaming") or (engine == "auto" and small):
         return None
-    keys = row_keys(rows.table, seed)
+    keys = row_keys(rows.table, wanted.seed)
     try:
-        fold, n_folds, n_parts = _parts(rows, keys, cv, seed)
+        fold, n_folds, n_parts = _parts(rows, keys, wanted.cv, wanted.seed)
         if not rows.weight.all():
             some = np.flatnonzero(rows.weight > 0)
             rows, keys, fold = rows.take(some), keys[some], fold[some]
-        seen = Seen.of(rows, seed, keys)
-        plan = make_plan(
-            seen,
-            default,
-            choices=choices,
-            bandwidths=bandwidths,
-            scaling=scaling,
-            missing=missing,
-            candidates=candidates,
-            n_folds=n_parts,
-            seed=seed,
-            class_factor=by_class(rows.weight / rows.mass, rows.codes, len(rows.classes)),
-            fold=fold,
-        )
+        seen = Seen.of(rows, wanted.seed, keys)
+        factor = by_class(rows.weight / rows.mass, rows.codes, len(rows.classes))
+        plan = wanted.plan(seen, factor, n_parts, fold=fold)
     except NotSummable as reason:
-        if engine == "statistics" or is_grid(candidates):
+        if engine == "statistics" or grid:
             raise
         if isinstance(reason, TooLarge):
             warn(f"engine='auto' works on rows, which may take long: {reason}")

@@ -13,7 +13,7 @@ from tamis.codec import digest, read, stored, write
 from tamis.data.checks import check_integer, check_length, check_number, encode_classes
 from tamis.data.encoding import UNSEEN, Nominal, Number
 from tamis.data.keys import fold_of, group_keys, row_keys
-from tamis.data.table import Table, block_names, read_block
+from tamis.data.table import Table, block_names, read_block, with_empty_labels
 from tamis.kernels.chebyshev import Chebyshev, Levels
 from tamis.kernels.statistics import Block, outer_sums
 from tamis.sources.base import Block as RowBlock
@@ -100,6 +100,7 @@ class Statistics:
         names = block_names(X)
         table, named = read_block(X, list(plan.encoder.names), plan.categorical, plan.allow_missing)
         self.check_columns(names, named)
+        table = with_empty_labels(table, set(np.flatnonzero(plan.encoder.nominal).tolist()))
         weight = checked_weight(sample_weight, len(table))
         check_length("groups", groups, len(table))
         keys = None if groups is None else group_keys(groups, plan.seed)

@@ -3,85 +3,50 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from numbers import Integral
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tamis.codec import digest, read, stored, write
-from tamis.data.checks import check_integer
 from tamis.data.encoding import Encoder
-from tamis.data.keys import fold_of
 from tamis.data.table import read_block
 from tamis.errors import warn
-from tamis.kernels.recipes import Recipe
 from tamis.kernels.statistics import Block as Encoded
 from tamis.kernels.statistics import Functions, outer_sums
 from tamis.sources.base import Block, Source
-from tamis.sums.look import second_rows
 from tamis.sums.one_pass import OnePass
-from tamis.sums.plan import Plan, make_plan
+from tamis.sums.plan import Plan
 from tamis.sums.statistics import Statistics, add_block, checked_weight, known_codes
 from tamis.sums.survey import Survey
+from tamis.sums.wanted import Wanted, looked_at
 
 HEAD = 1 << 17  # rows that the plan of an iterator comes from, which can be read only once
 EVERY = 30.0  # seconds between two savings of a pass
 
 
 def sum_source(
-    source: Source,
-    default: Recipe,
-    *,
-    choices: Sequence[Any],
-    bandwidths: Sequence[Any],
-    scaling: str | None,
-    missing: str | None,
-    categorical_features: Any,
-    class_weight: Any,
-    candidates: int | str | None,
-    cv: Any,
-    seed: int,
-    device: str | None = None,
-    checkpoint: str | Path | None = None,
+    source: Source, wanted: Wanted, *, device: str | None = None, checkpoint: str | Path | None = None
 ) -> OnePass:
     """Sum the rows of a source, folds apart, with a sample of them for the second look.
 
-    The parameters are those of `sum_rows`. Blocks of numbers are summed on `device`, if one is given. With
-    `checkpoint`, a file, a pass that was stopped goes on from what it has written there last.
+    Blocks of numbers are summed on `device`, if one is given. With `checkpoint`, a file, a pass that was stopped goes
+    on from what it has written there last.
     """
-    if cv is not None and not isinstance(cv, Integral):
-        raise ValueError(f"cv={cv!r} must be an integer where rows come in blocks: folds are drawn by their values")
-    n_folds = 1 if cv is None else int(cv)
-    check_integer("cv", n_folds, 1)
-    if source.categorical is not None and isinstance(categorical_features, str):
-        categorical_features = list(source.categorical)
-    empty = partial(Survey, categorical_features, missing, candidates, seed)
+    n_folds, categorical = wanted.n_folds, wanted.categorical_features
+    if source.categorical is not None and isinstance(categorical, str):
+        categorical = list(source.categorical)
+    empty = partial(Survey, categorical, wanted.missing, wanted.candidates, wanted.seed)
     head = _Head(source) if source.once else None
     survey = (source if head is None else head).total(empty, Survey.update, "looking at rows")
-    factor = survey.class_factor(class_weight)
+    factor = survey.class_factor(wanted.class_weight)
     seen = survey.seen(factor)
-    plan = make_plan(
-        seen,
-        default,
-        choices=choices,
-        bandwidths=bandwidths,
-        scaling=scaling,
-        missing=missing,
-        candidates=candidates,
-        n_folds=n_folds,
-        seed=seed,
-        class_factor=factor,
-        all_gaps=source.once and missing == "absent",
-        fold=None if seen.pool.groups is None else fold_of(seen.pool.groups, n_folds),
-    )
     plan = replace(
-        plan,
+        wanted.plan(seen, factor, n_folds, all_gaps=source.once and wanted.missing == "absent"),
         dtype="float32" if survey.single else "float64",
         named=survey.named,
         categorical=None if survey.categorical is None else tuple(survey.categorical),
@@ -100,11 +65,8 @@ def sum_source(
         statistics, survey = head.rest(plan, empty(), device)
         seen = survey.seen(factor)
     _check_again(sum(survey.count.values()), statistics.n_rows)
-    keys = seen.keys if seen.rows.groups is None else seen.rows.groups
-    mass = survey.class_mass * factor
-    look = second_rows(seen.rows, seen.keys, seen.random, fold_of(keys, n_folds), seen.counts, mass)
-    again = None if source.once else partial(_again, source, statistics)
-    return OnePass(statistics, n_folds, *look, None, again)
+    look = looked_at(seen, survey.class_mass * factor, n_folds)
+    return OnePass(statistics, n_folds, *look, None, None if source.once else partial(_again, source, statistics))
 
 
 def _check_again(first: int, second: int) -> None:

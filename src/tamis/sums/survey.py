@@ -6,7 +6,6 @@ for the candidates. Surveys of parts of the rows add up to that of all of them.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -17,7 +16,7 @@ from tamis.data.encoding import level_masses
 from tamis.data.keys import group_keys, mix, row_keys, sampling_keys
 from tamis.data.reservoir import Drawn, Reservoir
 from tamis.data.rows import Rows, class_factors
-from tamis.data.table import Table, block_names, read_block
+from tamis.data.table import Table, block_names, read_block, with_empty_labels
 from tamis.models.model import POOL
 from tamis.sources.base import Block
 from tamis.sums.look import LOOK, RARE
@@ -69,7 +68,7 @@ class Survey:
         table, named = read_block(block.X, known, self.categorical, self.missing is not None)
         if named and self.named and found != known:
             raise ValueError(f"block {block.number} has the columns {found}, and those before it {known}")
-        table = _with_empty_labels(table, set(self.levels))
+        table = with_empty_labels(table, set(self.levels))
         codes, classes = encode_classes(block.y, len(table))
         weight = checked_weight(block.weight, len(table))
         check_length("groups", block.groups, len(table))
@@ -229,12 +228,6 @@ def _still_few(known: dict[int, np.ndarray], more: dict[int, np.ndarray]) -> dic
     """The columns that have few values with those of more rows, too."""
     found = {j: few_values(more[j], values) for j, values in known.items()}
     return {j: values for j, values in found.items() if values is not None}
-
-
-def _with_empty_labels(table: Table, nominal: set[int]) -> Table:
-    """The table with those columns as categories that are categories elsewhere and have no cell here."""
-    empty = [j for j in nominal - set(table.labels) if np.isnan(table.numbers[:, j]).all()]
-    return replace(table, labels=table.labels | {j: np.full(len(table), None) for j in empty})
 
 
 def _weighed(of_class: dict[Any, dict[Any, float]], factors: dict[Any, float]) -> dict[Any, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -11,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from tamis.arrays import Array, device_of, namespace, to_device, to_numpy
-from tamis.data.checks import check_integer, resolve_columns
+from tamis.data.checks import resolve_columns
 from tamis.data.device_keys import device_row_keys, device_sampling_keys, ordered
 from tamis.data.encoding import Encoder
-from tamis.data.keys import fold_of
 from tamis.data.rows import Rows, class_factors
 from tamis.data.table import Table, read_table
-from tamis.kernels.recipes import Recipe
 from tamis.kernels.statistics import Functions
 from tamis.models.model import POOL
 from tamis.sums.device_pass import (
@@ -29,36 +26,19 @@ from tamis.sums.device_pass import (
     encoded_sums,
     plan_sums,
 )
-from tamis.sums.look import LOOK, RARE, second_rows
+from tamis.sums.look import LOOK, RARE
 from tamis.sums.one_pass import OnePass
-from tamis.sums.plan import make_plan
 from tamis.sums.seen import Seen, class_keys, few_values
 from tamis.sums.statistics import Statistics
+from tamis.sums.wanted import Wanted, looked_at
 
 
-def sum_tensor(
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    groups: Any,
-    default: Recipe,
-    *,
-    choices: Sequence[Any],
-    bandwidths: Sequence[Any],
-    scaling: str | None,
-    missing: str | None,
-    categorical_features: Any,
-    class_weight: Any,
-    candidates: int | str | None,
-    cv: Any,
-    seed: int,
-) -> OnePass:
-    """Sum the rows of a tensor where it is; parameters as in `sum_source`."""
-    n_folds = 1 if cv is None else cv
-    check_integer("cv", n_folds, 1)
+def sum_tensor(X: Any, y: Any, sample_weight: Any, groups: Any, wanted: Wanted) -> OnePass:
+    """Sum the rows of a tensor where it is."""
+    n_folds, seed = wanted.n_folds, wanted.seed
     names = [f"x{j}" for j in range(X.shape[1])] if X.ndim == 2 else []
-    categorical = resolve_columns(categorical_features, names)
-    X = checked_tensor(X, categorical=bool(categorical), allow_missing=missing is not None)
+    categorical = resolve_columns(wanted.categorical_features, names)
+    X = checked_tensor(X, categorical=bool(categorical), allow_missing=wanted.missing is not None)
     codes, classes = device_codes(y, X)
     if len(classes) < 2:
         raise ValueError(f"y has one class only ({classes.tolist()[0]!r}): a classifier needs rows of two at least")
@@ -67,35 +47,21 @@ def sum_tensor(
         X, codes, weight, by, position = counted(X, codes, weight, by)
         if not X.shape[0]:
             raise ValueError("sample_weight is zero for all rows: give some of them a positive weight")
-    survey = _Survey(X, codes, classes, weight, by, seed, candidates if isinstance(candidates, Integral) else POOL)
-    factor = class_factors(class_weight, survey.mass, np.arange(len(classes)), classes)
+    size = wanted.candidates if isinstance(wanted.candidates, Integral) else POOL
+    survey = _Survey(X, codes, classes, weight, by, seed, int(size))
+    factor = class_factors(wanted.class_weight, survey.mass, np.arange(len(classes)), classes)
     seen = survey.seen(factor, names)
     if position is not None:
         rows, pool = (replace(part, position=position[part.position]) for part in (seen.rows, seen.pool))
         seen = replace(seen, rows=rows, pool=pool)
-    plan = make_plan(
-        seen,
-        default,
-        choices=choices,
-        bandwidths=bandwidths,
-        scaling=scaling,
-        missing=missing,
-        candidates=candidates,
-        n_folds=n_folds,
-        seed=seed,
-        class_factor=factor,
-        fold=None if seen.pool.groups is None else fold_of(seen.pool.groups, n_folds),
-    )
     plan = replace(
-        plan,
+        wanted.plan(seen, factor, n_folds),
         dtype="float32" if X.dtype == namespace(X).float32 else "float64",
         categorical=None if categorical is None else (),
     )
     statistics = Statistics(plan)
     statistics.add_sums(*plan_sums(plan, X, codes, weight, by), grouped=by is not None)
-    keys = seen.keys if seen.rows.groups is None else seen.rows.groups
-    mass = survey.mass * factor
-    look = second_rows(seen.rows, seen.keys, seen.random, fold_of(keys, n_folds), seen.counts, mass)
+    look = looked_at(seen, survey.mass * factor, n_folds)
     return OnePass(statistics, n_folds, *look, None, partial(_again, X, codes, weight, statistics))
 
 
