@@ -226,6 +226,11 @@ class TestCommand:
         )
         assert done.exit_code == 0, done.output
         assert len(io.read(tmp_path / "p.csv")["prediction"]) == 2000
+        done = CliRunner().invoke(
+            app, ["predict", str(out / "model.tamis"), str(folder), "--out", str(tmp_path / "all.csv")]
+        )
+        assert done.exit_code == 0, done.output
+        assert len(io.read(tmp_path / "all.csv")["prediction"]) == N
 
     def test_refuses_the_flagship_by_name(self, folder):
         done = CliRunner().invoke(app, ["fit", str(folder), "--target", "ill", "--method", "TamisClassifier"])

@@ -217,7 +217,7 @@ class TestOtherKinds:
         (tmp_path / "t.xlsx").write_bytes(b"")
         with pytest.raises(ValueError, match=r"no known kind: use .csv"):
             read(tmp_path / "t.xlsx")
-        with pytest.raises(ValueError, match="is a folder"):
+        with pytest.raises(ValueError, match="has no Parquet files"):
             read(tmp_path)
         with pytest.raises(FileNotFoundError, match="there is no file"):
             read(tmp_path / "nothing.csv")

@@ -20,6 +20,7 @@ from tamis.io.arff import read_arff
 from tamis.io.opening import OPENERS, ROWS, UNREADABLE, Opener, Raw, as_it_is
 from tamis.progress import report, tracked
 from tamis.sources.arrow import arrow
+from tamis.sources.parquet import ParquetSource
 
 BLOCK = 1 << 22  # bytes of text at a time
 BLANKS = re.compile(rb"(?m)^ +\r?$")  # lines of blanks count as empty
@@ -30,9 +31,9 @@ def open_raw(path: Path, encoding: str = "utf-8") -> Raw:
     """Open a table by the ending of its name."""
     if not path.exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}")
-    if path.is_dir():
-        raise ValueError(f"{str(path)!r} is a folder: name a file in it")
     arrow()
+    if path.is_dir():
+        return _folder(path)
     try:
         codecs.lookup(encoding)
     except LookupError:
@@ -196,6 +197,14 @@ def _parquet(opener: Opener) -> Raw:
     steps = -(-file.metadata.num_rows // ROWS)
     batches = tracked(file.iter_batches(batch_size=ROWS), "reading", steps)
     return Raw(list(file.schema_arrow.names), batches, declared)
+
+
+def _folder(path: Path) -> Raw:
+    """The Parquet files of a folder, one after another."""
+    source = ParquetSource(path, None)
+    declared = {f.name: "text" for f in source.dataset.schema if arrow().types.is_dictionary(f.type)}
+    batches = (batch for _, table in source.tables() for batch in table.to_batches())
+    return Raw(source.names, batches, declared)
 
 
 def _npz(opener: Opener) -> Raw:
