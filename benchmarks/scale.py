@@ -10,8 +10,10 @@ benchmarks/README.md.
 from __future__ import annotations
 
 import json
+import os
 import platform
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -126,11 +128,13 @@ def measure(method: str, name: str) -> dict[str, Any]:
 def apart(method: str, name: str) -> dict[str, Any]:
     """One fit in a process of its own."""
     call = [sys.executable, __file__, method, name]
-    try:
-        done = subprocess.run(call, capture_output=True, text=True, check=True, timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        return {"seconds": float("inf"), "accuracy": float("nan")}
-    return json.loads(done.stdout)
+    with subprocess.Popen(call, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            told, _ = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # with the processes that it has started
+            return {"seconds": float("inf"), "accuracy": float("nan")}
+    return json.loads(told)
 
 
 def compare(name: str, methods: list[str], repeats: int) -> dict[str, dict[str, Any]]:
