@@ -156,6 +156,8 @@ def table(results: dict[str, dict[str, Any]], names: list[str] | None = None) ->
         s = r["seconds"]
         cells = [method, f"{s:.1f}", f"{s / first:.2f}", f"{s / second:.2f}", f"{r['memory']:.2f}"]
         cells += [f"{100 * r['accuracy']:.2f}", r.get("size", "")]
+        if not np.isfinite(s):
+            cells = [method, f"more than {PATIENCE}, stopped", "", "", "", "", ""]
         print("| " + " | ".join(cells) + " |")
     if names is not None:
         for method in OURS:
