@@ -213,6 +213,22 @@ def test_single_rows_of_a_folder(tmp_path):
     assert found.column("y").to_pylist() == Y[rows].tolist()
 
 
+def test_one_large_row_group_is_never_held_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("tamis.sources.parquet.block_rows", lambda d: 10_000)
+    values = np.random.default_rng(0).normal(size=500_000)
+    table = pa.table({name: values for name in "abcd"} | {"y": np.arange(500_000) % 2})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=500_000, compression="NONE", use_dictionary=False)
+    size = table.nbytes
+    del table
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        assert sum(len(block) for block in source_of(tmp_path, "y").blocks()) == 500_000
+        assert 0 < pool.max_memory() < 0.5 * size
+    finally:
+        pa.set_memory_pool(before)
+
+
 class Stopping:
     """Blocks of which the last cannot be read, at first."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tamis.sources.arrow import arrow
 from tamis.sources.base import Block, Source, block_rows
 
 ENDINGS = (".parquet", ".pq")
+BUFFER = 1 << 20  # bytes of a column that are read at a time
 INDEX = "__index_level_"  # how the names of columns begin that are the index of a DataFrame
 
 
@@ -76,35 +78,54 @@ class ParquetSource(Source):
     def tables(self, start: int = 0) -> Iterator[tuple[int, Any]]:
         """The blocks as tables of pyarrow, with their numbers."""
         number, step = 0, self.step
-        for group, n in self._groups():
+        for read, n in self._groups():
             count = -(-n // step)
             if number + count <= start:
                 number += count
                 continue
-            options = {"columns": [*self.names, *self.aside], "schema": self.dataset.schema}
-            batches = group.to_batches(batch_size=step, **options, **_frugal())
-            for part in _regrouped(batches, step):
+            for part in _regrouped(read([*self.names, *self.aside], step), step):
                 if number >= start:
                     yield number, part
                 number += 1
 
-    def _groups(self) -> Iterator[tuple[Any, int]]:
-        """The row groups that have rows, and how many."""
+    def _groups(self) -> Iterator[tuple[Callable[[Sequence[str], int], Iterator[Any]], int]]:
+        """What reads the batches of each row group that has rows, given columns and a size; and how many rows."""
+        pa = arrow()
         for fragment in self.dataset.get_fragments():
-            for group in fragment.split_by_row_group():
-                n = group.metadata.row_group(group.row_groups[0].id).num_rows
-                if n:
-                    yield group, n
+            options = {"filesystem": fragment.filesystem, "buffer_size": BUFFER, "pre_buffer": False}
+            file = pa.parquet.ParquetFile(fragment.path, **options)
+            keys = pa.dataset.get_partition_keys(fragment.partition_expression)
+            for group in fragment.row_groups:
+                if group.num_rows:
+                    yield partial(self._read, file, keys, group.id), group.num_rows
+
+    def _read(self, file: Any, keys: Mapping[str, Any], group: int, columns: Sequence[str], step: int) -> Iterator[Any]:
+        """Batches of a row group, never all of it in memory; columns that the file lacks are partitions or missing."""
+        pa, schema = arrow(), self.dataset.schema
+        own = [name for name in columns if name in file.schema_arrow.names]
+        for batch in file.iter_batches(batch_size=step, row_groups=[group], columns=own, use_threads=False):
+            arrays = []
+            for name in columns:
+                kind = schema.field(name).type
+                if name in own:
+                    arrays.append(batch.column(name).cast(kind))
+                elif name in keys:
+                    arrays.append(pa.repeat(pa.scalar(keys[name], kind), batch.num_rows))
+                else:
+                    arrays.append(pa.nulls(batch.num_rows, kind))
+            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     def take(self, positions: np.ndarray, columns: Sequence[str]) -> Any:
         """Some columns of some rows as a table of pyarrow; only the row groups that hold them are read."""
         pa, parts, places, first = arrow(), [], [], 0
-        for group, n in self._groups():
-            mine = np.flatnonzero((positions >= first) & (positions < first + n))
-            if len(mine):
-                table = group.to_table(columns=list(columns), schema=self.dataset.schema)
-                parts.append(table.take(pa.array(positions[mine] - first)))
-                places.append(mine)
+        for read, n in self._groups():
+            if np.any((positions >= first) & (positions < first + n)):
+                start = first
+                for batch in read(columns, self.step):
+                    mine = np.flatnonzero((positions >= start) & (positions < start + batch.num_rows))
+                    parts.append(pa.Table.from_batches([batch]).take(pa.array(positions[mine] - start)))
+                    places.append(mine)
+                    start += batch.num_rows
             first += n
         return pa.concat_tables(parts).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
 
@@ -121,12 +142,6 @@ class ParquetSource(Source):
                 row[:] = _column(table, name)
             return Block(number, NamedNumbers(X.T, self.names), y, weight, groups)
         return Block(number, {name: _column(table, name) for name in self.names}, y, weight, groups)
-
-
-def _frugal() -> dict[str, Any]:
-    """Options of a scan that does not hold a whole row group in memory."""
-    scan = arrow().dataset.ParquetFragmentScanOptions(use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False)
-    return {"fragment_scan_options": scan, "batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
 
 
 def _regrouped(batches: Iterator[Any], step: int) -> Iterator[Any]:
