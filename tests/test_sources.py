@@ -216,7 +216,7 @@ def test_single_rows_of_a_folder(tmp_path):
 def test_one_large_row_group_is_never_held_whole(tmp_path, monkeypatch):
     monkeypatch.setattr("tamis.sources.parquet.block_rows", lambda d: 10_000)
     values = np.random.default_rng(0).normal(size=500_000)
-    table = pa.table({name: values for name in "abcd"} | {"y": np.arange(500_000) % 2})
+    table = pa.table(dict.fromkeys("abcd", values) | {"y": np.arange(500_000) % 2})
     pq.write_table(table, tmp_path / "rows.parquet", row_group_size=500_000, compression="NONE", use_dictionary=False)
     size = table.nbytes
     del table
