@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from tamis import io
 from tamis.cli.commands import app
 from tamis.workflow import Job, is_large, large, run_large
+from tamis.workflow import job as job_module
 
 N = 6000
 
@@ -133,9 +134,9 @@ class TestNobodyIsTestedOnWhatItLearned:
             "part": {"split": "part", "drop": ("ward",)},
         }
         seen = {}
-        original = large.evaluate
+        original = job_module.evaluate
         monkeypatch.setattr(
-            large, "evaluate", lambda m, X, y, **k: seen.update(X=X, y=y, **k) or original(m, X, y, **k)
+            job_module, "evaluate", lambda m, X, y, **k: seen.update(X=X, y=y, **k) or original(m, X, y, **k)
         )
         weights = {}
         block_of = large._Training._block

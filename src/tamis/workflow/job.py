@@ -22,7 +22,7 @@ from tamis.errors import BadOption
 from tamis.estimators.registry import all_estimators
 from tamis.explain.stability import Stability
 from tamis.io.cells import level, number
-from tamis.results.data import Notes, Results, ShownRows, Task
+from tamis.results.data import Evaluation, Notes, Results, ShownRows, Task
 from tamis.results.describe import cases_of, evaluate, parts_of, shares_by_key, show_rows, take
 from tamis.shells.classifying import KernelClassifier
 from tamis.studies.across_folds import fit_folds, stability_of
@@ -145,15 +145,7 @@ def run(table: Any, job: Job, source: str = "table") -> Results:
         stable, by_fold = stability(model, X, y, groups, job)
     with timed(seconds, "test"):
         held, truth = take(data.columns, test), data.y[test]
-        evaluation = evaluate(
-            model,
-            held,
-            truth,
-            groups=None if data.groups is None else data.groups[test],
-            majority=majority(y),
-            source=f"{len(test)} held-out rows of {source}",
-            seed=job.seed,
-        )
+        evaluation = tested(model, data, test, y, f"{len(test)} held-out rows of {source}", job.seed)
     labels = data.labels[train]
     model.instance_labels_ = labels[model.instances_]
     said = [str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning)]
@@ -261,10 +253,18 @@ def timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
     seconds[stage] = time.perf_counter() - start
 
 
-def majority(y: np.ndarray) -> Any:
-    """The most frequent class."""
+def tested(model: KernelClassifier, data: Data, rows: np.ndarray, y: np.ndarray, source: str, seed: int) -> Evaluation:
+    """What the model is worth on some rows, beside answering with the most frequent of the training labels y."""
     classes, counts = np.unique(y, return_counts=True)
-    return classes[np.argmax(counts)]
+    return evaluate(
+        model,
+        take(data.columns, rows),
+        data.y[rows],
+        groups=None if data.groups is None else data.groups[rows],
+        majority=classes[np.argmax(counts)],
+        source=source,
+        seed=seed,
+    )
 
 
 def _with_class_weights(job: Job, y: np.ndarray) -> Job:

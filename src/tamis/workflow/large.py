@@ -22,11 +22,11 @@ from tamis.io.tables import levels, read
 from tamis.models.bill import available_memory, to_bytes
 from tamis.progress import report
 from tamis.results.data import Notes, Results, Task
-from tamis.results.describe import cases_of, evaluate, parts_of, show_rows, take
+from tamis.results.describe import cases_of, parts_of, show_rows, take
 from tamis.sources.arrow import arrow
 from tamis.sources.base import Block
 from tamis.sources.parquet import ENDINGS, ParquetSource, values
-from tamis.workflow.job import METHOD, Job, majority, prepared, stability, timed, versions
+from tamis.workflow.job import METHOD, Job, prepared, stability, tested, timed, versions
 from tamis.workflow.prepare import Data, check_column, positive_class
 from tamis.workflow.split import sides
 
@@ -85,15 +85,8 @@ def run_large(path: Path, job: Job, folder: Path) -> Results:
         stable, by_fold = stability(model, take(X, few), y[few], None if groups is None else groups[few], job)
     with timed(seconds, "test"):
         held, truth = take(data.columns, test), data.y[test]
-        evaluation = evaluate(
-            model,
-            held,
-            truth,
-            groups=None if data.groups is None else data.groups[test],
-            majority=majority(y),
-            source=f"{len(test)} sampled of the held-out rows of {path.name}",
-            seed=job.seed,
-        )
+        told = f"{len(test)} sampled of the held-out rows of {path.name}"
+        evaluation = tested(model, data, test, y, told, job.seed)
     cases, classes, model.instance_labels_ = source.rows_at(model.instances_)
     said = [str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning)]
     said.insert(0, _told(job, sample, path))
