@@ -175,15 +175,22 @@ class TestWithoutACluster:
         np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-6)
         assert len(one.predict(some.drop(columns="y")).compute(scheduler="threads")) == 2500
 
-    def test_threads_of_blas_are_as_they_were(self, rows, whole):
-        from threadpoolctl import threadpool_info
+    def test_threads_of_blas_are_as_they_were_when_contexts_overlap(self):
+        from threadpoolctl import threadpool_info, threadpool_limits
+
+        from tamis.parallel import blas_threads
 
         def threads():
-            return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+            return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
 
-        before = threads()
-        whole.predict(dd.from_pandas(rows[0], npartitions=6)).compute(scheduler="threads")
-        assert threads() == before
+        with threadpool_limits(2, user_api="blas"):
+            first, second = blas_threads(1), blas_threads(1)
+            first.__enter__()
+            second.__enter__()
+            first.__exit__(None, None, None)
+            assert threads() == {1}
+            second.__exit__(None, None, None)
+            assert threads() == {2}
 
     def test_parts_use_one_core(self):
         from tamis.parallel import available_cores

@@ -133,7 +133,7 @@ class TestRelease:
         rare = np.zeros(N, dtype=int)
         rare[:3] = 1
         plan = Plan.of(X, rare, folds=1, class_weight={1: 100.0})
-        with pytest.raises(ValueError, match="class 1 has fewer rows"):
+        with pytest.raises(ValueError, match="min_count=20: class 1 has fewer rows"):
             Statistics(plan).update(X, rare).released(min_count=20)
         for weight in (0.1, 1000.0):
             with pytest.raises(ValueError, match="min_count=20 counts rows, and these have sample weights"):
