@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TESTS ?= tests
 JOBS ?= 2
 
-.PHONY: install demo test lint bench bench-accuracy clean
+.PHONY: install demo test lint docs bench bench-accuracy clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -17,6 +17,10 @@ $(VENV)/.core: $(BIN)/python pyproject.toml
 
 $(VENV)/.test: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet --group test --group lint
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet --group docs
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.core
@@ -35,6 +39,9 @@ lint: $(VENV)/.test
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed.py
@@ -57,4 +64,4 @@ bench-accuracy: $(VENV)/.bench
 	$(BIN)/python benchmarks/missing_cells.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache build dist
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache build dist docs/_build docs/gallery docs/api/generated
