@@ -5,7 +5,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tamis.prox import project_cardinality, project_sparse_simplex, prox_hinge, prox_l1
+from tamis.prox import (
+    project_cardinality,
+    project_simplex,
+    project_sparse_simplex,
+    prox_hinge,
+    prox_l1,
+    prox_zero_one,
+)
 
 import references
 
@@ -90,6 +97,30 @@ def test_proximal_operators_reach_corners_exactly(rng):
     assert np.all(prox_hinge(v, 2.0) == 1.0)
 
 
-@pytest.mark.parametrize("prox", [prox_l1, prox_hinge])
+def test_the_operator_of_the_step_loss_minimises_its_objective(rng):
+    cost = 0.7
+    v = np.concatenate([rng.uniform(-3, 3, 60), [0.0, 1.18, 1.19]])
+    moved = cost * (v > 0)  # stay where v is, or move to zero, where nothing is paid
+    zero = 0.5 * v**2
+    np.testing.assert_array_equal(prox_zero_one(v, cost), np.where(zero <= moved, 0.0, v) * (v > 0) + v * (v <= 0))
+    assert prox_zero_one(np.array([-2.0, 1.0, 3.0]), np.array([9.0, 0.1, 9.0])).tolist() == [-2.0, 1.0, 0.0]
+
+
+def test_the_operator_of_the_step_loss_takes_zero_where_both_are_best():
+    assert prox_zero_one(np.array([2.0, -2.0]), 2.0).tolist() == [0.0, -2.0]
+
+
+def test_projection_onto_the_simplex_takes_one_as_the_sum():
+    np.testing.assert_allclose(project_simplex(np.array([0.5, 0.5, -1.0])), [0.5, 0.5, 0.0])
+    np.testing.assert_allclose(project_sparse_simplex(np.array([0.5, 0.3, 0.4]), 2), [0.55, 0.0, 0.45])
+
+
+def test_projection_of_a_point_of_the_simplex_is_the_point_itself():
+    v = np.array([0.25, 0.0, 0.5, 0.25])
+    assert project_simplex(v).tolist() == v.tolist()
+    assert project_simplex(np.array([-3.0])).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("prox", [prox_l1, prox_hinge, prox_zero_one])
 def test_proximal_operators_keep_single_precision(prox):
     assert prox(np.array([1, -3, 0.5], dtype=np.float32), np.float32(0.25)).dtype == np.float32
