@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TESTS ?= tests
 JOBS ?= 2
 
-.PHONY: install demo test lint docs bench bench-accuracy clean
+.PHONY: install demo test lint docs wheel bench bench-accuracy clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -42,6 +42,10 @@ lint: $(VENV)/.test
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+# in fresh environments; PIP_CONSTRAINT may name a file that pins torch
+wheel: $(BIN)/python
+	$(BIN)/python tests/wheel/check.py
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/speed.py
