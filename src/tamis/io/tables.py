@@ -60,7 +60,7 @@ def _typed(raw: Raw, name: str, column: Any, as_text: bool, missing: Collection[
         return levels(_values(column, name, missing))
     if declared == "date":
         known = np.array([v is not None for v in _values(column, name, missing)])
-        return np.where(known, np.datetime64(0, "D"), np.datetime64("NaT"))
+        return np.where(known, np.datetime64(0, "D"), np.datetime64("NaT", "D"))
     if _is_text(column.type) and declared != "text":
         found = _cast(column, missing)
         if found is not None:

@@ -81,7 +81,7 @@ def solve_conic(
     kinds = {"orthant": clarabel.NonnegativeConeT, "second_order": clarabel.SecondOrderConeT}
     blocks = [kinds[kind](size) for kind, size in cones]
     solution = clarabel.DefaultSolver(
-        csc_matrix(triu(quadratic)), linear, csc_matrix(constraints), offset, blocks, _settings(clarabel)
+        triu(csc_matrix(quadratic), format="csc"), linear, csc_matrix(constraints), offset, blocks, _settings(clarabel)
     ).solve()
     return ConicSolution(
         np.array(solution.x),
