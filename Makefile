@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TESTS ?= tests
 JOBS ?= 2
 
-.PHONY: install demo test lint docs wheel bench bench-accuracy clean
+.PHONY: install demo test test-oldest coverage mutants lint docs wheel bench bench-accuracy clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -23,6 +23,10 @@ $(VENV)/.docs: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet --group docs
 	touch $@
 
+$(VENV)/.mutants: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --group mutants
+	touch $@
+
 $(VENV)/.bench: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet --group bench
 	touch $@
@@ -34,6 +38,23 @@ demo: $(VENV)/.core
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+
+# the floors of pyproject.toml
+test-oldest: BIN := .venv-oldest/bin
+test-oldest:
+	$(PYTHON) -m venv .venv-oldest
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[cli]' --group test \
+	  'numpy==2.0.0' 'scipy==1.13.0' 'scikit-learn==1.6.0' 'pandas==2.2.2'
+	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+
+coverage: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(JOBS) --cov=tamis --cov-report=term-missing:skip-covered $(TESTS)
+
+# hours for all of them; NAMES picks some, as in NAMES='tamis.prox.*'
+mutants: $(VENV)/.mutants
+	$(BIN)/mutmut run --max-children $(JOBS) $(NAMES)
+	$(BIN)/mutmut results
 
 lint: $(VENV)/.test
 	$(BIN)/python -m ruff check .
@@ -68,4 +89,4 @@ bench-accuracy: $(VENV)/.bench
 	$(BIN)/python benchmarks/missing_cells.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache build dist docs/_build docs/gallery docs/api/generated
+	rm -rf $(VENV) .venv-oldest mutants .pytest_cache .ruff_cache .mypy_cache build dist docs/_build docs/gallery docs/api/generated

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import combinations
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class Channelled(KernelClassifier):
         return ChannelExplanation(**vars(base), present=present, typical=self.channel_ranges_)
 
     def oriented(self, positive: Any) -> Self:
-        other = cast(Self, super().oriented(positive))
+        other = super().oriented(positive)
         if other is not self:
             other.channel_ranges_ = -self.channel_ranges_[..., ::-1]
         return other

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import KW_ONLY
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -144,7 +144,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         decision = self._decision(X)
         return beside(self.calibrator_.probabilities(to_numpy(decision)), decision)
 
-    def oriented(self, positive: Any) -> KernelClassifier:
+    def oriented(self, positive: Any) -> Self:
         """The same two-class classifier, its decisions and explanations seen from the class `positive`.
 
         `classes_` ends with that class, and every sign follows; predictions and probabilities stay.

@@ -280,7 +280,7 @@ class PrototypeClassifier(Extending, OnSeries):
         labels = self.prototype_labels_.tolist()
         return {label: labels.count(label) for label in self.classes_.tolist()}
 
-    def oriented(self, positive: Any) -> PrototypeClassifier:
+    def oriented(self, positive: Any) -> Self:
         other = super().oriented(positive)
         if other is not self:
             other.prototype_masses_ = self.prototype_masses_[::-1]
