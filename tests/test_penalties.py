@@ -100,3 +100,8 @@ def test_shape_parameters_are_checked():
         SCAD(1.0, a=1.0)
     with pytest.raises(ValueError, match=r"t=0\.5"):
         Exact(1.0, t=0.5)
+
+
+def test_a_narrow_bend_is_allowed():
+    narrow = SCAD(1.0, a=1.5)
+    np.testing.assert_allclose(narrow.value(np.array([0.5, 1.5, 9.0])), [0.4, 1.0, 1.0])

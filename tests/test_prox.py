@@ -124,3 +124,22 @@ def test_projection_of_a_point_of_the_simplex_is_the_point_itself():
 @pytest.mark.parametrize("prox", [prox_l1, prox_hinge, prox_zero_one])
 def test_proximal_operators_keep_single_precision(prox):
     assert prox(np.array([1, -3, 0.5], dtype=np.float32), np.float32(0.25)).dtype == np.float32
+
+
+def test_the_lowest_indices_among_many_ties_are_kept():
+    v = np.ones(300)  # a sort that is not stable shuffles this many
+    assert np.flatnonzero(project_cardinality(v, 40)).tolist() == list(range(40))
+    assert np.flatnonzero(project_sparse_simplex(v, 40, 40.0)).tolist() == list(range(40))
+
+
+def test_operators_are_the_same_in_another_library_of_arrays(rng):
+    xp = pytest.importorskip("array_api_strict")
+    v, step = rng.normal(size=9), np.full(9, 0.4)
+    for operator, second in [
+        (project_simplex, 2.0),
+        (prox_l1, step),
+        (prox_hinge, step),
+        (prox_zero_one, step),
+    ]:
+        other = operator(xp.asarray(v), xp.asarray(second) if isinstance(second, np.ndarray) else second)
+        np.testing.assert_allclose(np.asarray(other), operator(v, second))
