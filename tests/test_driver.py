@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.optim.driver import Iterate, Status, run
+from tamis.optim.driver import History, Iterate, Status, run
 
 
 def halving(start=1.0):
@@ -69,3 +69,20 @@ def test_run_says_when_a_generator_has_ended_early():
 def test_run_refuses_an_empty_generator():
     with pytest.raises(ValueError, match="at least one iterate"):
         run(iter([]), tol=0, max_iter=1)
+
+
+def test_the_history_has_every_iterate():
+    weights = [np.array([0.5, 0.5]), np.array([1.0, 0.0])]
+    steps = [Iterate(k, 2.0 - k, 1.0 - k / 2, weights=w) for k, w in enumerate(weights)]
+    history = run(iter(steps), tol=0, max_iter=9).history
+    assert history.objective.tolist() == [2.0, 1.0] and history.violation.tolist() == [1.0, 0.5]
+    assert np.all(np.diff(history.seconds) >= 0) and len(history.seconds) == 2 and history.seconds[0] >= 0
+    assert history.weights.tolist() == [[0.5, 0.5], [1.0, 0.0]]
+
+
+def test_a_history_of_some_kernels_and_among_all():
+    history = History(np.zeros(1), np.zeros(1), np.zeros(1), np.array([[0.25, 0.75]]))
+    assert history.among(np.array([2, 0]), 4).weights.tolist() == [[0.75, 0.0, 0.25, 0.0]]
+    assert history.of_kernels(np.array([1])).weights.tolist() == [[0.75]]
+    bare = History(np.zeros(1), np.zeros(1), np.zeros(1))
+    assert bare.among(np.array([1]), 3) is bare and bare.of_kernels(np.array([0])) is bare

@@ -14,6 +14,7 @@ from tamis.optim.line import zero_of_slope
 from tamis.optim.proximal_svm import FINE, Primal, approach
 from tamis.optim.ridge import fit_ridge_path, principal
 from tamis.optim.solve import factor
+from tamis.optim.svm import _level, _sketched, _started, solve_svm
 
 
 class TestZeroOfASlope:
@@ -245,3 +246,65 @@ class TestProximalPoints:
         A, s, right = rng.normal(size=(6, k)), rng.uniform(0.5, 2.0, k), rng.normal(size=(6, 2))
         wanted = np.linalg.solve(np.eye(6) + (A * s) @ A.T, right)
         np.testing.assert_allclose(proximal_svm._shifted_solve(A, s, right), wanted, atol=1e-10)
+
+
+class TestMachinesOfLowRank:
+    @pytest.mark.parametrize("ridge", [None, 0.2])
+    @pytest.mark.parametrize("begun", [False, True])
+    def test_they_are_the_machines_of_the_whole_matrix(self, rng, ridge, begun):
+        K, y, cost = machine(rng, 150, 6, None if ridge is None else np.full(150, ridge))
+        start = rng.uniform(0, 1, 150) * cost * y if begun else None
+        low, whole = solve_svm(K, y, cost, tol=1e-7, start=start), solve_svm(K.dense(), y, cost, tol=1e-7)
+        assert low.converged and low.value == pytest.approx(whole.value, rel=1e-8)
+        np.testing.assert_allclose(K @ low.dual_coef, K @ whole.dual_coef, atol=1e-5)
+        assert low.intercept == pytest.approx(whole.intercept, abs=1e-5)
+        assert abs(low.dual_coef.sum()) < 1e-8 and np.all(low.dual_coef * y >= 0) and np.all(low.dual_coef * y <= cost)
+
+    def test_a_search_that_does_not_end_says_so(self, rng, monkeypatch):
+        monkeypatch.setattr(proximal_svm, "OUTER", 1)
+        monkeypatch.setattr(proximal_svm, "INNER", 1)
+        K, y, cost = machine(rng, 150, 6)
+        found = solve_svm(K, y, cost, tol=1e-12)
+        assert not found.converged and abs(found.dual_coef.sum()) < 1e-8
+
+    def test_a_start_stands_where_its_coefficients_say(self, rng):
+        K, y, cost = machine(rng)
+        given = rng.uniform(-0.5, 1.5, 60) * cost * y
+        given[:5] = 0.0
+        found = _started(K, y, cost, given)
+        np.testing.assert_allclose(found.alpha, np.clip(given * y, 0, cost))
+        np.testing.assert_allclose(found.w, K.factor @ (found.alpha * y))
+        free = (found.alpha > 0) & (found.alpha < cost)
+        assert found.intercept == pytest.approx(np.median((y - K @ (found.alpha * y))[free]))
+        bound = _started(K, y, cost, np.zeros(60))
+        assert bound.intercept == pytest.approx(np.median(y))
+
+    def test_a_sketch_is_the_machine_of_all_rows_where_they_are_few(self, rng):
+        K, y, cost = machine(rng)
+        sketch, whole = _sketched(K, y, cost), solve_svm(K.dense(), y, cost, tol=1e-6)
+        np.testing.assert_allclose(sketch.w, K.factor @ whole.dual_coef, atol=0.1)
+        assert sketch.intercept == pytest.approx(whole.intercept, abs=0.1)
+        slack = 1.0 - y * (K.factor.T @ sketch.w + sketch.intercept)
+        assert np.all(sketch.alpha[slack > 0.5] == cost[slack > 0.5]) and not sketch.alpha[slack < -0.5].any()
+
+    def test_a_sketch_weighs_its_rows_for_all(self, rng, monkeypatch):
+        monkeypatch.setattr("tamis.optim.svm.SKETCH", 10)
+        K, y, cost = machine(rng, 400, 3)
+        part, whole = _sketched(K, y, cost), solve_svm(K.dense(), y, cost, tol=1e-6)
+        direction = K.factor @ whole.dual_coef
+        assert part.w @ direction > 0.8 * np.linalg.norm(part.w) * np.linalg.norm(direction)
+
+    def test_sums_are_levelled_inside_the_range_first(self):
+        y, cost = np.array([1.0, 1.0, 1.0, -1.0]), np.full(4, 2.0)
+        assert _level(np.array([1.0, 2.0, 1.0, 3.0]), y, cost).tolist() == [0.5, 2.0, 0.5, 3.0]
+        assert _level(np.array([0.5, 2.0, 0.5, 1.0]), y, cost).tolist() == [0.0, 1.0, 0.0, 1.0]
+        assert _level(np.array([0.0, 1.0, 0.0, 2.0]), y, cost).tolist() == [0.0, 1.0, 0.0, 1.0]
+        assert _level(np.array([1.0, 0.0, 0.0, 1.0]), y, cost).tolist() == [1.0, 0.0, 0.0, 1.0]
+        assert _level(np.array([1.0, 0.0, 0.0, 0.0]), y, cost).tolist() == [0.0, 0.0, 0.0, 0.0]
+
+    def test_a_negligible_direction_depends_on_the_ridge(self, rng):
+        X = rng.normal(size=(20, 2)) * [1.0, 0.05]
+        X -= X.mean(axis=0)
+        Y = X @ np.array([[1.0], [40.0]])
+        coef, _ = fit_ridge_path(X, Y, np.ones(20), (1e-3,))  # 1e-3 of it is far below the second direction
+        np.testing.assert_allclose(coef[0], Ridge(1e-3, solver="cholesky").fit(X, Y).coef_.reshape(1, 2), atol=1e-6)

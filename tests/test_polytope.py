@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog
 
 from tamis.optim import polytope as room
-from tamis.optim.polytope import FEW, Polytope, centre, nearest, spread
+from tamis.optim.polytope import FEW, Polytope, centre, lowest, nearest, spread
 
 TAILS = [None, 0.05, 0.4, 1.0]
 
@@ -377,3 +377,40 @@ def test_the_rule_for_norms_never_raises_the_sum_that_it_minimises(rng):
         a = new
     best, _ = widest(P, energies)
     assert a @ energies > 0.9 * (best @ energies)
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_lowest_of_several_lines_is_that_of_one_linear_program(seed, tail):
+    P, scale = polytope(seed, 9, 4, tail, decades=1.0)
+    rng = np.random.default_rng(seed + 50)
+    values, slopes = rng.normal(size=5), rng.uniform(0, 1, (5, 4)) * scale
+    a, shares, rows = lowest(P, values, slopes)
+    assert P.height(a) <= 1 + 1e-8 and a.min() >= 0
+    assert shares.min() >= 0 and shares.sum() == pytest.approx(1.0)
+    top = np.max(values - slopes @ a)
+    assert top == pytest.approx(shares @ (values - slopes @ a), abs=1e-8)  # only the highest lines have a share
+    best, _, _ = room.widest(P, shares @ slopes)
+    assert top == pytest.approx(shares @ values - (shares @ slopes) @ best, abs=1e-6)  # no a does better for their mean
+    again, _, _ = lowest(P, values, slopes, rows)
+    assert np.max(values - slopes @ again) == pytest.approx(top, abs=1e-9)
+
+
+def test_the_lowest_line_is_the_same_in_other_units():
+    P, scale = polytope(3, 9, 4, None, decades=1.0)
+    rng = np.random.default_rng(0)
+    values, slopes = rng.normal(size=5), rng.uniform(0, 1, (5, 4)) * scale
+    a, _, _ = lowest(P, values, slopes)
+    b, _, _ = lowest(P, 1e6 * values + 3e6, 1e6 * slopes)
+    np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
+
+
+def test_a_program_that_is_not_solved_says_how_many_weights_it_had(monkeypatch):
+    failed = type("Found", (), {"x": None, "message": "out of luck", "status": 4})()
+    monkeypatch.setattr(room, "linprog", lambda *args, **options: failed)
+    P, _ = polytope(0, 9, 4)
+    with pytest.raises(ArithmeticError, match="over 4 weights was not solved: out of luck"):
+        lowest(P, np.zeros(2), np.ones((2, 4)))
+    capped, _ = polytope(0, 9, 4, 0.4)
+    with pytest.raises(ArithmeticError, match="weights was not solved: out of luck"):
+        room.widest(capped, np.ones(4))

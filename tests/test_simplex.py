@@ -7,6 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from tamis.low_rank import LowRank
+from tamis.optim import shifted
 from tamis.optim.shifted import ShiftedSolver
 from tamis.optim.simplex import solve_simplex_qp
 from tamis.prox import project_simplex
@@ -54,3 +56,54 @@ def test_solves_follow_the_matrix_whether_it_moves_little_or_much(rng, move):
     y = solver.solve(after, right, x)
     np.testing.assert_allclose(y + 0.5 * after @ y, right, atol=1e-7)
     assert solver.n_factored == (2 if move > 1 else 1)
+
+
+def test_solves_are_right_to_the_residual_for_large_right_hand_sides(rng):
+    A, B = rng.normal(size=(2, 30, 30))
+    K, right = A @ A.T, 1e6 * rng.normal(size=30)
+    solver = ShiftedSolver(0.5)
+    x = solver.solve(K, right, np.zeros(30))
+    after = K + 1e-6 * B @ B.T
+    y = solver.solve(after, right, x)
+    off = np.linalg.norm(right - y - 0.5 * after @ y)
+    assert 0 < off <= shifted.RESIDUAL * np.linalg.norm(right) * 1.001 and solver.n_factored == 1
+
+
+def test_steps_with_one_factor_are_as_many_as_a_factorisation_costs(rng):
+    A, B = rng.normal(size=(2, 150, 150))
+    K = A @ A.T
+    solver = ShiftedSolver(0.5)
+    solver.factor(K)
+    assert solver._steps == 4 and solver.n_factored == 1
+    products = []
+
+    class Watched(np.ndarray):
+        def __matmul__(self, other):
+            products.append(1)
+            return np.asarray(self) @ np.asarray(other)
+
+    after = (K + 5.0 * B @ B.T).view(Watched)
+    right = rng.normal(size=150)
+    y = solver.solve(after, right, np.zeros(150))
+    assert solver.n_factored == 2 and len(products) == 5  # the first residual and four steps
+    np.testing.assert_allclose(y + 0.5 * np.asarray(after) @ y, right, atol=1e-8)
+
+
+def test_solves_with_a_matrix_of_low_rank(rng):
+    K = LowRank(rng.normal(size=(4, 25)), np.array([1.0, 2.0, 0.5, 3.0]))
+    right = rng.normal(size=25)
+    x = ShiftedSolver(0.7).solve(K, right, np.zeros(25))
+    np.testing.assert_allclose(x + 0.7 * K.dense() @ x, right, atol=1e-10)
+
+
+def test_simplex_program_whose_steps_are_blocked(rng):
+    """From a corner to the other end of a thin valley weights reach zero on the way and come back."""
+    for _ in range(30):
+        L = 6
+        A = rng.normal(size=(L, L)) * 10.0 ** rng.uniform(-1, 1, L)
+        H, c = A.T @ A + 1e-3 * np.eye(L), 10 * rng.normal(size=L)
+        expected = brute_force(H, c)
+        for start in (*np.eye(L), rng.dirichlet(np.ones(L))):
+            found = solve_simplex_qp(H, c, start)
+            assert 0.5 * found @ H @ found - c @ found <= 0.5 * expected @ H @ expected - c @ expected + 1e-8
+            assert found.min() >= 0 and found.sum() == pytest.approx(1.0)

@@ -12,6 +12,7 @@ from tamis.optim.subset import (
     Quadratic,
     best_exchange,
     best_subset,
+    exchange_gains,
     exchange_violation,
     fit_support,
     forward,
@@ -179,3 +180,40 @@ def test_pruning_a_crowd_keeps_what_matters(rng):
     problem = Quadratic.from_design(X.T.copy(), y[:, None], 1.0)
     left = prune(problem, Cardinality(5), np.arange(900))
     assert set(planted) <= set(left.tolist()) and len(left) == 5
+
+
+@pytest.mark.parametrize("q", [1, 3])
+@pytest.mark.parametrize("budget", [3, 5])
+def test_violation_is_what_the_best_step_would_gain(rng, q, budget):
+    D, T, problem = random_problem(rng, q=q)
+    support = np.array([0, 3, 6])
+
+    def value(columns):
+        return references.ridge_objective(D, T, 0.1, columns)
+
+    others = set(range(12)) - set(support.tolist())
+    steps = [[*np.delete(support, j), i] for j in range(3) for i in others]
+    steps += [[*support, i] for i in others] if budget > 3 else []
+    now = value(support) + 0.25
+    wanted = (now - min(value(step) for step in steps)) / now
+    assert exchange_violation(problem, Cardinality(budget), support, now) == pytest.approx(wanted, rel=1e-9)
+    assert exchange_violation(problem, Cardinality(budget), support, 0.0) == 0.0
+    empty = np.empty(0, dtype=int)
+    first = value([]) - min(value([i]) for i in range(12))
+    assert exchange_violation(problem, Cardinality(2), empty, value([])) == pytest.approx(first / value([]), rel=1e-9)
+
+
+def test_a_cover_can_be_widened():
+    cover = Cover(np.eye(3, dtype=bool), 2)
+    assert cover.widened(3).limit == 6 and cover.widened(3).incidence is cover.incidence
+    assert Cardinality(4).widened(2).limit == 8
+
+
+def test_gains_of_exchanges_that_cannot_be_made_are_minus_infinity(rng):
+    D = rng.normal(size=(20, 4))
+    D[:, 3] = D[:, 1]
+    D, T = centred(D, rng.normal(size=(20, 1)))
+    problem = Quadratic.from_design(D.T.copy(), T, 0.0)
+    fit = fit_support(problem, np.array([0, 1]))
+    gains = exchange_gains(fit, 1e-8)
+    assert gains[0, 3] == -np.inf and np.isfinite(gains[:, 2]).all() and gains.max() < np.inf
