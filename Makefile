@@ -45,7 +45,7 @@ test-oldest:
 	$(PYTHON) -m venv .venv-oldest
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[cli]' --group test \
-	  'numpy==2.0.0' 'scipy==1.13.0' 'scikit-learn==1.6.0' 'pandas==2.2.2'
+	  'numpy==2.0.0' 'scipy==1.13.0' 'scikit-learn==1.6.0' 'pandas==2.2.2' 'polars<2'
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
 
 coverage: $(VENV)/.test

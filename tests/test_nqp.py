@@ -96,7 +96,10 @@ class TestWithoutALimit:
             x = solve_nqp(Q, c)
             assert np.all(x >= 0) and np.all(nqp_violation(Q, c, x) <= 1e-8)
             for one, target in zip(x, B):
-                residual = nnls(A, target, maxiter=3000)[1]
+                try:
+                    residual = nnls(A, target, maxiter=3000)[1]
+                except RuntimeError:  # scipy 1.13 cycles on some of these; the conditions above hold all the same
+                    continue
                 assert np.linalg.norm(A @ one - target) <= residual + 1e-7 * np.linalg.norm(target)
 
     def test_it_is_the_solution_of_a_conic_program_with_any_linear_term(self, rng):
