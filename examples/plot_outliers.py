@@ -80,7 +80,7 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained"
 for label, marker, colour in ((1, "o", "0.25"), (-1, "^", "0.65")):
     left.scatter(*X[(y == label) & ~flipped].T, s=18, marker=marker, color=colour, label=f"class {label}")
 left.scatter(*X[flipped].T, s=30, marker="x", color="black", label="class -1, flipped")
-grid = np.meshgrid(np.linspace(-4, 6, 200), np.linspace(-2.6, 2.6, 200))
+grid = np.meshgrid(*(np.linspace(column.min(), column.max(), 200) for column in X.T))
 points = np.column_stack([g.ravel() for g in grid])
 for (name, model), colour, dash in zip(fits.items(), colours, ("-", "--", "-.")):
     left.contour(*grid, model.decision_function(points).reshape(200, 200), levels=[0.0], colors=colour, linestyles=dash)
