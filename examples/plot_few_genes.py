@@ -2,9 +2,9 @@
 A few genes out of thousands
 ============================
 
-One learns to find the few columns that count in a table with many more columns than rows. Of 2000 made-up genes of 60
-patients five carry a signal. ``L0MKLClassifier`` puts a kernel on each gene and keeps the few with a weight, and is a
-scikit-learn selector.
+One learns to find the few columns that count in a table with many more columns than rows. Of 2000 made-up genes of
+60 patients five carry a signal. ``L0MKLClassifier`` puts a kernel on each gene and keeps the few with a weight, and
+is a scikit-learn selector.
 """
 
 import matplotlib.pyplot as plt
@@ -21,7 +21,7 @@ TRUE = [f"gene {k}" for k in range(5)]
 
 
 def draw(seed, n=60, n_test=500, genes=2000):
-    """Tables by name of the gene: the classes are 1.8 standard deviations apart in five genes, and equal in all others."""
+    """Tables by name: the classes are 1.8 standard deviations apart in five genes, and equal in all others."""
     rng = np.random.default_rng(seed)
     y = np.arange(n + n_test) % 2
     X = rng.normal(size=(n + n_test, genes))
@@ -44,8 +44,8 @@ print("kept:", ", ".join(kept))
 print(f"{len(set(kept) & set(TRUE))} of the 5 genes with a signal, {len(set(kept) - set(TRUE))} without")
 
 # %%
-# ``feature_path_`` ranks the genes, also beyond those that are kept. The curve fits the model to the first one, two, ... of
-# them and scores it on test rows. (The ranking is made on the training rows alone, so that this is fair.)
+# ``feature_path_`` ranks the genes, also beyond those that are kept. The curve fits the model to the first one, two,
+# ... of them and scores it on test rows. (The ranking is made on the training rows alone, so that this is fair.)
 
 display = FeaturePathDisplay.from_estimator(clf, X, y, X_test, y_test, most=8)
 names = [list(X)[k] for k in clf.feature_path_[:8]]
@@ -55,10 +55,10 @@ display.ax_.set_xlabel("number of genes on offer, and the one that was added")
 # %%
 # Ten tables
 # ----------
-# What is found once may be luck. Over ten tables: how many of the five are kept, how many others, and the accuracy, beside
-# a machine on all genes and one on the five genes with the largest F statistic. That peer is told their number and looks
-# for a shift of means, which is all that this table has: it is as good, and a little better. ``L0MKLClassifier`` finds the
-# number by itself. The second line puts its genes into the same machine, in a pipeline.
+# What is found once may be luck. Over ten tables: how many of the five are kept, how many others, and the accuracy,
+# beside a machine on all genes and one on the five genes with the largest F statistic. That peer is told their number
+# and looks for a shift of means, which is all that this table has: it is as good, and a little better.
+# ``L0MKLClassifier`` finds the number by itself. The second line puts its genes into the same machine, in a pipeline.
 
 models = {
     "L0MKL": lambda: L0MKLClassifier(max_features=8, calibration=None),

@@ -2,8 +2,9 @@
 A first model, from front to back
 =================================
 
-One learns how to fit ``TamisClassifier``, what it keeps of a table, how to read it, and how it does beside two models
-that everyone knows. The table is the breast-cancer table of scikit-learn: 30 measures of cell nuclei of 569 women.
+One learns how to fit ``TamisClassifier``, what it keeps of a table, how to read it, and how it does beside two
+models that everyone knows. The table is the breast-cancer table of scikit-learn: 30 measures of cell nuclei of 569
+women.
 """
 
 import numpy as np
@@ -24,8 +25,8 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratif
 # %%
 # Two budgets
 # -----------
-# The model may keep at most ten training cases and ten features, and let five pairs of features act together. There is
-# nothing else to choose: the fit weighs its members on held-out folds of the training rows.
+# The model may keep at most ten training cases and ten features, and let five pairs of features act together. There
+# is nothing else to choose: the fit weighs its members on held-out folds of the training rows.
 
 clf = TamisClassifier(max_instances=10, max_features=10, interactions=5, cv=3, random_state=0).fit(X_train, y_train)
 
@@ -36,9 +37,9 @@ print("cases:   ", ", ".join(str(name) for name in clf.instance_labels_), "(labe
 # %%
 # Rows that the model has not seen
 # --------------------------------
-# Three folds of all rows, each held out once, for this model, and for a logistic regression and a support vector machine
-# on all 30 features. Reading a third of the columns costs a point of accuracy here, give or take: three rows in 569 are
-# half a point.
+# Three folds of all rows, each held out once, for this model, and for a logistic regression and a support vector
+# machine on all 30 features. Reading a third of the columns costs one to two points of accuracy here; three rows in
+# 569 are half a point.
 
 peers = {
     "tamis, 10 features": clf,
@@ -61,9 +62,9 @@ ImportanceDisplay.from_estimator(clf)
 # %%
 # Shapes
 # ------
-# What a feature adds by itself, over its range, with the training rows below: the six that move decisions about test rows
-# most. Zero is the mean over training rows. The sum of all shapes, of the surfaces of the pairs and of the pull of
-# similar cases is the decision, to rounding.
+# What a feature adds by itself, over its range, with the training rows below: the six that move decisions about test
+# rows most. Zero is the mean over training rows. The sum of all shapes, of the surfaces of the pairs and of the pull
+# of similar cases is the decision, to rounding.
 
 explanation = clf.explain(X_test)
 moves = dict(zip(explanation.parts, explanation.by_part[:, 0].std(axis=0)))

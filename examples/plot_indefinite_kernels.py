@@ -2,9 +2,9 @@
 Similarities that are no kernels
 ================================
 
-One learns what to do with a similarity that is not positive semi-definite, such as one made from edit distances of strings.
-A support vector machine needs it repaired: its negative eigenvalues clipped, flipped or shifted. ``L0MKLClassifier`` takes
-it as it is. The strings are made up: copies, with errors, of two words for each class.
+One learns what to do with a similarity that is not positive semi-definite, such as one made from edit distances of
+strings. A support vector machine needs it repaired: its negative eigenvalues clipped, flipped or shifted.
+``L0MKLClassifier`` takes it as it is. The strings are made up: copies, with errors, of two words for each class.
 """
 
 import matplotlib.pyplot as plt
@@ -49,8 +49,8 @@ D = edit_distances(strings)
 # %%
 # From distances to similarities
 # ------------------------------
-# Squared distances, centred, are inner products if the distances come from points in a space. Edit distances do not: a
-# part of the eigenvalues is negative.
+# Squared distances, centred, are inner products if the distances come from points in a space. Edit distances do not:
+# a part of the eigenvalues is negative.
 
 centre = np.eye(n) - 1 / n
 S = -0.5 * centre @ D**2 @ centre
@@ -60,8 +60,8 @@ negative = -values[values < 0].sum() / np.abs(values).sum()
 print(f"{np.count_nonzero(values < 0)} of {n} eigenvalues are negative, with {negative:.0%} of the sum of all moduli")
 
 # %%
-# ``precomputed`` makes a kernel of the matrix. The table X is then one column, the positions of the items in it, so that
-# subsets and folds work as ever. A machine that needs a proper kernel says so:
+# ``precomputed`` makes a kernel of the matrix. The table X is then one column, the positions of the items in it, so
+# that subsets and folds work as ever. A machine that needs a proper kernel says so:
 
 items, recipe = np.arange(n)[:, None], precomputed(S[None])
 try:
@@ -72,7 +72,8 @@ except ValueError as error:
 # %%
 # Repaired, or as it is
 # ---------------------
-# Ten random splits, 120 strings each for training and for the test, with the nearest neighbour by edit distance as a peer.
+# Ten random splits, 120 strings each for training and for the test, with the nearest neighbour by edit distance as a
+# peer.
 
 models = {
     "clipped, SVM": lambda: SimpleMKLClassifier(C=10, kernels=repaired(recipe, "clip"), calibration=None),
@@ -95,8 +96,8 @@ for name, found in accuracy.items():
 # The figure
 # ----------
 # Left, the eigenvalues, and what the three repairs make of them. Right, the accuracy; points are splits. On these
-# strings clipping, shifting and leaving it as it is are within the spread of the splits of each other. Flipping, which
-# takes what is far for what is near, is behind.
+# strings clipping, shifting and leaving it as it is are within the spread of the splits of each other. Flipping,
+# which takes what is far for what is near, is behind.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 left.axhline(0, color="0.6", linewidth=0.8)

@@ -2,9 +2,9 @@
 Weighing kernels
 ================
 
-One learns what learned weights of kernels are worth. ``SimpleMKLClassifier`` finds the weights and the support vector
-machine together, and its duality gap certifies that no other weights do better on its objective. Beside it stand the plain
-average of the same kernels and the best single one, chosen on folds.
+One learns what learned weights of kernels are worth. ``SimpleMKLClassifier`` finds the weights and the support
+vector machine together, and its duality gap certifies that no other weights do better on its objective. Beside it
+stand the plain average of the same kernels and the best single one, chosen on folds.
 """
 
 import matplotlib.pyplot as plt
@@ -29,8 +29,8 @@ def table(n, noise_columns, rng):
 # %%
 # Kernels on every column
 # -----------------------
-# Five Gaussians on each column and five on all columns together: with eight columns of noise these are 55 kernels. The
-# problem is convex, so the weights are those of the optimum.
+# Five Gaussians on each column and five on all columns together: with eight columns of noise these are 55 kernels.
+# The problem is convex, so the weights are those of the optimum.
 
 rng = np.random.default_rng(0)
 X, y = table(200, 8, rng)
@@ -39,9 +39,9 @@ clf = SimpleMKLClassifier(C=10, kernels=bandwidths(WIDTHS, on="both"), calibrati
 print(f"{len(clf.kernel_names_)} of {5 * 11} kernels have a weight; relative duality gap {clf.duality_gap_:.1e}")
 
 # %%
-# A weight is not all. The narrow kernel on all ten columns has the largest one, but it is next to zero between any two
-# rows that differ: it lets single training rows be off, and adds nothing to decisions about new ones. Those come from the
-# two columns with the moons.
+# A weight is not all. The narrow kernel on all ten columns has the largest one, but it is next to zero between any
+# two rows that differ: it lets single training rows be off, and adds nothing to decisions about new ones. Those come
+# from the two columns with the moons.
 
 spread = clf.explain(X_test).by_kernel[:, 0].std(axis=0)
 order = np.argsort(spread)

@@ -2,9 +2,9 @@
 Channels that are missing
 =========================
 
-One learns to train and score where samples lack whole channels: a panel that was not ordered, an image that was never
-taken. ``AbsentMKLClassifier`` fills nothing in. Beside it stand filling kernels with zeros, filling cells with means, and one
-classifier for each channel. The six channels are made up.
+One learns to train and score where samples lack whole channels: a panel that was not ordered, an image that was
+never taken. ``AbsentMKLClassifier`` fills nothing in. Beside it stand filling kernels with zeros, filling cells
+with means, and one classifier for each channel. The six channels are made up.
 """
 
 import matplotlib.pyplot as plt
@@ -71,9 +71,10 @@ for name, values in zip(models, accuracy.mean(axis=2)):
 # %%
 # The figure
 # ----------
-# All lose as channels go. One classifier per channel is best on this table, in which channels do not interact. The others
-# lie within a point or two of each other, which is as much as draws differ (small points): do not expect learned weights to
-# win. What absent MKL has beside it is one model whose parts add up over the channels that a sample has.
+# All lose as channels go. One classifier per channel is best on this table, in which channels do not interact. The
+# others lie within a point or two of each other, which is as much as draws differ (small points): do not expect
+# learned weights to win. What absent MKL has beside it is one model whose parts add up over the channels that a
+# sample has.
 
 figure, ax = plt.subplots(figsize=(8, 4.2), layout="constrained")
 colours = ("#0072B2", "#56B4E9", "#D55E00", "#009E73", "#000000")

@@ -2,9 +2,9 @@
 One patient, one decision, all its summands
 ===========================================
 
-One learns to read a single decision as a sum: by feature ("what speaks for it?") and by case ("whom does it resemble?").
-The table is made up, so that the true log-odds are known and the summands can be held against them. It has a category and
-missing cells.
+One learns to read a single decision as a sum: by feature ("what speaks for it?") and by case ("whom does it
+resemble?"). The table is made up, so that the true log-odds are known and the summands can be held against them. It
+has a category and missing cells.
 """
 
 import matplotlib.pyplot as plt
@@ -48,8 +48,8 @@ clf = clf.oriented("event")  # so that + speaks for the event
 print("kept:", ", ".join(X.columns[clf.features_]))
 
 # %%
-# Beside it a logistic regression with dummies and the median in place of missing cells, and the truth, which nobody can
-# beat.
+# Beside it a logistic regression with dummies and the median in place of missing cells, and the truth, which nobody
+# can beat.
 
 filled = pd.get_dummies(X).astype(float).fillna(X["crp"].median())
 filled = (filled - filled[train].mean()) / filled[train].std()
@@ -67,7 +67,8 @@ for name, score in {
 # -----------------------------
 # One row of the test part. Read from the bottom up: the base value is the mean decision over training rows, and each
 # summand moves it, to the decision at the top. The right panel splits the same decision by the cases that were kept.
-# Both sums are exact.
+# Both sums are exact. The one by feature is the one to read: where shapes are nearly straight lines, cases at both
+# ends of a range pull against each other, so that sums by case may be much larger than the decision.
 
 patient = X[test].index[int(np.argsort(clf.decision_function(X[test]))[-40])]
 explanation = clf.explain(X.loc[[patient]])
@@ -81,7 +82,7 @@ axes[0].set_title("by feature", fontsize="medium")
 axes[1].set_title("by kept case", fontsize="medium")
 
 # %%
-# As a table: every summand is a case times a kernel.
+# As a table: every summand is a case times a kernel. The five largest, and the sum of all.
 
 table = explanation.to_frame()
 print(table.reindex(table["contribution"].abs().sort_values(ascending=False).index).head(5).to_string(index=False))
@@ -98,8 +99,8 @@ ContributionDisplay.from_estimator(clf, X[test], kind="beeswarm")
 # %%
 # Against the truth
 # -----------------
-# Shapes that the model found (lines) and those that made the data (dashes), both with mean zero over training rows. They
-# agree where the rows are; they part at the ends, where there are few.
+# Shapes that the model found (lines) and those that made the data (dashes), both with mean zero over training rows.
+# They agree where the rows are; they part at the ends, where there are few.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained", sharey=True)
 made = {

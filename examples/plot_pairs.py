@@ -2,9 +2,9 @@
 Two features that act together
 ==============================
 
-One learns what a pair is and how to look at one. In this made-up table the dose helps in warm rooms and harms in cold
-ones: the answer hangs on the product of two columns, as in an XOR, and each of them alone says nothing. A sum of shapes
-cannot see that; one surface is enough.
+One learns what a pair is and how to look at one. In this made-up table the dose helps in warm rooms and harms in
+cold ones: the answer hangs on the product of two columns, as in an XOR, and each of them alone says nothing. A sum
+of shapes cannot see that; one surface is enough.
 """
 
 import matplotlib.pyplot as plt
@@ -40,9 +40,9 @@ X_train, y_train, X_test, y_test = X[:700], y[:700], X[700:], y[700:]
 # %%
 # Who sees it
 # -----------
-# An additive model, a sum of one shape per feature, is at the level of guessing, and so is a logistic regression. A model
-# with pairs, and a support vector machine, whose kernel is on all columns at once, are not. The truth itself is right in
-# as many test rows as the last line says: nobody can do better but by luck.
+# An additive model, a sum of one shape per feature, is at the level of guessing, and so is a logistic regression. A
+# model with pairs, and a support vector machine, whose kernel is on all columns at once, are not. The truth itself is
+# right in as many test rows as the last line says: nobody can do better but by luck.
 
 clf = TamisClassifier(max_instances=20, max_features=2, interactions=1, random_state=0).fit(X_train, y_train)
 clf = clf.oriented("grows")  # + speaks for it
@@ -62,9 +62,9 @@ print("kept pair:", clf.pairs_)
 # %%
 # The surface
 # -----------
-# What dose and temperature add together to the log-odds, and the truth in the same colours. Circles are kept cases, dots
-# training rows. The signs of the four corners are found; the corners themselves are flatter than in truth, as ridges make
-# them.
+# What dose and temperature add together to the log-odds, and the truth in the same colours. Circles are kept cases,
+# dots training rows. The signs of the four corners are found; the corners themselves are flatter than in truth, as
+# ridges make them.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.3), layout="constrained", width_ratios=[1.2, 1, 1])
 display = SurfaceDisplay.from_estimator(clf, "dose", "temperature", X=X_train, ax=axes[0])

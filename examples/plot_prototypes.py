@@ -2,9 +2,9 @@
 Prototypes that one can look at
 ===============================
 
-One learns to describe classes by real samples. ``IMKPLClassifier`` finds small groups of training samples of one class, the
-prototypes, and rebuilds every new sample from a few of them. On pictures of digits these can be shown, and so can the reason
-for an answer.
+One learns to describe classes by real samples. ``IMKPLClassifier`` finds small groups of training samples of one
+class, the prototypes, and rebuilds every new sample from a few of them. On pictures of digits these can be shown,
+and so can the reason for an answer.
 """
 
 import matplotlib.pyplot as plt
@@ -22,8 +22,8 @@ X_train, X_test, y_train, y_test = train_test_split(X / 16, y, train_size=600, s
 # %%
 # Thirty prototypes for ten digits
 # --------------------------------
-# The kernel is a Gaussian on all 64 grey values, which are left unscaled. Each prototype is a mixture of at most three
-# pictures. Digits that vary more get more of the thirty.
+# The kernel is a Gaussian on all 64 grey values, which are left unscaled. Each prototype is a mixture of at most
+# three pictures. Digits that vary more get more of the thirty.
 
 options = {"kernels": bandwidths([2.0]), "scaling": None, "calibration": None, "random_state": 0}
 clf = IMKPLClassifier(prototype_size=3, n_prototypes=3, **options).fit(X_train, y_train)
@@ -32,8 +32,8 @@ print(len(clf.prototypes_), "prototypes:", {int(k): v for k, v in clf.prototypes
 # %%
 # What they cost
 # --------------
-# Accuracy on 1197 test pictures over the mean number of prototypes for each digit. A support vector machine and the nearest of
-# all 600 training pictures are better: that is the price of a model of a few pictures.
+# Accuracy on 1197 test pictures over the mean number of prototypes for each digit. A support vector machine and the
+# nearest of all 600 training pictures are better: that is the price of a model of a few pictures.
 
 numbers = (1, 2, 3, 4, 6)
 accuracy = []
@@ -56,8 +56,8 @@ ax.legend(frameon=False)
 # %%
 # The pictures
 # ------------
-# One prototype of each digit, the one that stands for most training pictures, with the weights of its samples. Every picture
-# is a real one.
+# One prototype of each digit, the one that stands for most training pictures, with the weights of its samples. Every
+# picture is a real one.
 
 figure, axes = plt.subplots(3, 10, figsize=(9.5, 3.6), layout="constrained")
 for digit, column in enumerate(axes.T):

@@ -2,9 +2,9 @@
 Is the selection stable?
 ========================
 
-One learns to ask whether other rows would have led to the same features. ``StabilityDisplay`` fits the model on folds and
-shows which fold chose what, and how the chosen features are correlated: two folds may choose different columns that say
-the same.
+One learns to ask whether other rows would have led to the same features. ``StabilityDisplay`` fits the model on
+folds and shows which fold chose what, and how the chosen features are correlated: two folds may choose different
+columns that say the same.
 """
 
 import matplotlib.pyplot as plt
@@ -25,10 +25,10 @@ folds = StratifiedKFold(3, shuffle=True, random_state=0)
 # %%
 # Which fold chose what
 # ---------------------
-# A model of five cases and five features, fitted to the training rows of five folds. The Jaccard index is the share of common
-# features of two folds, on average; the second number takes off what chance would give; the third counts a feature that was
-# chosen in another fold by a correlated one. Radius, perimeter and area of a nucleus are nearly the same measure, and which
-# of them is taken is a matter of little.
+# A model of five cases and five features, fitted to the training rows of five folds. The Jaccard index is the share
+# of common features of two folds, on average; the second number takes off what chance would give; the third counts a
+# feature that was chosen in another fold by a correlated one. Radius, perimeter and area of a nucleus are nearly the
+# same measure, and which of them is taken is a matter of little.
 
 clf = EM2NOLCClassifier(max_instances=5, max_features=5, calibration=None, random_state=0)
 StabilityDisplay.from_estimator(clf, X, y, cv=5)
@@ -36,12 +36,16 @@ StabilityDisplay.from_estimator(clf, X, y, cv=5)
 # %%
 # Over budgets
 # ------------
-# The same for models of one to eight features, and their accuracy on held-out folds, beside a support vector machine on all
-# 30. The names agree by half to three quarters and do not settle with the budget. What they stand for agrees by more than
-# nine tenths throughout: folds swap columns that say the same.
+# The same for models of one to eight features, and their accuracy on held-out folds, beside a support vector machine
+# on all 30. The names agree by half to three quarters and do not settle with the budget. What they stand for agrees
+# by more than nine tenths throughout: folds swap columns that say the same.
 
 budgets = (1, 2, 4, 8)
-measures = {"same features (Jaccard)": "jaccard", "beyond chance": "kuncheva", "same or correlated features": "correlated"}
+measures = {
+    "same features (Jaccard)": "jaccard",
+    "beyond chance": "kuncheva",
+    "same or correlated features": "correlated",
+}
 agreement, accuracy = {name: [] for name in measures}, []
 for budget in budgets:
     model = EM2NOLCClassifier(5, budget, calibration=None, random_state=0)
