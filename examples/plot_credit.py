@@ -92,6 +92,7 @@ for (name, p), style, colour in zip(probability.items(), ("o-", "s--", "^-."), (
 left.set(xlabel="mean probability of default in the group", ylabel="share that defaulted", xlim=(0, 0.5), ylim=(0, 0.5))
 left.legend(frameon=False)
 KSCurveDisplay.from_estimator(plain, X_test, y_test, pos_label="default", ax=right)
+plt.show()
 
 # %%
 # A cut by cost
@@ -103,4 +104,3 @@ p = probability["tamis"]
 for words, refused in {"1/2": p > 1 / 2, "1/11": p > 1 / 11}.items():
     cost = 10 * np.sum(~refused & defaulted) + np.sum(refused & ~defaulted)
     print(f"refused from {words:4} on: {refused.mean():.1%} of the loans, cost {cost / len(p):.3f} for each loan")
-plt.show()

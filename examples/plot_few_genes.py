@@ -51,6 +51,7 @@ display = FeaturePathDisplay.from_estimator(clf, X, y, X_test, y_test, most=8)
 names = [list(X)[k] for k in clf.feature_path_[:8]]
 display.ax_.set_xticks(range(1, len(names) + 1), [f"{k}\n{name}" for k, name in enumerate(names, 1)], fontsize="small")
 display.ax_.set_xlabel("number of genes on offer, and the one that was added")
+plt.show()
 
 # %%
 # Ten tables

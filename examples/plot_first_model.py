@@ -7,6 +7,7 @@ models that everyone knows. The table is the breast-cancer table of scikit-learn
 women.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
@@ -58,6 +59,7 @@ for name, model in peers.items():
 # and pair on its own, and of the similarity to the kept cases in all ten features at once.
 
 ImportanceDisplay.from_estimator(clf)
+plt.show()
 
 # %%
 # Shapes

@@ -52,12 +52,14 @@ axes[0].set(xlabel="weight (they add up to one)")
 axes[1].barh(names, spread[order], color="#D55E00")
 axes[1].set(xlabel="standard deviation of its share in\nthe decision about test rows")
 figure.suptitle("x0 and x1 hold the moons, all others are noise", fontsize="medium")
+plt.show()
 
 # %%
 # How it got there
 # ----------------
 
 ConvergenceDisplay.from_estimator(clf)
+plt.show()
 
 # %%
 # Is it worth it?

@@ -80,6 +80,7 @@ ContributionDisplay.from_explanation(explanation, data=X.loc[[patient]], ax=axes
 ContributionDisplay.from_explanation(explanation, by="instance", ax=axes[1])
 axes[0].set_title("by feature", fontsize="medium")
 axes[1].set_title("by kept case", fontsize="medium")
+plt.show()
 
 # %%
 # As a table: every summand is a case times a kernel. The five largest, and the sum of all.
@@ -95,6 +96,7 @@ print(f"sum {table['contribution'].sum():.6f}, decision {clf.decision_function(X
 # shows both of its ends on the right.
 
 ContributionDisplay.from_estimator(clf, X[test], kind="beeswarm")
+plt.show()
 
 # %%
 # Against the truth

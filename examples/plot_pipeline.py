@@ -45,6 +45,7 @@ for cases, style in ((3, "o-"), (12, "s--")):
     ax.errorbar(x + 0.01 * (cases - 7), mean, spread / np.sqrt(3), fmt=style, capsize=3, label=f"{cases} cases")
 ax.set(xlabel="most features", ylabel="accuracy on held-out folds", xticks=[1, 2, 3, 5, 8])
 ax.legend(frameon=False, loc="lower right", title="bars: standard errors")
+plt.show()
 
 # %%
 # A fair score of the search
@@ -85,4 +86,3 @@ peer = make_pipeline(StandardScaler(), SVC(C=100))
 together = list(GroupKFold(3).split(repeated, groups=wine))
 for name, cv in {"rows at random": folds, "wines kept together": together}.items():
     print(f"{name:20} {cross_val_score(peer, repeated, shuffled, cv=cv).mean():.3f}")
-plt.show()

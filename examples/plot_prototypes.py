@@ -52,6 +52,7 @@ for (name, value), dash, colour in zip(peers.items(), ("--", ":"), ("#D55E00", "
     ax.axhline(value, color=colour, linestyle=dash, label=name)
 ax.set(xlabel="prototypes for each digit (mean)", ylabel="accuracy on test pictures", xticks=numbers)
 ax.legend(frameon=False)
+plt.show()
 
 # %%
 # The pictures
@@ -69,6 +70,7 @@ for digit, column in enumerate(axes.T):
         ax.imshow(X_train[row].reshape(8, 8), cmap="gray_r")
         ax.set_title(f"{weight:.2f}", fontsize="small")
 figure.suptitle("one prototype of each digit: its samples and their weights", fontsize="medium")
+plt.show()
 
 # %%
 # Why this answer?

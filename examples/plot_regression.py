@@ -55,6 +55,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random
 reg.fit(X_train, y_train)
 print("kept:", ", ".join(X.columns[reg.features_]), "; mean prediction", np.round(reg.intercept_, 1))
 ShapeFunctionDisplay.from_estimator(reg, X_train)
+plt.show()
 
 # %%
 # One patient
@@ -63,7 +64,7 @@ ShapeFunctionDisplay.from_estimator(reg, X_train)
 
 row = int(np.argmax(reg.predict(X_test)))
 patient = X_test.iloc[[row]]
-display = ContributionDisplay.from_estimator(reg, patient)
+ContributionDisplay.from_estimator(reg, patient)
 print(f"predicted {reg.predict(patient)[0]:.0f}, observed {y_test.iloc[row]:.0f}")
 
 # %%

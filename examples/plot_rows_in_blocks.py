@@ -19,7 +19,7 @@ from tamis import EM2NOLCClassifier, Plan, Statistics
 COLUMNS = [f"x{k}" for k in range(10)]
 
 
-def block(seed, n=5000):
+def block(seed, n=3000):
     """One block of rows: three of ten columns count, none of them along a straight line."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, len(COLUMNS)))
