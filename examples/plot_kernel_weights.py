@@ -65,7 +65,7 @@ plt.show()
 # Is it worth it?
 # ---------------
 # Three draws of the data for each number of noise columns (points) and their means (lines); two thousand test rows
-# each. Where both columns count, learning weights costs a point or two, and the average and the best single width are
+# each. Where both columns count, learning weights costs about a point, and the average and the best single width are
 # ahead. With columns of noise the learned weights hold and the others fall. (The single kernel is on all columns
 # together, so that it cannot leave any out.)
 
