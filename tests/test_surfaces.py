@@ -273,7 +273,10 @@ def test_displays_draw_every_kind_of_part(two):
     shapes = plots.ShapeFunctionDisplay.from_estimator(clf)
     assert sorted(shapes.lines_) == sorted(NAMES)
     np.testing.assert_array_equal(shapes.lines_["a"][0].get_ydata(), clf.shape_function("a")[1])
+    assert shapes.ax_[0].get_ylabel() == f"added to the decision\n(+ for {clf.classes_[1]})"
     bars = plots.ContributionDisplay.from_estimator(clf, X[:1])
+    named = plots.ImportanceDisplay.from_estimator(clf, of="features").features.names
+    assert named == clf.explain(X[:1]).part_names and "similar cases" in named  # parts have one name everywhere
     assert len(bars.bars_) == 8 and bars.decision[0] == pytest.approx(clf.decision_function(X[:1])[0])
     display = plots.SurfaceDisplay.from_estimator(clf, "a", "b", X=X)
     drawn = np.ma.getdata(display.maps_[0].get_array()).reshape(40, 40)

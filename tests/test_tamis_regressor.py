@@ -221,8 +221,11 @@ class TestWords:
         pytest.importorskip("matplotlib")
         shown = plots.ContributionDisplay.from_estimator(fit, X.head(1))
         assert shown.ax_.get_xlabel() == "prediction"
-        plots.ShapeFunctionDisplay.from_estimator(fit)
-        plots.SurfaceDisplay.from_estimator(fit, "c", "d")
+        assert "prediction" in shown.ax_.get_title() and "decision" not in shown.ax_.get_title()
+        shapes = plots.ShapeFunctionDisplay.from_estimator(fit)
+        assert shapes.ax_[0].get_ylabel() == "added to the prediction"
+        surface = plots.SurfaceDisplay.from_estimator(fit, "c", "d")
+        assert surface.figure_.axes[-1].get_ylabel() == "added to the prediction"
         for display in (plots.KSCurveDisplay, plots.DecisionBoundaryDisplay):
             with pytest.raises(ValueError, match="needs a fitted classifier"):
                 display.from_estimator(fit, X, *([] if display is plots.DecisionBoundaryDisplay else [X["a"]]))

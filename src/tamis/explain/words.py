@@ -12,6 +12,11 @@ def decision_of(output: Any, shown: str) -> str:
     return PREDICTION if output == PREDICTION else f"decision value, above zero speaks for {shown}"
 
 
+def decided(output: Any) -> str:
+    """The one word for what an estimator says of a row."""
+    return PREDICTION if output == PREDICTION else "decision"
+
+
 def contribution_of(output: Any, shown: str) -> str:
     """What a contribution is."""
     if output == PREDICTION:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tamis.explain.explanation import Explanation
-from tamis.explain.words import contribution_of, decision_of
+from tamis.explain.words import contribution_of, decided, decision_of
 from tamis.plots.drawing import PLAIN, SCALE, Display, label, name_rows, shortened, signed_bars
 from tamis.shells import kept
 from tamis.shells.base import KernelEstimator
@@ -163,7 +163,7 @@ class ContributionDisplay(Display):
         room = 0.2 * ((high - low) or 1.0)  # for the numbers beside the bars
         ax.set_xlim(low - room, high + room)
         ax.set_xlabel(decision_of(self.output, label(self.output)))
-        words = f"base value {self.base_value:.4g} (dotted), decision {decision:.4g} (dashed)"
+        words = f"base value {self.base_value:.4g} (dotted), {decided(self.output)} {decision:.4g} (dashed)"
         ax.set_title(f"row {label(self.rows[rows[0]])}: {words}", fontsize="small")
 
     def _beeswarm(self, ax: Any, rows: np.ndarray, order: np.ndarray, others: np.ndarray) -> None:

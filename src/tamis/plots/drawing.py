@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tamis.explain.words import PREDICTION, decided
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # of Okabe and Ito
 MORE_COLOURS = (*COLOURS, "#882255", "#999933", "#332288", "#44AA99", "#8C564B", "#999999")  # with those of Tol
 DASHES = ("-", "--", "-.", ":")
@@ -78,6 +80,13 @@ def label(name: Any, width: int = 28) -> str:
     """A shortened name that no part of matplotlib takes for anything but text."""
     text = shortened(name, width).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text  # legends leave out what starts so
+
+
+def added(outputs: Sequence[Any], between: str = " ") -> str:
+    """What shapes and surfaces are measured in: an axis label that says what a positive value speaks for."""
+    class_alone = len(outputs) == 1 and outputs[0] != PREDICTION
+    towards = f"{between}(+ for {label(outputs[0], 18)})" if class_alone else ""
+    return f"added to the {decided(outputs[0])}{towards}"
 
 
 def line_style(k: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.plots.drawing import COLOURS, HATCH, PLAIN, Display, class_style, label, legend_beside
+from tamis.plots.drawing import COLOURS, HATCH, PLAIN, Display, added, class_style, label, legend_beside
 from tamis.results.describe import bin_edges
 from tamis.shells import kept
 from tamis.shells.base import KernelEstimator
@@ -109,8 +109,7 @@ class ShapeFunctionDisplay(Display):
             axis.set_ylim(low - (SHARE + 0.04) * room, high + 0.04 * room)  # one scale, and room for the data
             axis.set_xlabel(label(each.name, 40))
             if k % columns == 0:
-                towards = f"\n(+ for {label(self.outputs[0], 18)})" if len(self.outputs) == 1 else ""
-                axis.set_ylabel("added to the decision" + towards, fontsize="small")
+                axis.set_ylabel(added(self.outputs, "\n"), fontsize="small")
         if len(self.outputs) > 1:
             lines = self.lines_[self.shapes[0].name]
             legend_beside(axes[min(n, columns) - 1], lines, self.outputs, "class")

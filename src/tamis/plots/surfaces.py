@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.plots.drawing import PLAIN, Display, cell_texts, label
+from tamis.plots.drawing import PLAIN, Display, added, cell_texts, label
 from tamis.shells import kept
 from tamis.shells.base import KernelEstimator
 
@@ -129,8 +129,7 @@ class SurfaceDisplay(Display):
             self._panel(axis, self.values[:, :, q].T, top)
             if n > 1:
                 axis.set_title(label(self.outputs[q]), fontsize="small")
-        words = "added to the decision" + (f" (+ for {label(self.outputs[0], 18)})" if n == 1 else "")
-        bar = self.figure_.colorbar(self.maps_[-1], ax=list(axes[:n]), label=words, format="%+.2g")
+        bar = self.figure_.colorbar(self.maps_[-1], ax=list(axes[:n]), label=added(self.outputs), format="%+.2g")
         bar.ax.axhline(0.0, color="black", linewidth=1.5)
         return self
 

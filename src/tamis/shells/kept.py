@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.explain import part_name
+from tamis.explain import part_names
 from tamis.explain.html import model_html
 from tamis.explain.importance import Kept
 
@@ -34,7 +34,7 @@ def kept_features(estimator: KernelEstimator) -> Kept:
     distinct = list(dict.fromkeys(of_kernel))
     member = np.array([[group == part for part in distinct] for group in of_kernel], dtype=float)
     member = member.reshape(len(of_kernel), len(distinct))
-    found = _kept(estimator, "kernel", [part_name(part) for part in distinct])
+    found = _kept(estimator, "kernel", part_names(distinct))
     importance = None if found.importance is None else found.importance @ member
     return Kept(found.names, importance, found.variation @ member)
 
