@@ -191,6 +191,7 @@ def test_a_rough_matrix_leads_to_the_same_machine(C, error, rng):
     assert machine.converged and machine.value == pytest.approx(exact.value, rel=1e-8)
     assert machine.primal == pytest.approx(machine.value, rel=1e-6)
     np.testing.assert_allclose(machine.dual_coef, exact.dual_coef, atol=1e-5 * np.abs(exact.dual_coef).max())
+    assert machine.intercept == pytest.approx(exact.intercept, abs=1e-5)
     assert gram.entries <= 200**2
 
 
