@@ -1,0 +1,144 @@
+"""The site: `make docs` builds it with warnings as errors, and needs no network."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.application import Sphinx
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "src"))  # the code beside these pages, whatever else is installed
+
+import tamis  # noqa: E402
+
+project = "tamis"
+author = "The tamis developers"
+copyright = author
+version = release = tamis.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "_templates", "**/.ipynb_checkpoints"]
+templates_path = ["_templates"]
+default_role = "literal"  # `name` in docstrings
+nitpicky = False
+
+# ---------------------------------------------------------------------- text
+
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+html_math_renderer = "mathml"  # by docutils, drawn by the browser: nothing is fetched
+
+# ---------------------------------------------------------------------- reference
+
+autosummary_generate = True
+autodoc_default_options = {"member-order": "bysource"}
+autodoc_typehints = "none"  # the docstrings say what things are
+autodoc_use_legacy_class_based = False
+numpydoc_show_class_members = False  # the templates list them
+numpydoc_class_members_toctree = False
+numpydoc_xref_param_type = False
+
+# ---------------------------------------------------------------------- gallery
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "backreferences_dir": "api/generated/backreferences",
+    "doc_module": ("tamis",),
+    "reference_url": {"tamis": None},
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "min_reported_time": 0,
+}
+warnings.filterwarnings("ignore", message=".*FigureCanvasAgg is non-interactive.*")
+
+# ---------------------------------------------------------------------- looks
+
+html_theme = "pydata_sphinx_theme"
+html_title = "tamis"
+html_static_path = ["_static"]
+html_css_files = ["tamis.css"]
+html_favicon = "_static/mark.svg"
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "tamis", "image_light": "_static/mark.svg", "image_dark": "_static/mark.svg"},
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "navbar_persistent": ["search-button"],
+    "header_links_before_dropdown": 7,
+    "show_prev_next": False,
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": ["sphinx-version"],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_sidebars = {
+    "index": [],
+    "choosing": [],
+    "getting_started": [],
+    "references": [],
+}
+
+# ---------------------------------------------------------------------- hooks
+
+
+def _mathml(self: Any, node: nodes.math | nodes.math_block) -> None:
+    block = isinstance(node, nodes.math_block)
+    drawn = tex2mathml(node.astext(), as_block=block)
+    self.body.append(f'<div class="math">{drawn}</div>' if block else f'<span class="math">{drawn}</span>')
+    raise nodes.SkipNode
+
+
+def _linked(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Make [Zhang2022] and [Zhang2022, Eq. 3] in docstrings links to the bibliography."""
+    lines[:] = [CITED.sub(lambda m: f"[:ref:`{m[1]} <{m[1].lower()}>`{m[2] or ''}]", line) for line in lines]
+
+
+def _foreign(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what scikit-learn's bases bring along: its pages describe it."""
+    inner = inspect.unwrap(getattr(thing, "fget", None) or getattr(thing, "__func__", None) or thing)
+    home = getattr(inner, "__module__", None) or ""
+    return True if home.split(".")[0] in ("sklearn", "abc", "functools") else None
+
+
+def _homed(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Point links to pages outside this folder at the pages that include them."""
+    up = "../" * docname.count("/")
+    for outside, page in INCLUDED.items():
+        source[0] = source[0].replace(f"]({up}../{outside})", f"]({up}{page})")
+
+
+CITED = re.compile(
+    r"\[(" + "|".join(re.findall(r"^@\w+\{(\w+),", (HERE / "references.bib").read_text(), re.M)) + r")(, [^\]]+)?\]"
+)
+INCLUDED = {"benchmarks/README.md": "benchmarks.md", "CONTRIBUTING.md": "contributing.md"}
+
+
+def setup(app: Sphinx) -> None:
+    """Hook things up."""
+    app.add_html_math_renderer("mathml", (_mathml, None), (_mathml, None))
+    app.connect("autodoc-process-docstring", _linked, priority=900)  # after numpydoc
+    app.connect("autodoc-skip-member", _foreign)
+    app.connect("source-read", _homed)
