@@ -34,7 +34,7 @@ extensions = [
 exclude_patterns = ["_build", "_templates", "**/.ipynb_checkpoints"]
 templates_path = ["_templates"]
 default_role = "literal"  # `name` in docstrings
-nitpicky = False
+toc_object_entries_show_parents = "hide"
 
 # ---------------------------------------------------------------------- text
 
@@ -47,7 +47,6 @@ html_math_renderer = "mathml"  # by docutils, drawn by the browser: nothing is f
 autosummary_generate = True
 autodoc_default_options = {"member-order": "bysource"}
 autodoc_typehints = "none"  # the docstrings say what things are
-autodoc_use_legacy_class_based = False
 numpydoc_show_class_members = False  # the templates list them
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = False
@@ -107,7 +106,7 @@ html_sidebars = {
 def _mathml(self: Any, node: nodes.math | nodes.math_block) -> None:
     block = isinstance(node, nodes.math_block)
     drawn = tex2mathml(node.astext(), as_block=block)
-    self.body.append(f'<div class="math">{drawn}</div>' if block else f'<span class="math">{drawn}</span>')
+    self.body.append(f'<div class="formula">{drawn}</div>' if block else drawn)
     raise nodes.SkipNode
 
 

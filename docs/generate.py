@@ -202,7 +202,14 @@ def references_page() -> str:
 
 def _fields(body: str) -> dict[str, str]:
     found = re.findall(r"^\s*(\w+)\s*=\s*\{(.*)\},?$", body, re.M)
-    for tex, letter in (("\\O", "\u00d8"), ("\\'e", "\u00e9"), ('\\"o', "\u00f6"), ("{", ""), ("}", ""), ("--", "\u2013")):
+    for tex, letter in (
+        ("\\O", "\u00d8"),
+        ("\\'e", "\u00e9"),
+        ('\\"o', "\u00f6"),
+        ("{", ""),
+        ("}", ""),
+        ("--", "\u2013"),
+    ):
         found = [(name, value.replace(tex, letter)) for name, value in found]
     return dict(found)
 
