@@ -25,6 +25,14 @@ DOCS = Path(__file__).parent
 SOURCE = DOCS.parent / "src" / "tamis"
 WIDTH = 100
 BIB_ENTRY = re.compile(r"^@\w+\{(\w+),\n(.*?)^\}", re.M | re.S)
+TEX = {
+    "\\O": "\u00d8",
+    "\\'e": "\u00e9",
+    '\\"o': "\u00f6",
+    "{": "",
+    "}": "",
+    "--": "\u2013",
+}  # what references.bib has of it
 BETWEEN = "<!-- {name}: made by docs/generate.py -->"
 
 
@@ -202,14 +210,7 @@ def references_page() -> str:
 
 def _fields(body: str) -> dict[str, str]:
     found = re.findall(r"^\s*(\w+)\s*=\s*\{(.*)\},?$", body, re.M)
-    for tex, letter in (
-        ("\\O", "\u00d8"),
-        ("\\'e", "\u00e9"),
-        ('\\"o', "\u00f6"),
-        ("{", ""),
-        ("}", ""),
-        ("--", "\u2013"),
-    ):
+    for tex, letter in TEX.items():
         found = [(name, value.replace(tex, letter)) for name, value in found]
     return dict(found)
 

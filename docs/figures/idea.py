@@ -112,10 +112,10 @@ def drawn(picture: Picture) -> str:
 def _cell(x: float, y: float, width: float, value: float, scale: float, key: str, kind: str = "") -> str:
     side = "up" if value > 0 else "down"
     strength = 0.07 + 0.58 * min(1.0, abs(value) / scale)
+    words = _text(x + width / 2, y + HIGH / 2 + 5, _signed(value), f"number {kind}", key)
     return (
         f'<rect class="cell {side} {kind}" x="{x + 1.5}" y="{y + 1.5}" width="{width - 3}" height="{HIGH - 3}" rx="4" '
-        f'fill-opacity="{strength:.2f}"/>'
-        + _text(x + width / 2, y + HIGH / 2 + 5, _signed(value), f"number {kind}", key)
+        f'fill-opacity="{strength:.2f}"/>{words}'
     )
 
 
