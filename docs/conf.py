@@ -45,6 +45,9 @@ html_math_renderer = "mathml"  # by docutils, drawn by the browser: nothing is f
 # ---------------------------------------------------------------------- reference
 
 autosummary_generate = True
+autosummary_ignore_module_all = False  # pages of modules list what `__all__` has
+autosummary_context = {"public": tamis.__all__}  # what stands under a second name in a module is described once
+autosummary_filename_map = {"tamis.explain.measures.Stability": "tamis.explain.measures.Stability-class"}
 autodoc_default_options = {"member-order": "bysource"}
 autodoc_typehints = "none"  # the docstrings say what things are
 numpydoc_show_class_members = False  # the templates list them
@@ -112,7 +115,28 @@ def _mathml(self: Any, node: nodes.math | nodes.math_block) -> None:
 
 def _linked(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Make [Zhang2022] and [Zhang2022, Eq. 3] in docstrings links to the bibliography."""
-    lines[:] = [CITED.sub(lambda m: f"[:ref:`{m[1]} <{m[1].lower()}>`{m[2] or ''}]", line) for line in lines]
+    lines[:] = [CITED.sub(_link, line) for line in lines]
+
+
+def _link(found: re.Match) -> str:
+    place = re.sub(r"\b(Sect|Eq|Def)\. ", lambda m: FULL[m[1]] + " ", found[2] or "")  # a full stop would end a summary
+    return f"[:ref:`{found[1]} <{found[1].lower()}>`{place}]"
+
+
+def _formulas(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Show indented formulas of a description as they were typed."""
+    out: list[str] = []
+    said = ""  # the last line at the margin, if nothing stands between
+    for line in lines:
+        margin = not line.startswith(" ")
+        if not margin and said and not out[-1] and line.startswith("    "):
+            out += ["::", ""]
+            said = ""
+        out.append(line)
+        if line:
+            plain = margin and not re.match(r":|\.\.|[-*] |>>>|\d", line) and not line.endswith("::")
+            said = line if plain else ""
+    lines[:] = out
 
 
 def _foreign(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
@@ -132,6 +156,7 @@ def _homed(app: Sphinx, docname: str, source: list[str]) -> None:
 CITED = re.compile(
     r"\[(" + "|".join(re.findall(r"^@\w+\{(\w+),", (HERE / "references.bib").read_text(), re.M)) + r")(, [^\]]+)?\]"
 )
+FULL = {"Sect": "Section", "Eq": "Equation", "Def": "Definition"}
 INCLUDED = {"benchmarks/README.md": "benchmarks.md", "CONTRIBUTING.md": "contributing.md"}
 
 
@@ -139,5 +164,6 @@ def setup(app: Sphinx) -> None:
     """Hook things up."""
     app.add_html_math_renderer("mathml", (_mathml, None), (_mathml, None))
     app.connect("autodoc-process-docstring", _linked, priority=900)  # after numpydoc
+    app.connect("autodoc-process-docstring", _formulas, priority=950)
     app.connect("autodoc-skip-member", _foreign)
     app.connect("source-read", _homed)

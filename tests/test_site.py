@@ -116,7 +116,10 @@ def test_every_public_module_is_in_the_reference():
     for module in MODULES:
         assert importlib.import_module(f"tamis.{module}").__doc__
     template = (DOCS / "_templates" / "autosummary" / "module.rst").read_text()
-    assert "members" in template, "pages of modules list what these have"
+    settings = (DOCS / "conf.py").read_text()
+    assert "in members" in template and "autosummary_ignore_module_all = False" in settings, (
+        "they list what __all__ has"
+    )
 
 
 @pytest.mark.parametrize("page", RUN)
