@@ -68,7 +68,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
-    "min_reported_time": 0,
+    "write_computation_times": False,  # that page would fetch a style sheet
 }
 warnings.filterwarnings("ignore", message=".*FigureCanvasAgg is non-interactive.*")
 
@@ -139,6 +139,25 @@ def _formulas(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines
     lines[:] = out
 
 
+def _whole(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Take `name : words` that go on, in lower case, in the next line for a description, where a type is expected."""
+    out: list[str] = []
+    for line in lines:
+        before = re.fullmatch(r"([\w*][\w, *]*) : (.+)", out[-1]) if out else None
+        if before and re.match(r" {4}[a-z(]", line):
+            out[-1:] = [before[1], f"    {before[2]}"]
+        out.append(line)
+    lines[:] = out
+
+
+def _unbroken(app: Sphinx, tree: nodes.document) -> None:
+    """Keep a mean and its deviation on one line of a cell."""
+    for entry in tree.findall(nodes.entry):
+        for text in list(entry.findall(nodes.Text)):
+            if " \u00b1 " in text:
+                text.parent.replace(text, nodes.Text(text.replace(" \u00b1 ", "\u00a0\u00b1\u00a0")))
+
+
 def _foreign(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
     """Leave out what scikit-learn's bases bring along: its pages describe it."""
     inner = inspect.unwrap(getattr(thing, "fget", None) or getattr(thing, "__func__", None) or thing)
@@ -163,6 +182,8 @@ INCLUDED = {"benchmarks/README.md": "benchmarks.md", "CONTRIBUTING.md": "contrib
 def setup(app: Sphinx) -> None:
     """Hook things up."""
     app.add_html_math_renderer("mathml", (_mathml, None), (_mathml, None))
+    app.connect("autodoc-process-docstring", _whole, priority=100)  # before numpydoc
+    app.connect("doctree-read", _unbroken)
     app.connect("autodoc-process-docstring", _linked, priority=900)  # after numpydoc
     app.connect("autodoc-process-docstring", _formulas, priority=950)
     app.connect("autodoc-skip-member", _foreign)

@@ -43,7 +43,7 @@ def pages():
     return {path.relative_to(DOCS).with_suffix("").as_posix(): path.read_text() for path in found}
 
 
-PAGES = {name: text for name, text in pages().items() if name != "sg_execution_times"}
+PAGES = pages()
 RUN = [name for name, text in PAGES.items() if "```pycon\n" in text]
 
 
