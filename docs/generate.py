@@ -1,4 +1,5 @@
-"""Make the pages that follow from the code: `docs/estimators.md`, and the drawings in `docs/architecture.md`.
+"""Make the pages that follow from the code: `docs/estimators.md`, `docs/references.md`, the drawings in
+`docs/architecture.md`.
 
     python docs/generate.py            write them
     python docs/generate.py --check    say what is out of date, exit with 1 if anything is
@@ -23,6 +24,15 @@ from typing import Any
 DOCS = Path(__file__).parent
 SOURCE = DOCS.parent / "src" / "tamis"
 WIDTH = 100
+BIB_ENTRY = re.compile(r"^@\w+\{(\w+),\n(.*?)^\}", re.M | re.S)
+TEX = {
+    "\\O": "\u00d8",
+    "\\'e": "\u00e9",
+    '\\"o': "\u00f6",
+    "{": "",
+    "}": "",
+    "--": "\u2013",
+}  # what references.bib has of it
 BETWEEN = "<!-- {name}: made by docs/generate.py -->"
 
 
@@ -180,6 +190,41 @@ def _told(verb: str, action: Callable[[], Any]) -> Iterator[str]:
     yield line
 
 
+# ---------------------------------------------------------------------- references
+
+
+def references_page() -> str:
+    """What `docs/references.bib` has, by author, each entry with its key as an anchor."""
+    entries = {key: _fields(body) for key, body in BIB_ENTRY.findall((DOCS / "references.bib").read_text())}
+    order = sorted(entries, key=lambda key: (entries[key]["author"].lower(), entries[key]["year"], key))
+    lines = [
+        "# References",
+        "",
+        "What docstrings and pages cite, by key. Made from `docs/references.bib` by `docs/generate.py`.",
+        "",
+    ]
+    for key in order:
+        lines += [f"({key.lower()})=", f"`{key}`", f": {_reference(entries[key])}", ""]
+    return "\n".join(lines)
+
+
+def _fields(body: str) -> dict[str, str]:
+    found = re.findall(r"^\s*(\w+)\s*=\s*\{(.*)\},?$", body, re.M)
+    for tex, letter in TEX.items():
+        found = [(name, value.replace(tex, letter)) for name, value in found]
+    return dict(found)
+
+
+def _reference(entry: dict[str, str]) -> str:
+    """Authors (year). Title. Where."""
+    names = [", ".join(reversed(name.split(", "))).replace(", ", " ") for name in entry["author"].split(" and ")]
+    who = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    where = next((f"*{entry[name]}*" for name in ("journal", "booktitle", "publisher") if name in entry), None)
+    volume = " ".join(filter(None, [where, entry.get("volume")]))
+    place = ", ".join(filter(None, [volume, entry.get("pages"), entry.get("note")]))
+    return f"{who} ({entry['year']}). {entry['title']}.{f' {place}.' if place else ''}"
+
+
 # ---------------------------------------------------------------------- pages
 
 
@@ -192,7 +237,11 @@ def pages() -> dict[Path, str]:
         text, found = re.subn(f"{re.escape(mark)}\n.*?(?=\n\n)", lambda _, new=f"{mark}\n{made}": new, text, flags=re.S)
         if found != 1:
             raise ValueError(f"architecture.md has the line {mark!r} {found} times: it should stand there once")
-    return {DOCS / "estimators.md": estimators_page(), architecture: text}
+    return {
+        DOCS / "estimators.md": estimators_page(),
+        DOCS / "references.md": references_page(),
+        architecture: text,
+    }
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ def kuncheva(a: Collection[int], b: Collection[int], d: int) -> float:
 def association(x: np.ndarray, y: np.ndarray) -> float:
     """First canonical correlation of two columns; categories (object arrays) enter as indicators.
 
-    For two numbers this is |Pearson|, for a number and a category the correlation ratio. Only rows with
+    For two numbers this is the modulus of Pearson's, for a number and a category the correlation ratio. Only rows with
     both values count; a constant column is associated with nothing.
     """
     known = ~(_missing(x) | _missing(y))

@@ -1,0 +1,198 @@
+"""The documentation site: its pages hang together, say what the code does, and need no network.
+
+`make docs` builds it with warnings as errors; what is here takes seconds and needs no Sphinx.
+"""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+import tamis
+from tamis import all_estimators
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+MADE = {"gallery/index"}  # by the build
+MODULES = (
+    "explain",
+    "explain.measures",
+    "experiments",
+    "io",
+    "plots",
+    "report",
+    "results",
+    "studies.across_folds",
+    "studies.atlas",
+    "studies.effects",
+    "workflow",
+)
+
+
+def pages():
+    """{name: text} of all pages that are written by hand, or by docs/generate.py."""
+    left = ("_build", "_templates", "gallery", "generated")
+    found = [path for kind in ("md", "rst") for path in sorted(DOCS.rglob(f"*.{kind}"))]
+    found = [path for path in found if not set(path.relative_to(DOCS).parts) & set(left)]
+    return {path.relative_to(DOCS).with_suffix("").as_posix(): path.read_text() for path in found}
+
+
+PAGES = pages()
+RUN = [name for name, text in PAGES.items() if "```pycon\n" in text]
+
+
+def resolved(page, target):
+    """A path named on a page, relative to the folder of the documentation where it is inside."""
+    return (DOCS / page).parent.joinpath(target).resolve()
+
+
+def in_toctrees(page):
+    """The pages that the toctrees of a page name."""
+    body = PAGES[page]
+    blocks = re.findall(r"```\{toctree\}\n(.*?)```", body, re.S) + re.findall(
+        r"\.\. toctree::\n((?:[ ]{3}.*\n|\n)+)", body
+    )
+    for line in "\n".join(blocks).splitlines():
+        entry = line.strip()
+        if entry and not entry.startswith(":"):
+            yield re.sub(r"^.*<(.*)>$", r"\1", entry)
+
+
+def test_toctrees_name_pages_that_exist():
+    for page in PAGES:
+        for entry in in_toctrees(page):
+            place = resolved(page, entry)
+            assert entry in MADE or any(place.with_name(place.name + end).exists() for end in (".md", ".rst")), entry
+
+
+def test_every_page_is_in_a_toctree():
+    named = {resolved(page, entry) for page in PAGES for entry in in_toctrees(page)}
+    assert {page for page in PAGES if DOCS.joinpath(page).resolve() not in named} == {"index"}
+
+
+@pytest.mark.parametrize("page", [*PAGES, "../README", "../CONTRIBUTING", "../CHANGELOG", "../SECURITY"])
+def test_links_lead_somewhere(page):
+    text = PAGES.get(page) or DOCS.joinpath(f"{page}.md").read_text()
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("http"):
+            continue
+        path, _, anchor = target.partition("#")
+        place = resolved(page, path)
+        assert place.exists(), target
+        if anchor and place.name == "references.md":
+            assert f"({anchor})=" in place.read_text(), target
+
+
+def test_what_is_included_is_there():
+    for page, text in PAGES.items():
+        for body in re.findall(r"```\{(?:include|literalinclude|raw)\}(.*?)```", text, re.S):
+            body = body.removeprefix(" html")
+            named = re.match(r"\s*:file: (\S+)", body) or re.match(r"\s*(\S+)", body)
+            source = resolved(page, named[1]).read_text()
+            for mark in re.findall(r':(?:start-after|end-before|start-at|end-at): "?(.*?)"?$', body, re.M):
+                assert mark.replace("\\n", "\n") in source, (page, mark)
+            for name in re.findall(r":pyobject: (\w+)", body):
+                assert name in {getattr(node, "name", None) for node in ast.parse(source).body}, (page, name)
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = re.findall(r"^   (\w+)$", PAGES["api/index"], re.M)
+    assert sorted(set(listed) - {"modules"}) == sorted(tamis.__all__)
+    assert len(listed) == len(set(listed)), "a name stands there twice"
+
+
+def test_every_public_module_is_in_the_reference():
+    assert sorted(re.findall(r"^   tamis\.([\w.]+)$", PAGES["api/modules"], re.M)) == sorted(MODULES)
+    spelled = [path for path in (ROOT / "src" / "tamis").rglob("__init__.py") if "__all__ =" in path.read_text()]
+    named = {".".join(path.parent.relative_to(ROOT / "src" / "tamis").parts) for path in spelled} - {""}
+    assert named <= set(MODULES)
+    for module in MODULES:
+        assert importlib.import_module(f"tamis.{module}").__doc__
+    template = (DOCS / "_templates" / "autosummary" / "module.rst").read_text()
+    settings = (DOCS / "conf.py").read_text()
+    assert "in members" in template and "autosummary_ignore_module_all = False" in settings, (
+        "they list what __all__ has"
+    )
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_code_on_pages_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scope: dict = {"__name__": "__main__"}
+    runner = doctest.DocTestRunner(verbose=False)
+    for kind, block in re.findall(r"```(python|pycon)\n(.*?)```", PAGES[page], re.S):
+        if kind == "python":
+            exec(compile(block, page, "exec"), scope)
+            continue
+        test = doctest.DocTestParser().get_doctest(block, scope, page, page, 0)
+        told: list[str] = []
+        runner.run(test, out=told.append, clear_globs=False)
+        scope.update(test.globs)
+        assert not runner.summarize(verbose=False).failed, "".join(told)
+
+
+def test_all_pages_of_the_guide_have_code_that_runs():
+    guide = {name for name in PAGES if name.startswith("guide/")} - {"guide/index"}
+    assert guide <= set(RUN) and len(guide) == 7
+    assert {f"methods/{name}" for name in ("em2nolc", "l0_mkl", "l01_svm", "imkpl", "absent_mkl")} <= set(RUN)
+
+
+def test_every_paper_has_a_page_with_all_parts():
+    from tamis.experiments import PAPERS
+
+    for paper in PAPERS:
+        text = PAGES["methods/" + paper.replace("-", "_")]
+        heads = re.findall(r"^## (.*)$", text, re.M)
+        assert heads == [
+            "The problem",
+            "The algorithm",
+            "Departures from the paper",
+            "Reproduction",
+            "How to use it",
+            "What always holds",
+        ]
+        assert f"../results/{paper}.md" in text
+
+
+def test_the_chart_is_up_to_date_and_names_estimators():
+    chart = runpy.run_path(str(DOCS / "figures" / "chart.py"))
+    assert chart["drawn"]() == chart["TARGET"].read_text(), "python docs/figures/chart.py"
+    named = {name for turn in (*chart["TURNS"], chart["ELSE"]) for name in turn.estimators}
+    assert named <= set(all_estimators()) and len(named) == 10
+
+
+def test_the_picture_of_the_idea_adds_up():
+    text = (DOCS / "_static" / "idea.svg").read_text()
+    found = re.findall(r'id="idea-(\S+?)"[^>]*>([+\u2212][\d.]+)<', text)
+    number = {key: float(value.replace("\u2212", "-")) for key, value in found}
+    cases = 1 + max(int(key[4:]) for key in number if key.startswith("case"))
+    features = 1 + max(int(key[7:]) for key in number if key.startswith("feature"))
+    assert (cases, features) == (6, 5) and len(number) == 30 + 6 + 5 + 3
+    rounding = 0.005
+    for j in range(cases):
+        row = sum(number[f"c{j}-{k}"] for k in range(features))
+        assert abs(row - number[f"case{j}"]) <= rounding * (features + 1)
+    for k in range(features):
+        column = sum(number[f"c{j}-{k}"] for j in range(cases))
+        assert abs(column - number[f"feature{k}"]) <= rounding * (cases + 1)
+    assert abs(sum(number[f"case{j}"] for j in range(cases)) - number["total"]) <= rounding * (cases + 1)
+    assert abs(number["base"] + number["total"] - number["score"]) <= rounding * 3
+
+
+def test_nothing_is_fetched_from_a_network():
+    for path in [DOCS / "conf.py", *(DOCS / "_static").iterdir()]:
+        text = path.read_text().replace("http://www.w3.org/", "")
+        assert not re.search(r"https?:|@import|url\((?!#)", text), path.name
+    assert "intersphinx" not in (DOCS / "conf.py").read_text()
+
+
+def test_citation_and_changelog_know_the_version():
+    assert f"version: {tamis.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert re.search(rf"^## {re.escape(tamis.__version__)}\b", (ROOT / "CHANGELOG.md").read_text(), re.M)
