@@ -82,7 +82,6 @@ class Cells:
     like : an input, which has as many rows as there are
     inputs : {name of an input: name of the column}, None where all columns are one input
     gappy : (c,) which columns can be missing, and are not filled then
-    limits : (c,) the largest modulus of the encoded numbers
     """
 
     def __init__(
@@ -93,7 +92,6 @@ class Cells:
         self.matrix, self.allow_missing = matrix, allow_missing
         fills = np.array([column.fill for column in encoder.columns], dtype=float)
         self.gappy = np.isnan(fills) & allow_missing
-        self.limits = np.array([_limit(column) for column in encoder.columns], dtype=float)
         if matrix:
             self.like, self.inputs = graph.input(MATRIX, width), None
             self._raw = {c: graph.columns(self.like, [place], width) for c, place in enumerate(columns.tolist())}
@@ -148,11 +146,14 @@ class Cells:
     def refused(self) -> str | None:
         """Flags (rows, 1) of the rows with kept cells that the estimator would refuse; None if it keeps no column."""
         graph, flags = self.graph, []
-        for c, column in enumerate(self.encoder.columns):
-            if not is_text(column):
-                flags.append(graph.op("IsInf", self._cells(c)))
-            if not self.allow_missing:
-                flags.append(self._gaps(c))
+        texts = [c for c, column in enumerate(self.encoder.columns) if is_text(column)]
+        numbers = [c for c in range(len(self.encoder.columns)) if c not in texts]
+        if numbers:
+            flags.append(graph.op("IsInf", self._block(numbers)))
+        if numbers and not self.allow_missing:
+            flags.append(graph.op("IsNaN", self._block(numbers)))
+        if not self.allow_missing:
+            flags += [self._gaps(c) for c in texts]
         if not flags:
             return None
         worst = graph.extreme("Max", graph.as_numbers(graph.beside(flags)))
@@ -286,13 +287,6 @@ class Cells:
             codes = np.arange(-1.0, len(self.encoder.columns[c].levels))[:, None]
             tables.append(graph.op("MatMul", self._all_codes(c), graph.number(codes)))
         return graph.beside(tables)
-
-
-def _limit(column: Any) -> float:
-    """The largest modulus that encoded numbers of a column may have."""
-    if isinstance(column, Nominal):
-        return float(len(column.levels))
-    return max(abs(column.low - column.centre), abs(column.high - column.centre)) / column.scale
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from tamis.io.onnx.sums import Extent, Sums, Term, add_up, loaded
 from tamis.methods.channel_baselines import FilledExpansion, FusedExpansion
 from tamis.methods.prototypes import TIED, NearestExpansion, PrototypeExpansion
 
-TRUSTED = 5e-6  # bound of the error of float32 up to which it is computed with
+TRUSTED = 1e-5  # bound of the error of float32 up to which it is computed with
 
 
 def extent_of(expansion: Expansion) -> Extent:
@@ -26,22 +26,17 @@ def kernel_terms(expansion: Expansion, gappy: np.ndarray, loads: np.ndarray) -> 
     """The kernels of an expansion with loads (q, k, L)."""
     out = []
     for l, channel in enumerate(expansion.bank.channels):
-        here = channel.presence(expansion.instances) if len(expansion.instances) else np.zeros(0, dtype=bool)
-        factors = factors_of(channel, expansion.instances, gappy)
-        out.append(loaded(factors, l, loads[:, :, l].T * here[:, None]))
+        factors, scale = factors_of(channel, expansion.instances, gappy)
+        out.append(loaded(factors, l, loads[:, :, l].T * scale[:, None]))
     return out
 
 
-def is_linear(expansion: Expansion) -> bool:
-    """Whether the decision is the same linear function of the kernel values for all rows."""
-    return type(expansion) in (KernelExpansion, CentredExpansion, FilledExpansion)
-
-
-def serves_float32(expansion: Expansion, limits: np.ndarray, gappy: np.ndarray) -> bool:
+def serves_float32(expansion: Expansion, cells: Cells) -> bool:
     """Whether a bound of the error of computing in float32 is small enough; it is not where a choice hangs on it."""
-    if type(expansion) not in (KernelExpansion, CentredExpansion):
+    if not isinstance(expansion, KernelExpansion) or expansion.row_dependent:
         return False
-    bounds = [term.rounding(limits) for term in kernel_terms(expansion, gappy, expansion.coef)]
+    terms = [term.used() for term in kernel_terms(expansion, cells.gappy, expansion.coef)]
+    bounds = [term.rounding(cells.encoder.nominal) for term in terms if len(term.cases)]
     return not bounds or bool(np.max(np.sum(bounds, axis=0)) <= TRUSTED)
 
 

@@ -8,8 +8,8 @@ where the shapes are few and all that a case is goes into weights and biases. Ke
 side in one matrix product. A kernel that has no such form is refused by name.
 
 shape         of u
-bump          mean over r of ``exp(-r u^2)``
-decay         mean over r of ``exp(-r max(u, 0))``
+bump          sum over r of ``exp(-r u^2)``
+decay         sum over r of ``exp(-r max(u, 0))``
 spike         ``exp(-|u|)``
 root_decay    ``exp(-sqrt(max(u, 0)))``
 arch          ``max(0, 1 - u^2)``
@@ -66,34 +66,45 @@ class Factor:
         """The same for some of the cases."""
         return Factor(self.shape, {f: weight[cases] for f, weight in self.weights.items()}, self.bias[cases])
 
-    def rounding(self, limits: np.ndarray) -> np.ndarray:
-        """A bound (w,) of the error of float32, where columns have encoded numbers up to `limits`; inf if unknown.
+    def rounding(self, codes: np.ndarray) -> np.ndarray:
+        """A bound (w,) of the error of float32, inf where none is known; `codes` says which columns are categories.
 
-        The largest slope of ``exp(-r u^2)`` is ``sqrt(2 r / e)``; u is a difference of two numbers that are rounded,
-        the first of them by the steps of its encoding too.
+        Of a bump with ``u = s z - s t``: the number z is rounded four times on its way, s twice, and u once more, so that
+        u errs by ``6 |s z| + |s t| + |u|`` roundings at most, where ``|s z| <= |u| + |s t|``. With ``v = sqrt(r) u`` the
+        slope ``2 r |u| exp(-r u^2)`` of the bump times |u| is ``2 v^2 exp(-v^2) <= 2 / e``, and the slope itself is at
+        most ``sqrt(2 r / e)``. The exponential adds two roundings and the sum over terms some more.
         """
-        flags = all(feature.kind in ("is", "gap", "lacks") for feature in self.weights)
-        if self.shape == IDENTITY and flags:
-            return np.full(len(self.bias), 2.0 * ROUNDING)
+        if self.shape == IDENTITY and all(f.kind != "is" or codes[f.columns[0]] for f in self.weights):
+            simple = all(f.kind in ("is", "gap", "lacks") for f in self.weights)  # zeros and ones
+            return np.full(len(self.bias), 2.0 * ROUNDING if simple else np.inf)
         if self.shape[0] != "bump":
             return np.full(len(self.bias), np.inf)
-        size, known = np.abs(self.bias), np.ones(len(self.bias), dtype=bool)
-        for feature, weight in self.weights.items():
-            size = size + 2.0 * np.abs(weight) * limits[feature.columns[0]]
-            known &= (weight == 0) | ((np.abs(weight) > WIDTHS[0]) & (np.abs(weight) < WIDTHS[1]))
-        slope = np.sqrt(2.0 * max(self.shape[1]) / np.e)
-        return np.where(known, ROUNDING * (4.0 + 2.0 * slope * size), np.inf)
+        size, rates = np.max([np.abs(weight) for weight in self.weights.values()], axis=0), np.array(self.shape[1])
+        moderate = (size > WIDTHS[0]) & (size < WIDTHS[1])
+        slopes = np.sqrt(2.0 * rates / np.e).sum()
+        bound = len(rates) * (7.0 * 2.0 / np.e + 4.0) + 7.0 * slopes * np.abs(self.bias)
+        return np.where(moderate, ROUNDING * bound, np.inf)
 
 
 Factors = tuple[Factor, ...]
 
 
-def factors_of(channel: Channel, instances: np.ndarray, gappy: np.ndarray) -> Factors:
-    """The kernel of a channel with instances (k, c); with those that lack the channel it may be anything."""
+def factors_of(channel: Channel, instances: np.ndarray, gappy: np.ndarray) -> tuple[Factors, np.ndarray]:
+    """The kernel of a channel with instances (k, c): factors that depend on the row, and numbers (k,) that do not.
+
+    Numbers are better in the sums that follow than in the graph: onnxruntime may round one that stands alone before a
+    matrix product to float32.
+    """
     made = _factors(channel.kernel, channel.columns, instances, gappy)
     if made is None:
         _refuse(channel)
-    return made
+    here = channel.presence(instances).astype(float)
+    fixed = [factor for factor in made if _is_fixed(factor)]
+    return tuple(factor for factor in made if not _is_fixed(factor)), np.prod([here, *(f.bias for f in fixed)], axis=0)
+
+
+def _is_fixed(factor: Factor) -> bool:
+    return factor.shape == IDENTITY and not factor.weights
 
 
 def lacking(kernel: Any, columns: tuple[int, ...], gappy: np.ndarray) -> Feature | None:
@@ -136,10 +147,11 @@ def _gaussian(kernel: Gaussian, columns: tuple[int, ...], T: np.ndarray, gappy: 
 def _mixture(kernel: Mixture, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors:
     widest = max(kernel.bandwidths)
     ratios = tuple(sorted((widest / width) ** 2 for width in kernel.bandwidths))
+    mean = Factor(IDENTITY, {}, np.full(len(T), 1.0 / len(ratios)))
     if len(columns) == 1 and not any(cost > 0 for cost in kernel.mismatch):
-        return (_difference(("bump", ratios), 0.5**0.5 / widest, columns[0], T),)
+        return _difference(("bump", ratios), 0.5**0.5 / widest, columns[0], T), mean
     rates = np.full(len(columns), 0.5 / widest**2)
-    return (_distance(("decay", ratios), rates, kernel.mismatch, columns, T, gappy, kernel),)
+    return _distance(("decay", ratios), rates, kernel.mismatch, columns, T, gappy, kernel), mean
 
 
 def _scaled_gaussian(kernel: ScaledGaussian, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors:
@@ -319,13 +331,7 @@ def linear(cells: Cells, factor: Factor, onto: np.ndarray | None = None) -> str:
 
 def values(cells: Cells, factors: Factors) -> str:
     """The product of factors (rows, w)."""
-    parts = []
-    for factor in factors:
-        kind, numbers = factor.shape
-        if kind == "identity" and not factor.weights:
-            parts.append(cells.graph.number(factor.bias))
-        else:
-            parts.append(_shaped(cells.graph, kind, numbers, linear(cells, factor)))
+    parts = [_shaped(cells.graph, *factor.shape, linear(cells, factor)) for factor in factors]
     out = parts[0]
     for part in parts[1:]:
         out = cells.graph.op("Mul", out, part)
@@ -340,7 +346,7 @@ def _shaped(graph: Graph, kind: str, numbers: tuple[float, ...], u: str) -> str:
         u = graph.op("Relu", u)
     if kind in ("bump", "decay"):
         parts = [_exp(graph, u, rate) for rate in numbers]
-        return parts[0] if len(parts) == 1 else graph.op("Mul", graph.op("Sum", *parts), graph.number([1.0 / len(parts)]))
+        return graph.total(parts)
     if kind == "spike":
         return _exp(graph, graph.op("Abs", u), 1.0)
     if kind == "root_decay":

@@ -144,7 +144,7 @@ def _export(estimator: KernelEstimator, wanted: list[str], outside: np.dtype, ma
 
     cells = start(outside)
     if outside == np.float32:
-        serves = fits_float32(encoder) and serves_float32(expansion, cells.limits, cells.gappy)
+        serves = fits_float32(encoder) and serves_float32(expansion, cells)
         cells = cells if serves else start(DTYPES["float64"])
     sums = decide(cells, expansion, by_kernel="by_kernel" in wanted, by_case="by_instance" in wanted)
     sums = _without_refused(cells, sums)

@@ -8,7 +8,7 @@ and terms that are linear in the features need no kernel values at all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -46,11 +46,10 @@ class Term:
         factors = tuple(factor.take(kept) for factor in self.factors)
         return Term(factors, self.cases[kept], self.channel, self.loads[kept])
 
-    def rounding(self, limits: np.ndarray) -> np.ndarray:
-        """A bound (q,) of what float32 adds to the error of the outputs."""
-        errors = sum((factor.rounding(limits) for factor in self.factors), np.zeros(len(self.cases)))
-        size = np.abs(self.loads)
-        return np.where(size > 0, size * np.where(size > 0, errors[:, None], 0.0), 0.0).sum(axis=0)
+    def rounding(self, codes: np.ndarray) -> np.ndarray:
+        """A bound (q,) of what float32 adds to the error of the outputs, for cases that have loads."""
+        errors = np.sum([factor.rounding(codes) for factor in self.factors], axis=0)
+        return errors @ np.abs(self.loads)
 
 
 @dataclass(frozen=True)
@@ -170,8 +169,3 @@ def _placed(cells: Cells, parts: list[str], places: list[int], L: int) -> str:
 def loaded(factors: Factors, channel: int, loads: np.ndarray) -> Term:
     """A term of all cases with loads (k, q)."""
     return Term(factors, np.arange(len(loads)), channel, loads)
-
-
-def scaled(term: Term, loads: np.ndarray) -> Term:
-    """The same values with other loads (k, q)."""
-    return replace(term, loads=loads)
