@@ -9,10 +9,11 @@ import numpy as np
 
 from tamis.expansion import CentredExpansion, Expansion, KernelExpansion
 from tamis.io.onnx.cells import Cells
+from tamis.io.onnx.codes import sparse_codes
 from tamis.io.onnx.kernels import IDENTITY, Factor, factors_of, lacking
 from tamis.io.onnx.sums import Extent, Sums, Term, add_up, loaded
 from tamis.methods.channel_baselines import FilledExpansion, FusedExpansion
-from tamis.methods.prototypes import TIED, NearestExpansion, PrototypeExpansion
+from tamis.methods.prototypes import TIED, CodedExpansion, NearestExpansion, PrototypeExpansion
 
 TRUSTED = 1e-5  # bound of the error of float32 up to which it is computed with
 
@@ -162,10 +163,27 @@ def _chosen(cells: Cells, scores: str, votes: np.ndarray) -> str:
     return graph.op("Unsqueeze", total, graph.constant(np.array([1])))
 
 
+def _coded(cells: Cells, expansion: CodedExpansion, by_kernel: bool, by_case: bool) -> Sums:
+    """``votes g`` of the sparse code g, which is ``gram^-1 s`` on the prototypes that it uses."""
+    graph = cells.graph
+    near = _with_prototypes(cells, expansion, by_kernel, False)
+    codes = sparse_codes(graph, expansion.gram, near.whole, expansion.code_size)
+    kernels = cases = None
+    if near.by_kernel is not None:
+        kernels = graph.mixed(expansion.votes, codes.applied(near.by_kernel))
+    if by_case:
+        shares = graph.op("MatMul", codes.values, graph.number(expansion.prototypes.T))
+        shown = graph.op("Unsqueeze", shares, graph.constant(np.array([1])))
+        cases = graph.op("Mul", shown, graph.number(expansion.voices))
+    whole = graph.op("MatMul", codes.values, graph.number(expansion.votes.T))
+    return _shifted(cells, Sums(whole, kernels, cases), expansion.intercept)
+
+
 MAKERS: dict[type, Callable[[Cells, Any, bool, bool], Sums]] = {
     KernelExpansion: _plain,
     CentredExpansion: _centred,
     FilledExpansion: _filled,
     FusedExpansion: _fused,
     NearestExpansion: _nearest,
+    CodedExpansion: _coded,
 }

@@ -5,7 +5,7 @@ Only operators of the standard domain are used. Values are known by their names;
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,8 @@ class Graph:
     outside : type of the numbers that go in and come out
     """
 
-    def __init__(self, inside: np.dtype, outside: np.dtype):
-        self.inside, self.outside = np.dtype(inside), np.dtype(outside)
+    def __init__(self, inside: np.dtype, outside: np.dtype, prefix: str = ""):
+        self.inside, self.outside, self._prefix = np.dtype(inside), np.dtype(outside), prefix
         self._onnx = onnx_library()
         self._nodes: list[Any] = []
         self._inputs: dict[str, Any] = {}
@@ -107,6 +107,10 @@ class Graph:
         """The largest or smallest number of each row (rows, 1): `kind` is "Max" or "Min"."""
         return self.op(f"Reduce{kind}", table, self.constant(np.array([1])), keepdims=1)
 
+    def mixed(self, matrix: np.ndarray, value: str) -> str:
+        """The products (rows, a, p) of a matrix (a, b) and values (rows, b, p), of no rows too."""
+        return self.op("Einsum", self.number(matrix), value, equation="ab,rbp->rap")
+
     def split_axis(self, value: str, sizes: tuple[int, int]) -> str:
         """(rows, a * b) as (rows, a, b)."""
         return self.op("Reshape", value, self.constant(np.array([0, *sizes], dtype=np.int64)))
@@ -116,6 +120,27 @@ class Graph:
         rows = self.op("Gather", self.op("Shape", like), self.constant(np.zeros(1, dtype=np.int64)), axis=0)
         shape = self.op("Concat", rows, self.constant(np.array(values.shape, dtype=np.int64)), axis=0)
         return self.op("Expand", self.number(values[None]), shape)
+
+    def loop(
+        self, most: int, shapes: Sequence[tuple[int, ...]], states: Sequence[str], body: Callable[..., Sequence[str]]
+    ) -> list[str]:
+        """Repeat ``body(graph, *states)``, which gives whether to go on and new states, up to `most` times.
+
+        States are numbers of shapes (rows, *shape) and depend on nothing but themselves and constants.
+        """
+        inner = Graph(self.inside, self.outside, f"{self._prefix}{len(self._nodes)}: ")
+        names = [inner._fresh(f"state {k}") for k in range(len(states))]
+        infos = [self._info(name, self.inside, (ROWS, *shape)) for name, shape in zip(names, shapes, strict=True)]
+        flag = np.dtype(bool)
+        counters = [self._info(inner._fresh("turn"), np.dtype(np.int64), ()), self._info(inner._fresh("on"), flag, ())]
+        goes_on, *news = body(inner, *names)
+        results = [self._info(goes_on, flag, ())]
+        results += [self._info(name, self.inside, (ROWS, *shape)) for name, shape in zip(news, shapes, strict=True)]
+        helper, outputs = self._onnx.helper, [self._fresh(f"Loop {len(self._nodes)} {k}") for k in range(len(states))]
+        graph = helper.make_graph(inner._nodes, inner._prefix, counters + infos, results, inner._tensors)
+        start = [self.constant(np.array(most, dtype=np.int64)), self.constant(np.array(True))]
+        self._nodes.append(helper.make_node("Loop", [*start, *states], outputs, name=outputs[0], body=graph))
+        return outputs
 
     # ------------------------------------------------------------------ the end
 
@@ -145,7 +170,8 @@ class Graph:
         return model
 
     def _fresh(self, name: str) -> str:
-        """A name that no column has."""
+        """A name that no column has, and no graph around this one."""
+        name = self._prefix + name
         while name in self._inputs:
             name += "'"
         return name
