@@ -89,6 +89,7 @@ class Cells:
     ):
         """Declare the inputs: one of `width` columns, which has the encoded ones at `columns`, or one for each."""
         self.graph, self.encoder = graph, encoder
+        self.columns: tuple[Any, ...] = encoder.columns
         self.matrix, self.allow_missing = matrix, allow_missing
         fills = np.array([column.fill for column in encoder.columns], dtype=float)
         self.gappy = np.isnan(fills) & allow_missing
@@ -146,8 +147,8 @@ class Cells:
     def refused(self) -> str | None:
         """Flags (rows, 1) of the rows with kept cells that the estimator would refuse; None if it keeps no column."""
         graph, flags = self.graph, []
-        texts = [c for c, column in enumerate(self.encoder.columns) if is_text(column)]
-        numbers = [c for c in range(len(self.encoder.columns)) if c not in texts]
+        texts = [c for c, column in enumerate(self.columns) if is_text(column)]
+        numbers = [c for c in range(len(self.columns)) if c not in texts]
         if numbers:
             flags.append(graph.op("IsInf", self._block(numbers)))
         if numbers and not self.allow_missing:
@@ -164,7 +165,7 @@ class Cells:
     def _cells(self, c: int) -> str:
         """The cells (rows, 1) of a column as they come, numbers in the type to compute with."""
         graph = self.graph
-        if is_text(self.encoder.columns[c]) or graph.inside == graph.outside:
+        if is_text(self.columns[c]) or graph.inside == graph.outside:
             return self._raw[c]
         return graph.cast(self._raw[c], graph.inside)
 
@@ -178,7 +179,7 @@ class Cells:
 
     def _gaps(self, c: int) -> str:
         """Flags (rows, 1) of the cells that are missing; as text, those that are empty."""
-        graph, column = self.graph, self.encoder.columns[c]
+        graph, column = self.graph, self.columns[c]
         if not is_text(column):
             return graph.op("IsNaN", self._cells(c))
         if "" in column.levels:
@@ -187,7 +188,7 @@ class Cells:
 
     def _codes(self, c: int, codes: Sequence[float]) -> str:
         """Which code a column has, (rows, len(codes)) of zeros and ones."""
-        graph, column = self.graph, self.encoder.columns[c]
+        graph, column = self.graph, self.columns[c]
         if isinstance(column, Number):
             return graph.as_numbers(graph.op("Equal", self._far([Feature("far", (c,))]), graph.number(codes)))
         if UNSEEN in codes or not len(column.levels):
@@ -196,7 +197,7 @@ class Cells:
 
     def _known_codes(self, c: int, codes: Sequence[int]) -> str:
         """The same for codes of levels."""
-        graph, column = self.graph, self.encoder.columns[c]
+        graph, column = self.graph, self.columns[c]
         levels = [column.levels[code] for code in codes]
         held = graph.constant(np.array(levels, dtype=object)) if is_text(column) else graph.number(levels)
         found = graph.as_numbers(graph.op("Equal", self._cells(c), held))
@@ -206,7 +207,7 @@ class Cells:
 
     def _all_codes(self, c: int) -> str:
         """(rows, 1 + levels): whether the category is none that training saw, then which it is."""
-        graph, column = self.graph, self.encoder.columns[c]
+        graph, column = self.graph, self.columns[c]
         gap = graph.as_numbers(self._gaps(c))
         one = graph.number([1.0])
         if not column.levels:
@@ -228,7 +229,7 @@ class Cells:
         return graph.columns(graph.beside(tables), [order.index(c) for c in columns], len(order))
 
     def _kind(self, c: int) -> str:
-        column = self.encoder.columns[c]
+        column = self.columns[c]
         if isinstance(column, Nominal):
             return "codes"
         return "plain" if column.knots is None else "ranked"
@@ -238,15 +239,15 @@ class Cells:
         graph = self.graph
         if not self.allow_missing:  # such rows are refused
             return z
-        fills = np.array([self.encoder.columns[c].fill for c in columns])
-        numbers = not any(is_text(self.encoder.columns[c]) for c in columns)
+        fills = np.array([self.columns[c].fill for c in columns])
+        numbers = not any(is_text(self.columns[c]) for c in columns)
         gaps = graph.op("IsNaN", self._block(columns)) if numbers else graph.beside([self._gaps(c) for c in columns])
         return graph.op("Where", gaps, graph.number(np.where(np.isnan(fills), missing, fills)), z)
 
     def _plain(self, columns: Sequence[int]) -> str:
         """Clipped and standardised, without a thought of missing cells."""
         graph, x = self.graph, self._block(columns)
-        parts = [self.encoder.columns[c] for c in columns]
+        parts = [self.columns[c] for c in columns]
         low, high, centre, scale = np.array([(p.low, p.high, p.centre, p.scale) for p in parts]).T
         if graph.inside == np.float64:
             x = graph.op("Min", graph.op("Max", x, graph.number(low)), graph.number(high))
@@ -260,7 +261,7 @@ class Cells:
     def _ranked(self, columns: Sequence[int]) -> str:
         """Clipped, ranked by a line between the knots around a number, and standardised; knots by bisection."""
         graph = self.graph
-        parts = [self.encoder.columns[c] for c in columns]
+        parts = [self.columns[c] for c in columns]
         low, high, centre, scale = np.array([(p.low, p.high, p.centre, p.scale) for p in parts]).T
         steps = max(len(p.knots) - 1 for p in parts).bit_length()
         knots, ranks, slopes = (np.full((len(parts), 1 << steps), fill) for fill in (np.inf, 0.0, 0.0))
@@ -284,7 +285,7 @@ class Cells:
         """Categories as the numbers of their codes."""
         graph, tables = self.graph, []
         for c in columns:
-            codes = np.arange(-1.0, len(self.encoder.columns[c].levels))[:, None]
+            codes = np.arange(-1.0, len(self.columns[c].levels))[:, None]
             tables.append(graph.op("MatMul", self._all_codes(c), graph.number(codes)))
         return graph.beside(tables)
 

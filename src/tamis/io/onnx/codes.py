@@ -55,7 +55,7 @@ class Codes:
 
 
 def sparse_codes(graph: Graph, Q: np.ndarray, b: str, limit: int | None) -> Codes:
-    """Nodes of ``min_x 1/2 x'Qx - b'x`` subject to ``x >= 0`` with at most `limit` positive entries, for rows b (n, d)."""
+    """Nodes of ``min_x 1/2 x'Qx - b'x`` with ``x >= 0`` and at most `limit` positive entries, for rows b (n, d)."""
     d = len(Q)
     barred = (np.diagonal(Q) <= 0).astype(float)
     none, flat = graph.tiled(b, np.zeros(d)), graph.tiled(b, np.zeros(1))
@@ -122,7 +122,7 @@ class _Pursuit:
         return goes_on, A, b, v, support, barred, leaving, x, energy, idle, joined, crossed, done
 
     def _entry(self, m: _Masks, A: str, b: str, v: str, barred: str, starts: str) -> tuple[str, str, str, str]:
-        """The entry of least gradient (d,); whether it joins, whether that was tried, and which rows are at their end."""
+        """The entry of least gradient (d,), whether it joins, whether it was tried, and which rows are at an end."""
         floor = m.both(m.graph.extreme("Max", m.graph.op("Abs", b)), m.number(-GRADIENT))
         gradient = m.choose(barred, m.number(np.inf), m.graph.op("Neg", v))
         least = m.graph.extreme("Min", gradient)

@@ -37,8 +37,7 @@ def serves_float32(expansion: Expansion, cells: Cells) -> bool:
     if not isinstance(expansion, KernelExpansion) or expansion.row_dependent:
         return False
     terms = [term.used() for term in kernel_terms(expansion, cells.gappy, expansion.coef)]
-    bounds = [term.rounding(cells.encoder.nominal) for term in terms if len(term.cases)]
-    return not bounds or bool(np.max(np.sum(bounds, axis=0)) <= TRUSTED)
+    return sum(term.rounding(cells.encoder.nominal) for term in terms if len(term.cases)) <= TRUSTED
 
 
 def decide(cells: Cells, expansion: Expansion, *, by_kernel: bool, by_case: bool) -> Sums:
@@ -59,7 +58,9 @@ def _shifted(cells: Cells, sums: Sums, whole: np.ndarray, kernels: Any = 0.0, ca
     def add(value: str | None, shift: Any) -> str | None:
         return value if value is None or not np.any(shift) else graph.op("Add", value, graph.number(shift))
 
-    return Sums(graph.op("Add", sums.whole, graph.number(whole)), add(sums.by_kernel, kernels), add(sums.by_case, cases))
+    return Sums(
+        graph.op("Add", sums.whole, graph.number(whole)), add(sums.by_kernel, kernels), add(sums.by_case, cases)
+    )
 
 
 def _plain(cells: Cells, expansion: KernelExpansion, by_kernel: bool, by_case: bool) -> Sums:
@@ -71,9 +72,7 @@ def _plain(cells: Cells, expansion: KernelExpansion, by_kernel: bool, by_case: b
 def _centred(cells: Cells, expansion: CentredExpansion, by_kernel: bool, by_case: bool) -> Sums:
     terms, moved = kernel_terms(expansion, cells.gappy, expansion.coef), expansion.coef * expansion.centre
     sums = add_up(cells, terms, extent_of(expansion), by_kernel=by_kernel, by_case=by_case)
-    return _shifted(
-        cells, sums, expansion.intercept - moved.sum(axis=(1, 2)), -moved.sum(axis=1), -moved.sum(axis=2)
-    )
+    return _shifted(cells, sums, expansion.intercept - moved.sum(axis=(1, 2)), -moved.sum(axis=1), -moved.sum(axis=2))
 
 
 def _filled(cells: Cells, expansion: FilledExpansion, by_kernel: bool, by_case: bool) -> Sums:

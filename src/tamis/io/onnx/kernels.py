@@ -22,6 +22,7 @@ identity      u
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -69,10 +70,10 @@ class Factor:
     def rounding(self, codes: np.ndarray) -> np.ndarray:
         """A bound (w,) of the error of float32, inf where none is known; `codes` says which columns are categories.
 
-        Of a bump with ``u = s z - s t``: the number z is rounded four times on its way, s twice, and u once more, so that
-        u errs by ``6 |s z| + |s t| + |u|`` roundings at most, where ``|s z| <= |u| + |s t|``. With ``v = sqrt(r) u`` the
-        slope ``2 r |u| exp(-r u^2)`` of the bump times |u| is ``2 v^2 exp(-v^2) <= 2 / e``, and the slope itself is at
-        most ``sqrt(2 r / e)``. The exponential adds two roundings and the sum over terms some more.
+        Of a bump with ``u = s z - s t``: the number z is rounded four times on its way, s and s z once each, and u once
+        more, so that u errs by ``6 |s z| + |s t| + |u|`` roundings at most, where ``|s z| <= |u| + |s t|``. The slope
+        ``2 r |u| exp(-r u^2)`` of the bump is at most ``sqrt(2 r / e)``, and times |u| at most ``2 / e``. The
+        exponential adds two roundings and the sum over terms some more.
         """
         if self.shape == IDENTITY and all(f.kind != "is" or codes[f.columns[0]] for f in self.weights):
             simple = all(f.kind in ("is", "gap", "lacks") for f in self.weights)  # zeros and ones
@@ -81,8 +82,8 @@ class Factor:
             return np.full(len(self.bias), np.inf)
         size, rates = np.max([np.abs(weight) for weight in self.weights.values()], axis=0), np.array(self.shape[1])
         moderate = (size > WIDTHS[0]) & (size < WIDTHS[1])
-        slopes = np.sqrt(2.0 * rates / np.e).sum()
-        bound = len(rates) * (7.0 * 2.0 / np.e + 4.0) + 7.0 * slopes * np.abs(self.bias)
+        slopes = np.sqrt(2.0 * rates / math.e).sum()
+        bound = len(rates) * (7.0 * 2.0 / math.e + 4.0) + 7.0 * slopes * np.abs(self.bias)
         return np.where(moderate, ROUNDING * bound, np.inf)
 
 
@@ -125,9 +126,9 @@ def _refuse(channel: Channel) -> NoReturn:
     while hasattr(kernel, "kernel"):
         kernel = kernel.kernel
     raise ValueError(
-        f"the kernel {channel.name!r} is of the type {type(kernel).__name__}, which has no form in the standard operators "
-        "of ONNX: use tamis.io.save and tamis.io.load to take this model elsewhere, or fit with the kernels of "
-        "tamis.kernels on columns of a table"
+        f"the kernel {channel.name!r} is of the type {type(kernel).__name__}, which has no form in the standard "
+        "operators of ONNX: use tamis.io.save and tamis.io.load to take this model elsewhere, or fit with kernels such "
+        "as Gaussian, Polynomial and Categorical on columns of a table"
     )
 
 

@@ -23,7 +23,7 @@ from tamis.shells.classifying import KernelClassifier
 from tamis.shells.kept import outputs as outputs_of
 from tamis.shells.kept import parts
 
-DTYPES = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
+DTYPES: dict[str, np.dtype] = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
 INPUTS = ("auto", "matrix", "columns")
 PARTS = ("by_kernel", "by_instance")
 
@@ -48,33 +48,34 @@ def to_onnx(
     outputs : names of what the graph gives, all by default. What is not asked for is not computed:
         ``outputs=("label", "score")`` is the quickest.
     inputs : {"auto", "matrix", "columns"}
-        "matrix": one input "X" of all columns of the training table, in its order; those that are not kept are not looked
-        at. "columns": an input (rows, 1) for each kept column, under its name, of text for categories that are text.
-        "auto" is "matrix" unless a kept column is text.
+        "matrix": one input "X" of all columns of the training table, in its order; those that are not kept are not
+        looked at. "columns": an input (rows, 1) for each kept column, under its name, of text for categories that are
+        text. "auto" is "matrix" unless a kept column is text.
 
     Returns
     -------
     onnx.ModelProto
-        label : (rows,) of int64, of text, or of float64 where classes are fractions; flags are 0 and 1
+        label : (rows,) of int64 for whole numbers and flags, else of text
         score : (rows,) for two classes, else (rows, classes), as `decision_function`
         probabilities : (rows, classes), where the classifier has them
         prediction : (rows,) of a regressor, in place of these
-        by_kernel, by_instance : (rows, scores, kernels) and (rows, scores, kept cases), the contributions: with the base
-        value each of them adds up to the score
+        by_kernel, by_instance : (rows, scores, kernels) and (rows, scores, kept cases), the contributions: with the
+        base value each of them adds up to the score.
 
     Notes
     -----
     NaN is a missing cell, and in text the empty string is one (unless it was a category in training); both are taken as
-    the estimator takes them, as are categories that training never saw. Categories that are numbers or flags are given as
-    numbers. Where the estimator would refuse a row, for a kept cell that is infinite, or missing with
+    the estimator takes them, as are categories that training never saw. Categories that are numbers or flags are given
+    as numbers. Where the estimator would refuse a row, for a kept cell that is infinite, or missing with
     ``missing=None``, scores and contributions of that row are NaN.
 
-    The graph has operators of the standard domain only, of opset 18 (19 where text is compared), and any number of rows.
-    Its `metadata_props` hold JSON: `classes`, `scores` (the classes that scores speak for), `base_values`, `kernels`,
-    `kernel_features`, `cases`, `features` (the kept ones), `inputs` ({input: column}), `estimator` and `tamis`.
+    The graph has operators of the standard domain only, of opset 18 (19 where text is compared), and takes any number
+    of rows. Its `metadata_props` hold JSON: `classes`, `scores` (the classes that scores speak for), `base_values`,
+    `kernels`, `kernel_features`, `cases`, `features` (the kept ones), `inputs` ({input: column}), `estimator` and
+    `tamis`.
 
-    Kernels that are a formula of the cells can be exported; precomputed ones, those of time series and functions of your
-    own cannot, and neither can the codes of `IMKPLClassifier`, which solve a quadratic program for each row.
+    Kernels that are a formula of the cells can be exported; precomputed ones, those of time series and functions of
+    your own cannot.
 
     Examples
     --------
@@ -126,7 +127,9 @@ def _is_matrix(model: Model, inputs: str) -> bool:
     if inputs not in INPUTS:
         raise ValueError(f"inputs={inputs!r} is unknown: use 'auto', 'matrix' or 'columns'")
     if inputs == "matrix" and texts:
-        raise ValueError(f"inputs='matrix' holds numbers, and the kept column {texts[0]!r} is text: use inputs='columns'")
+        raise ValueError(
+            f"inputs='matrix' holds numbers, and the kept column {texts[0]!r} is text: use inputs='columns'"
+        )
     if inputs == "columns" and not model.encoder.columns:
         raise ValueError("inputs='columns' needs a kept column, and this model has none: use inputs='matrix'")
     return not texts if inputs == "auto" else inputs == "matrix"
@@ -191,12 +194,9 @@ def _give(graph: Graph, estimator: KernelEstimator, sums: Sums, wanted: list[str
 
 
 def class_labels(classes: np.ndarray) -> np.ndarray:
-    """Class labels as ONNX knows them: int64, float64 for fractions, text for all else."""
-    if classes.dtype.kind in "biuf":
-        whole = classes.astype(np.int64)
-        return whole if np.array_equal(whole, classes) else classes.astype(np.float64)
+    """Class labels as a tensor holds them: int64 for whole numbers and flags, else text."""
     values = classes.tolist()
-    if all(isinstance(value, bool | int) for value in values):
+    if all(isinstance(value, bool | int | float) for value in values):
         return np.array([int(value) for value in values], dtype=np.int64)
     return np.array([str(value) for value in values], dtype=object)
 

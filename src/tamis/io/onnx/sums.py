@@ -46,15 +46,15 @@ class Term:
         factors = tuple(factor.take(kept) for factor in self.factors)
         return Term(factors, self.cases[kept], self.channel, self.loads[kept])
 
-    def rounding(self, codes: np.ndarray) -> np.ndarray:
-        """A bound (q,) of what float32 adds to the error of the outputs, for cases that have loads."""
+    def rounding(self, codes: np.ndarray) -> float:
+        """A bound of what float32 adds to the error of any output, where all cases have loads."""
         errors = np.sum([factor.rounding(codes) for factor in self.factors], axis=0)
-        return errors @ np.abs(self.loads)
+        return float(errors @ np.abs(self.loads).max(axis=1))
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Names of the sums (rows, q), of their parts by kernel (rows, q, L) and by case (rows, q, k); None if not asked."""
+    """Names of sums (rows, q), of their parts by kernel (rows, q, L) and by case (rows, q, k); or None."""
 
     whole: str
     by_kernel: str | None
