@@ -102,11 +102,12 @@ def agrees(clf, X, dtype, **options):
         expected["prediction"] = clf.predict(seen)
     for name, values in expected.items():
         assert found[name].shape == values.shape and found[name].dtype == dtype, name
-        size = max(1.0, np.abs(values).max(initial=0.0)) if name == "prediction" else 1.0
+        size = max(1.0, np.abs(values).max(initial=0.0))
         np.testing.assert_allclose(found[name], values, rtol=0, atol=AGREE[dtype] * size, err_msg=name)
     score = found["score" if "score" in found else "prediction"].reshape(len(seen), -1)
     for name in ("by_kernel", "by_instance"):
-        np.testing.assert_allclose(found[name].sum(axis=2) + clf.intercept_, score, atol=10 * AGREE[dtype], rtol=1e-6)
+        size = max(1.0, np.abs(found[name]).sum(axis=2).max(initial=0.0))
+        np.testing.assert_allclose(found[name].sum(axis=2) + clf.intercept_, score, atol=AGREE[dtype] * size, rtol=1e-6)
     return found
 
 

@@ -3,11 +3,12 @@
 A `Feature` is one number of a row that depends on the row alone:
 
 far      an encoded number, or `beyond` where the cell is missing, so far off that every kernel of the distance is zero
-zero     an encoded number, or zero where the cell is missing
+zero     an encoded number less an offset, or zero where the cell is missing
 square   the square of that
 gap      one where the cell is missing
 is       one where a column has a given code
 lacks    one where any, or all, of some columns are missing
+has      one less that
 
 What a column is encoded to is what `tamis.data.encoding` says. In float64 it is computed by the same steps; in float32
 the centre, which may be large beside the spread, is subtracted in two parts before anything is rounded.
@@ -29,7 +30,7 @@ MODERATE = 1e30  # sizes of numbers up to which float32 serves
 
 
 class Feature(NamedTuple):
-    """One number of a row: its kind, the columns it looks at, and the code, or whether any gap is enough."""
+    """One number of a row: its kind, the columns it looks at, and an offset, a code, or whether any gap is enough."""
 
     kind: str
     columns: tuple[int, ...]
@@ -116,10 +117,14 @@ class Cells:
         return self.graph.beside(tables), order
 
     def _far(self, some: Sequence[Feature]) -> str:
-        return self._numbers([f.columns[0] for f in some], beyond(self.graph.inside))
+        return self._numbers([f.columns[0] for f in some], np.full(len(some), beyond(self.graph.inside)))
 
     def _zero(self, some: Sequence[Feature]) -> str:
-        return self._numbers([f.columns[0] for f in some], 0.0)
+        if len({f.columns for f in some}) < len(some):  # one column with several offsets
+            return self.graph.beside([self._zero([f]) for f in some])
+        offsets = np.array([f.of for f in some])
+        values = self._numbers([f.columns[0] for f in some], offsets)
+        return self.graph.op("Sub", values, self.graph.number(offsets)) if offsets.any() else values
 
     def _square(self, some: Sequence[Feature]) -> str:
         values = self._zero(some)
@@ -143,6 +148,9 @@ class Cells:
             kind = "Max" if feature.of else "Min"
             tables.append(self.graph.extreme(kind, gaps) if len(feature.columns) > 1 else gaps)
         return self.graph.beside(tables)
+
+    def _has(self, some: Sequence[Feature]) -> str:
+        return self.graph.op("Sub", self.graph.number([1.0]), self._lacks(some))
 
     def refused(self) -> str | None:
         """Flags (rows, 1) of the rows with kept cells that the estimator would refuse; None if it keeps no column."""
@@ -216,16 +224,17 @@ class Cells:
         seen = graph.op("Max", gap, graph.extreme("Max", known))
         return graph.beside([graph.op("Sub", one, seen), known])
 
-    def _numbers(self, columns: Sequence[int], missing: float) -> str:
-        """Encoded columns (rows, len(columns)), with a number for missing cells that are not filled."""
+    def _numbers(self, columns: Sequence[int], missing: np.ndarray) -> str:
+        """Encoded columns (rows, len(columns)), distinct, with a number for missing cells that are not filled."""
         graph = self.graph
         of = {c: self._kind(c) for c in columns}
-        order = [c for kind in ("plain", "ranked", "codes") for c in dict.fromkeys(columns) if of[c] == kind]
+        order = [c for kind in ("plain", "ranked", "codes") for c in columns if of[c] == kind]
+        instead = dict(zip(columns, missing.tolist(), strict=True))
         tables = []
         for kind, encode in (("plain", self._plain), ("ranked", self._ranked), ("codes", self._as_codes)):
             some = [c for c in order if of[c] == kind]
             if some:
-                tables.append(self._filled(some, encode(some), missing))
+                tables.append(self._filled(some, encode(some), [instead[c] for c in some]))
         return graph.columns(graph.beside(tables), [order.index(c) for c in columns], len(order))
 
     def _kind(self, c: int) -> str:
@@ -234,7 +243,7 @@ class Cells:
             return "codes"
         return "plain" if column.knots is None else "ranked"
 
-    def _filled(self, columns: Sequence[int], z: str, missing: float) -> str:
+    def _filled(self, columns: Sequence[int], z: str, missing: Sequence[float]) -> str:
         """Encoded numbers with the fills of their columns, or `missing`, where cells are missing."""
         graph = self.graph
         if not self.allow_missing:  # such rows are refused

@@ -95,8 +95,8 @@ def _fused(cells: Cells, expansion: FusedExpansion, by_kernel: bool, by_case: bo
     counts = []
     for l, channel in enumerate(expansion.bank.channels):
         lacks = lacking(channel.kernel, channel.columns, cells.gappy)
-        weights = {} if lacks is None else {lacks: -np.ones(extent.k)}
-        here = Factor(IDENTITY, weights, np.ones(extent.k))
+        weights = {} if lacks is None else {lacks._replace(kind="has"): np.ones(extent.k)}
+        here = Factor(IDENTITY, weights, np.zeros(extent.k) if weights else np.ones(extent.k))
         terms.append(loaded((here,), l, shares[:, :, l].T))
         speaks = own[:, :, l].any(axis=1).astype(float)
         counts.append(Term((here.take(np.zeros(1, dtype=int)),), np.zeros(1, dtype=int), l, speaks[None]))

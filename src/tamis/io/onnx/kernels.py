@@ -33,6 +33,7 @@ from tamis.io.onnx.cells import Cells, Feature
 from tamis.io.onnx.graph import Graph
 from tamis.kernels.bank import Channel
 from tamis.kernels.base import (
+    FAR,
     Categorical,
     Epanechnikov,
     Gaussian,
@@ -76,7 +77,7 @@ class Factor:
         exponential adds two roundings and the sum over terms some more.
         """
         if self.shape == IDENTITY and all(f.kind != "is" or codes[f.columns[0]] for f in self.weights):
-            simple = all(f.kind in ("is", "gap", "lacks") for f in self.weights)  # zeros and ones
+            simple = all(f.kind in ("is", "gap", "lacks", "has") for f in self.weights)  # zeros and ones
             return np.full(len(self.bias), 2.0 * ROUNDING if simple else np.inf)
         if self.shape[0] != "bump":
             return np.full(len(self.bias), np.inf)
@@ -201,7 +202,9 @@ def _tensor(kernel: Tensor, columns: tuple[int, ...], T: np.ndarray, gappy: np.n
 
 def _whole(kernel: Whole, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors | None:
     """Complete rows only: none of the columns is gappy below, and one factor is zero for rows with gaps."""
-    made = _factors(kernel.kernel, columns, np.where(np.isnan(T), 0.0, T), np.zeros_like(gappy))
+    there = ~np.isnan(T)
+    means = np.where(there, T, 0.0).sum(axis=0) / np.maximum(1, there.sum(axis=0))
+    made = _factors(kernel.kernel, columns, np.where(there, T, means), np.zeros_like(gappy))
     return None if made is None else (*made, *_presence(kernel, columns, len(T), gappy))
 
 
@@ -286,11 +289,15 @@ def _distance(
                 _add(weights, Feature("is", (c,), code), -cost * (T[:, c] == code))
             gap = -cost * ~there
         else:
-            t = np.nan_to_num(T[:, c])
-            _add(weights, Feature("square", (c,)), np.full(len(T), rate))
-            _add(weights, Feature("zero", (c,)), -2.0 * rate * t)
-            bias += rate * (t * t + ~there)
-            gap = np.where(there, rate, -rate)
+            middle = _middle(T[there, c])
+            t = np.where(there, T[:, c], 0.0) - middle
+            moved = np.where(there, t, 0.0)
+            _add(weights, Feature("square", (c,), middle), np.full(len(T), rate))
+            _add(weights, Feature("zero", (c,), middle), -2.0 * rate * t)
+            bias += rate * moved * moved
+            gap = np.where(there, rate * (2.0 * moved * middle + middle**2 + 1.0), 0.0)
+            if not there.all():
+                _add(weights, Feature("has", (c,)), np.where(there, 0.0, rate * (middle**2 + 1.0)))
         if gappy[c]:
             _add(weights, Feature("gap", (c,)), gap)
     lacks = lacking(kernel, columns, gappy)
@@ -299,10 +306,16 @@ def _distance(
     return Factor(shape, weights, bias)
 
 
+def _middle(t: np.ndarray) -> float:
+    """The mean of numbers that are far from zero beside their spread, else zero: distances are taken from there."""
+    mean = float(t.mean()) if len(t) else 0.0
+    return mean if abs(mean) > FAR * float(t.std() if len(t) else 0.0) else 0.0
+
+
 def _presence(kernel: Kernel, columns: tuple[int, ...], k: int, gappy: np.ndarray) -> Factors:
     """A factor that is zero for rows that lack the kernel; none if no row can."""
     lacks = lacking(kernel, columns, gappy)
-    return () if lacks is None else (Factor(IDENTITY, {lacks: -np.ones(k)}, np.ones(k)),)
+    return () if lacks is None else (Factor(IDENTITY, {lacks._replace(kind="has"): np.ones(k)}, np.zeros(k)),)
 
 
 # ---------------------------------------------------------------------- from factors to nodes
