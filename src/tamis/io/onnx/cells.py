@@ -2,7 +2,8 @@
 
 A `Feature` is one number of a row that depends on the row alone:
 
-far      an encoded number, or `beyond` where the cell is missing, so far off that every kernel of the distance is zero
+far      an encoded number less an offset, or `beyond` where the cell is missing: so far off that every kernel of the
+         distance is zero
 zero     an encoded number less an offset, or zero where the cell is missing
 square   the square of that
 gap      one where the cell is missing
@@ -117,13 +118,17 @@ class Cells:
         return self.graph.beside(tables), order
 
     def _far(self, some: Sequence[Feature]) -> str:
-        return self._numbers([f.columns[0] for f in some], np.full(len(some), beyond(self.graph.inside)))
+        return self._moved(some, beyond(self.graph.inside))
 
     def _zero(self, some: Sequence[Feature]) -> str:
+        return self._moved(some, 0.0)
+
+    def _moved(self, some: Sequence[Feature], missing: float) -> str:
+        """Encoded numbers less offsets, with a number for missing cells."""
         if len({f.columns for f in some}) < len(some):  # one column with several offsets
-            return self.graph.beside([self._zero([f]) for f in some])
+            return self.graph.beside([self._moved([f], missing) for f in some])
         offsets = np.array([f.of for f in some])
-        values = self._numbers([f.columns[0] for f in some], offsets)
+        values = self._numbers([f.columns[0] for f in some], missing + offsets)
         return self.graph.op("Sub", values, self.graph.number(offsets)) if offsets.any() else values
 
     def _square(self, some: Sequence[Feature]) -> str:

@@ -71,10 +71,10 @@ class Factor:
     def rounding(self, codes: np.ndarray) -> np.ndarray:
         """A bound (w,) of the error of float32, inf where none is known; `codes` says which columns are categories.
 
-        Of a bump with ``u = s z - s t``: the number z is rounded four times on its way, s and s z once each, and u once
-        more, so that u errs by ``6 |s z| + |s t| + |u|`` roundings at most, where ``|s z| <= |u| + |s t|``. The slope
-        ``2 r |u| exp(-r u^2)`` of the bump is at most ``sqrt(2 r / e)``, and times |u| at most ``2 / e``. The
-        exponential adds two roundings and the sum over terms some more.
+        Of a bump with ``u = s z - s t``, an offset counted to t: the number z is rounded four times on its way, s and
+        s z once each, and u once more, so that u errs by ``6 |s z| + |s t| + |u|`` roundings at most, where
+        ``|s z| <= |u| + |s t|``. The slope ``2 r |u| exp(-r u^2)`` of the bump is at most ``sqrt(2 r / e)``, and times
+        |u| at most ``2 / e``. The exponential adds two roundings and the sum over terms some more.
         """
         if self.shape == IDENTITY and all(f.kind != "is" or codes[f.columns[0]] for f in self.weights):
             simple = all(f.kind in ("is", "gap", "lacks", "has") for f in self.weights)  # zeros and ones
@@ -84,7 +84,8 @@ class Factor:
         size, rates = np.max([np.abs(weight) for weight in self.weights.values()], axis=0), np.array(self.shape[1])
         moderate = (size > WIDTHS[0]) & (size < WIDTHS[1])
         slopes = np.sqrt(2.0 * rates / math.e).sum()
-        bound = len(rates) * (7.0 * 2.0 / math.e + 4.0) + 7.0 * slopes * np.abs(self.bias)
+        around = np.abs(self.bias) + sum(np.abs(weight * f.of) for f, weight in self.weights.items())
+        bound = len(rates) * (7.0 * 2.0 / math.e + 4.0) + 7.0 * slopes * around
         return np.where(moderate, ROUNDING * bound, np.inf)
 
 
@@ -255,8 +256,10 @@ def _add(weights: dict[Feature, np.ndarray], feature: Feature, weight: np.ndarra
 
 def _difference(shape: Shape, rate: float, column: int, T: np.ndarray) -> Factor:
     """``shape(rate (x - t))`` of one column."""
-    t = np.nan_to_num(T[:, column])
-    return Factor(shape, {Feature("far", (column,)): np.full(len(T), rate)}, -rate * t)
+    there = ~np.isnan(T[:, column])
+    middle = _middle(T[there, column])
+    t = np.where(there, T[:, column] - middle, 0.0)
+    return Factor(shape, {Feature("far", (column,), middle): np.full(len(T), rate)}, -rate * t)
 
 
 def _product(shape: Shape, scale: float, offset: float, columns: tuple[int, ...], T: np.ndarray) -> Factor:

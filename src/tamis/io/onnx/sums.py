@@ -48,7 +48,8 @@ class Term:
 
     def rounding(self, codes: np.ndarray) -> float:
         """A bound of what float32 adds to the error of any output, where all cases have loads."""
-        errors = np.sum([factor.rounding(codes) for factor in self.factors], axis=0)
+        most = [max(1, len(factor.shape[1])) for factor in self.factors]  # values of bumps, and of zeros and ones
+        errors = sum(factor.rounding(codes) / m for factor, m in zip(self.factors, most, strict=True)) * np.prod(most)
         return float(errors @ np.abs(self.loads).max(axis=1))
 
 
