@@ -29,6 +29,7 @@ from tamis import (
     bandwidths,
     io,
     per_feature,
+    per_group,
     precomputed,
     product,
     run,
@@ -285,6 +286,20 @@ def test_columns_of_any_size(scaling, dtype):
     agrees(clf, rng.normal(size=(50, 6)) * X.std(axis=0) * 2 + X.mean(axis=0), dtype)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_unscaled_columns_far_from_zero(share):
+    rng = np.random.default_rng(0)
+    X = np.round(rng.normal(size=(90, 3)), 3)
+    y = (X[:, 0] + X[:, 1] ** 2 > 0.5).astype(int)
+    X = holed(X + [1e8, -1e7, 1e8], share)
+    kernels = per_feature() + product("all") + per_group({"two": [0, 1]}, Mixture((2.0, 0.5)))
+    clf = EM2NOLCClassifier(8, 3, kernels=kernels, scaling=None, coupling="full", calibration=None).fit(X, y)
+    assert len(clf.kernels_) == 5
+    agrees(clf, holed(X[::-1], share, seed=2), "float64")
+    whole = AbsentMKLClassifier(kernels=product("all"), scaling=None, calibration=None).fit(X, y)
+    agrees(whole, holed(X[::-1], share, seed=2), "float64")
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_categories_of_every_kind(dtype):
     rng = np.random.default_rng(0)
@@ -431,7 +446,7 @@ def test_float32_is_computed_with_only_where_its_errors_are_small():
     y = (X[:, 0] + X[:, 1] ** 2 > 0.5).astype(int)
     gentle = EM2NOLCClassifier(4, 2, calibration=None).fit(X, y)
     assert "DOUBLE" not in weights_of(io.to_onnx(gentle, dtype="float32"))
-    steep = SimpleMKLClassifier(C=1e4, calibration=None).fit(X, y)
+    steep = SimpleMKLClassifier(C=1e4, kernels=per_feature(), calibration=None).fit(X, y)
     assert "DOUBLE" in weights_of(io.to_onnx(steep, dtype="float32"))
     agrees(gentle, X, "float32")
     agrees(steep, X, "float32")
