@@ -543,7 +543,7 @@ def test_wrong_parameters_are_named():
 
 
 def test_categories_that_a_tensor_cannot_hold_are_refused():
-    X = pd.DataFrame({"c": [0.1, 0.3] * 20, "d": ["a", 1.0] * 20})
+    X = pd.DataFrame({"c": [0.1, 1e300] * 20, "d": ["a", 1.0] * 20})
     y = np.arange(40) % 2
     clf = EM2NOLCClassifier(2, 1, categorical_features=["c"], calibration=None).fit(X[["c"]], y)
     with pytest.raises(ValueError, match=r"column 'c' has the category 0\.1, which float32 cannot hold"):

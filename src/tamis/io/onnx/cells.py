@@ -69,7 +69,8 @@ def check_levels(encoder: Encoder, outside: np.dtype) -> None:
                 f"column {name!r} has text and numbers as categories, and a tensor holds one of them: fit again with "
                 "all categories as text"
             )
-        blurred = [level for level in numbers if float(outside.type(level)) != float(level)]
+        with np.errstate(over="ignore"):
+            blurred = [level for level in numbers if float(outside.type(level)) != float(level)]
         if blurred:
             raise ValueError(
                 f"column {name!r} has the category {blurred[0]!r}, which {outside} cannot hold: use dtype='float64'"
