@@ -101,6 +101,14 @@ def test_all_channels_together_are_right_to_a_millionth(q, gaps, seed, tabulated
     np.testing.assert_allclose(centred.decision(Z), exact(whole, Z), atol=1e-5)
 
 
+def test_rows_far_from_zero_are_right_too(tabulated, rng):
+    kernels = {"cloud": (Gaussian(1.5), (0, 2)), "rough and fine": (Mixture((4.0, 0.25)), (1, 2))}
+    whole, far = random_expansion(rng, kernels, gaps=0.0), np.array([1e7, -1e6, 1e5, 0.0, 0.0, 0.0])
+    moved = KernelExpansion(whole.bank, whole.instances + far, whole.intercept, whole.coef)
+    Z = table(rng, 300, 0.0)
+    np.testing.assert_allclose(moved.decision(Z + far), exact(whole, Z), atol=1e-6)
+
+
 def test_the_bound_holds_on_a_fine_grid(tabulated):
     z = np.linspace(-2.0, 3.0, 4001)[:, None]
     for kernel in (SHAPE, Gaussian(0.05), Gaussian(9.0)):

@@ -54,6 +54,21 @@ def test_missing_cells_of_a_group_agree_with_one_another_and_sit_beside_the_mean
     np.testing.assert_allclose(Gaussian(1.0)(X[:2], X[2:]), K[:2, 2:])
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e8])
+def test_distances_do_not_depend_on_what_all_rows_have_in_common(rng, offset):
+    S, T = rng.normal(size=(9, 3)), rng.normal(size=(5, 3))
+    moved = [np.round(Z, 6) + offset for Z in (S, T)]
+    near = [Z - offset for Z in moved]
+    for kernel in (Gaussian(0.5), Laplacian(0.5), Epanechnikov(2.0), ScaledGaussian((1.0, 2.0, 0.3))):
+        np.testing.assert_allclose(kernel(*moved), kernel(*near), atol=1e-12)
+    S, T = moved
+    S[2, 1] = T[3, 1] = np.nan  # cells that are missing on both sides agree, and else are a zero and a unit beside it
+    K = Gaussian(1.0)(S, T)
+    np.testing.assert_allclose(K[2, 3], np.exp(-0.5 * np.square(S[2, [0, 2]] - T[3, [0, 2]]).sum()), atol=1e-12)
+    beside = np.square(S[2, [0, 2]] - T[0, [0, 2]]).sum() + T[0, 1] ** 2 + 1.0
+    np.testing.assert_allclose(K[2, 0], np.exp(-0.5 * beside), atol=1e-12)
+
+
 def test_categories_in_a_group_add_their_mismatch():
     X = np.array([[0.0, 1.0], [0.0, 2.0], [0.0, np.nan]])
     K = Gaussian(1.0, (0.0, 3.0))(X, X)

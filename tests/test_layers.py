@@ -41,7 +41,7 @@ ALLOWED = {
     "data": {"sklearn"},
     "workflow": {"sklearn", "interpret"},
     "experiments": {"sklearn", "joblib", "interpret", "xgboost", "matplotlib", "distributed", "ray"},
-    "io": {"sklearn"},
+    "io": {"sklearn", "onnx"},
     "sources": {"pyarrow", "dask", "distributed", "ray"},
     "cli": {"typer", "rich"},
     "explain": {"pandas", "polars", "shap"},

@@ -21,6 +21,8 @@ import numpy as np
 from tamis.arrays import Array, device_of, namespace
 from tamis.codec import stored
 
+FAR = 10.0  # spreads from zero at which rows are far off
+
 
 class Kernel(Protocol):
     """A symmetric function of two rows, evaluated on blocks.
@@ -175,13 +177,45 @@ def _squared_distance(S: Array, T: Array, mismatch: tuple[float, ...] = ()) -> A
         return D
     D = _zeros(S, T)
     if numeric:
-        A, B = _with_gaps(*_both(S, T, numeric))
-        D += xp.sum(A * A, axis=1)[:, None] + xp.sum(B * B, axis=1)[None, :] - 2.0 * (A @ B.T)
-        D = xp.where(D > 0, D, xp.zeros_like(D))
+        D += _expanded(*_both(S, T, numeric))
     for c in nominal:
         s, t = S[:, c][:, None], T[:, c][None, :]
         same = (s == t) | (xp.isnan(s) & xp.isnan(t))
         D += mismatch[c] * xp.astype(~same, D.dtype)
+    return D
+
+
+def _expanded(S: Array, T: Array) -> Array:
+    """Squared distances (m, n) of numbers, by one product of matrices unless that would lose digits."""
+    if is_far_off(T):
+        return _by_column(S, T)
+    xp = namespace(S, T)
+    A, B = _with_gaps(S, T)
+    D = xp.sum(A * A, axis=1)[:, None] + xp.sum(B * B, axis=1)[None, :] - 2.0 * (A @ B.T)
+    return xp.where(D > 0, D, xp.zeros_like(D))
+
+
+def is_far_off(T: Array) -> bool:
+    """Whether the rows of a block lie so far from zero, beside their spread, that expanded distances lose digits.
+
+    ``|s|^2 + |t|^2 - 2 s't`` errs by a rounding of |t|^2. Missing cells do not count; standardised columns are near.
+    """
+    xp = namespace(T)
+    there = xp.astype(~xp.isnan(T), T.dtype)
+    count = xp.sum(there, axis=0)
+    share = there / xp.where(count > 0, count, xp.ones_like(count))[None, :]
+    filled = _fill(T)
+    mean = xp.sum(filled * share, axis=0)
+    spread = xp.sum((filled - mean[None, :]) ** 2 * share)
+    return bool(xp.sum(mean * mean) > FAR**2 * spread)
+
+
+def _by_column(S: Array, T: Array) -> Array:
+    """Squared distances (m, n), one column after another: slower, and right wherever the rows are."""
+    xp, D = namespace(S, T), _zeros(S, T)
+    for c in range(S.shape[1]):
+        s, t = S[:, c][:, None], T[:, c][None, :]
+        D += (_fill(s) - _fill(t)) ** 2 + xp.astype(xp.isnan(s) != xp.isnan(t), D.dtype)
     return D
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tamis.kernels.axes import Axis, Key, Place
 from tamis.kernels.bank import Channel
-from tamis.kernels.base import Gaussian
+from tamis.kernels.base import Gaussian, is_far_off
 from tamis.kernels.mixture import Mixture
 
 BLOCK = 1 << 16  # numbers of a matrix that stays in a cache
@@ -150,3 +150,10 @@ def mixture_of(channel: Channel) -> Mixture | None:
         kernel = Mixture((kernel.bandwidth,), kernel.mismatch)
     distinct = len(set(channel.columns)) == len(channel.columns) > 1
     return kernel if isinstance(kernel, Mixture) and distinct else None
+
+
+def expands(mixture: Mixture, exact: Exact) -> bool:
+    """Whether distances to the instances may be taken by a product of matrices without losing digits."""
+    costs = (*mixture.mismatch, *[0.0] * len(exact.channel.columns))
+    numbers = [c for c, cost in zip(exact.channel.columns, costs) if not cost > 0]
+    return not is_far_off(exact.instances[:, numbers])
