@@ -1,8 +1,8 @@
 """Files: reading and writing tables, saving and loading models, datasets by name."""
 
-from tamis.codec import stored
+from tamis.codec import Unreadable, stored
 from tamis.io.datasets import load_dataset
-from tamis.io.models import load, save
+from tamis.io.models import load, save, trusted_types
 from tamis.io.tables import blocks, read
 
-__all__ = ["blocks", "load", "load_dataset", "read", "save", "stored"]
+__all__ = ["Unreadable", "blocks", "load", "load_dataset", "read", "save", "stored", "trusted_types"]
