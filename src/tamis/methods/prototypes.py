@@ -87,6 +87,14 @@ class CodedExpansion(PrototypeExpansion):
     voices: np.ndarray
     code_size: int
 
+    @classmethod
+    def from_stored(cls, parts: dict[str, Any]) -> CodedExpansion:
+        """From the parts of a file; the oldest ones lack voices, and get the smallest that give their votes."""
+        if "voices" not in parts:
+            found = np.linalg.lstsq(parts["prototypes"].T, parts["votes"].T, rcond=None)[0]
+            parts = {**parts, "voices": found.T}
+        return cls(**parts)
+
     @property
     def norms(self) -> np.ndarray:
         """The squared norms (c,) of the prototypes."""
