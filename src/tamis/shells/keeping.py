@@ -97,5 +97,6 @@ def _check_model(model: Model) -> None:
     some = expansion.instances[:1]
     if not some.shape[1] == len(model.encoder.columns) == len(model.encoder.names) == len(model.columns):
         raise ValueError("its cases do not have the columns of its encoder")
-    if expansion.decision(some).shape != (len(some), len(expansion.intercept)):
-        raise ValueError("its coefficients do not fit its cases")
+    shape = (len(some), len(expansion.intercept), len(expansion.instances), len(expansion.bank))
+    if expansion.decision(some).shape != shape[:2] or expansion.contributions(some).shape != shape:
+        raise ValueError("its coefficients do not fit its cases and kernels")
