@@ -296,12 +296,12 @@ def _array(data: bytes) -> np.ndarray:
     file = io.BytesIO(data)
     version = np.lib.format.read_magic(file)
     header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = header(file)
+    shape, columns_first, dtype = header(file)
     if dtype.kind not in KINDS or not dtype.itemsize:
         raise ValueError(f"an array of the type {dtype} has no place in a file")
     if math.prod(shape) * dtype.itemsize != len(data) - file.tell() or math.prod(max(n, 1) for n in shape) > LIMIT:
         raise ValueError(f"an array of shape {shape} does not fit its entry")
-    return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    return np.ndarray(shape, dtype, data, file.tell(), order="F" if columns_first else "C").copy(order="K")
 
 
 def _checked_manifest(manifest: Any, name: str, kind: str) -> dict[str, Any]:

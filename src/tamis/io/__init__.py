@@ -3,6 +3,7 @@
 from tamis.codec import Unreadable, stored
 from tamis.io.datasets import load_dataset
 from tamis.io.models import load, save, trusted_types
+from tamis.io.sql import to_sql
 from tamis.io.tables import blocks, read
 
-__all__ = ["Unreadable", "blocks", "load", "load_dataset", "read", "save", "stored", "trusted_types"]
+__all__ = ["Unreadable", "blocks", "load", "load_dataset", "read", "save", "stored", "to_sql", "trusted_types"]
