@@ -159,9 +159,12 @@ def change_json(tree, rng, n_arrays: int):
 def change_array(data: bytes, rng) -> bytes:
     """An array with other values, another shape or type, or a header that lies."""
     try:
-        array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+        return _changed(np.lib.format.read_array(io.BytesIO(data), allow_pickle=False), data, rng)
     except Exception:  # it was changed before, and numpy raises nearly anything
-        return data
+        return flipped(data, rng)
+
+
+def _changed(array: np.ndarray, data: bytes, rng) -> bytes:
     how = rng.randrange(6)
     if how == 0 and array.size:
         array = array.copy()
