@@ -66,11 +66,18 @@ def to_sql(model: KernelEstimator, table: str | None = None, *, output: Any = No
 
     Examples
     --------
+    >>> import sqlite3
     >>> import numpy as np
     >>> from tamis import LassoADMM
+    >>> from tamis.io import to_sql
     >>> X = np.arange(40.0).reshape(20, 2)
-    >>> print(to_sql(LassoADMM(calibration=None).fit(X, X[:, 0] > 20))[:60])
-    (SELECT (0.0e0 + COALESCE((
+    >>> clf = LassoADMM(calibration=None).fit(X, X[:, 0] > 20)
+    >>> rows = sqlite3.connect(":memory:")
+    >>> _ = rows.execute("CREATE TABLE t (x0, x1)")
+    >>> _ = rows.executemany("INSERT INTO t VALUES (?, ?)", X.tolist())
+    >>> found = rows.execute(f"SELECT {to_sql(clf)} AS score FROM t").fetchall()
+    >>> np.allclose(np.ravel(found), clf.decision_function(X))
+    True
     """
     check_is_fitted(model)
     writer = _Writer.of(model, table, columns)
