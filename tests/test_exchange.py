@@ -178,3 +178,13 @@ def test_a_model_of_breast_cancer_is_small(cancer, tmp_path):
     assert len(clf.instances_) == len(clf.features_) == 20 and len(clf.kernels_) > 30
     io.save(clf, tmp_path / "m.tamis")
     assert (tmp_path / "m.tamis").stat().st_size < 50_000
+
+
+def test_what_a_nearest_prototype_does_not_keep_is_found_again():
+    """``U'K U`` from the kept cases: K has ones on its diagonal, for rows that lack a kernel too."""
+    expansion = fitted("KernelGLVQClassifier").model_.expansion
+    K = expansion.similarity(expansion.instances)
+    np.fill_diagonal(K, 1.0)
+    U = expansion.prototypes
+    np.testing.assert_allclose(expansion.gram, U.T @ K @ U, atol=1e-12)
+    np.testing.assert_allclose(np.diag(expansion.gram), expansion.norms, atol=1e-12)
