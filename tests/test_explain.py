@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import builtins
+import json
 import sys
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tamis import EM2NOLCClassifier
@@ -24,6 +27,20 @@ def test_frame_lists_every_summand_once(explanation):
     assert len(frame) == explanation.contributions.size + 4
     assert not frame.duplicated(["row", "output", "instance", "kernel"]).any()
     assert all(isinstance(v, int | np.integer) for v in frame["instance"].dropna())
+
+
+def test_a_dict_is_json_whatever_the_labels_are(explanation):
+    dates = np.array(["2020-01-01", "2021-06-30"], dtype="datetime64[s]")
+    labels = [dates[0], np.float64(2.5), float("nan"), ("site", 3)]
+    told = replace(explanation, rows=labels, instances=[pd.Timestamp(dates[1]), np.int64(4), True]).to_dict()
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert list(dict.fromkeys(told["row"])) == ["2020-01-01 00:00:00", 2.5, None, "('site', 3)"]
+    assert list(dict.fromkeys(told["instance"])) == ["2021-06-30 00:00:00", 4, True, None]
+    total = np.zeros(4)
+    np.add.at(total, [list(dict.fromkeys(told["row"])).index(row) for row in told["row"]], told["contribution"])
+    np.testing.assert_allclose(total, explanation.decision[:, 0])
+    frame = replace(explanation, rows=pd.date_range("2020", periods=4)).to_frame()
+    assert frame["row"].dtype.kind == "M"
 
 
 def _hide(monkeypatch, *names):

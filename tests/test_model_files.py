@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
+from small_fits import SMALL, fitted, mixed, quick, same
 from tamis import (
     EM2NOLCClassifier,
     EM2NOLCClassifierCV,
@@ -27,41 +26,6 @@ from tamis import (
     product,
     run,
 )
-
-SMALL = {"max_instances": 4, "max_features": 3}
-
-
-def quick(name, **more):
-    cls = all_estimators()[name]
-    grids = {"bandwidths": (1.0,), "alphas": (0.01,), "lambda2s": (0.1, 0.4), "thetas": (10.0,)}
-    grids |= {"prototype_sizes": (2, 3), "kappas": (0.1,), "code_sizes": (None,)}
-    grids |= {"pattern_weight": "share", "pattern_weights": ("share",), "programs": ("amkl",), "Cs": (1.0,)}
-    params = {**SMALL, **grids, "cv": 2, "calibration": 2, "max_iter": 5, "rounds": 1, **more}
-    return cls(**{k: v for k, v in params.items() if k in cls().get_params()})
-
-
-def mixed(n=60, seed=0):
-    rng = np.random.default_rng(seed)
-    X = pd.DataFrame(
-        {"u": rng.normal(size=n), "v": rng.normal(size=n), "c": pd.Categorical(rng.choice(list("abc"), n))}
-    )
-    X.loc[::7, "u"] = np.nan
-    return X, np.where(X["v"] + (X["c"] == "a") + 0.1 * rng.normal(size=n) > 0.3, "yes", "no")
-
-
-@cache
-def fitted(name):
-    """The fit that several tests look at and none changes."""
-    return quick(name).fit(*mixed())
-
-
-def same(one, two, X):
-    np.testing.assert_array_equal(one.decision_function(X), two.decision_function(X))
-    np.testing.assert_array_equal(one.predict(X), two.predict(X))
-    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
-    a, b = one.explain(X), two.explain(X)
-    np.testing.assert_array_equal(a.contributions, b.contributions)
-    assert a.kernels == b.kernels and a.features == b.features and a.instances == b.instances
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

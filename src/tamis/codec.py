@@ -12,14 +12,13 @@ import json
 import math
 import os
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -29,9 +28,18 @@ import tamis
 VERSION = 1
 STORED: dict[str, type] = {}
 LIMIT = 1 << 30  # bytes that a file may unpack to
+ROOM = 1 << 26  # up to so many bytes a file is packed
+PACKED = 64  # times its size that any file may unpack to beyond that
+CONTENT = 1 << 25  # bytes of JSON
+OBJECTS = 1 << 20  # dicts and lists in it
+KINDS = "biufUS"  # of numpy types that a file may hold
 MOMENT = (1980, 1, 1, 0, 0, 0)  # equal content gives equal files
 
 C = TypeVar("C", bound=type)
+
+
+class Unreadable(ValueError):
+    """A file is not what it should be: damaged, hostile, of another kind, or of a newer version."""
 
 
 def stored(cls: C) -> C:
@@ -88,7 +96,7 @@ class Encoding:
                 "shape": list(value.shape),
                 "items": [self.encode(v) for v in value.ravel().tolist()],
             }
-        if value.dtype.kind not in "biufUS":
+        if value.dtype.kind not in KINDS:
             raise ValueError(f"an array of the type {value.dtype} cannot be written to a file")
         self.arrays.append(value)
         return {"$": "array", "index": len(self.arrays) - 1}
@@ -198,6 +206,8 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{uuid4().hex[:12]}.part")
     try:
         yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())  # a disk may tell only now that it is full
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -216,36 +226,69 @@ def write(path: str | os.PathLike, kind: str, value: Any) -> None:
     }
     entries = {"manifest.json": json.dumps(manifest).encode(), "content.json": content}
     entries |= {f"arrays/{k}.npy": array for k, array in enumerate(arrays)}
-    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as file:
+    size = sum(map(len, entries.values()))
+    _check_size(str(path), size, LIMIT, content)
+    method = zipfile.ZIP_DEFLATED if size <= ROOM else zipfile.ZIP_STORED
+    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w", method) as file:
         for name, data in entries.items():
-            file.writestr(zipfile.ZipInfo(name, MOMENT), data, zipfile.ZIP_DEFLATED)
+            file.writestr(zipfile.ZipInfo(name, MOMENT), data, method)
 
 
 def read(path: str | os.PathLike, kind: str) -> Any:
-    """Read what `write` has written; a ValueError says what is wrong with any other file."""
+    """Read what `write` has written; `Unreadable`, a ValueError, says what is wrong with any other file.
+
+    However a file was made, reading it runs no code but that of the stored classes, and takes memory in proportion to
+    its size beyond a few hundred megabytes.
+    """
     name = str(path)
     if not Path(path).exists():
         raise FileNotFoundError(f"there is no file {name!r}")
+    with Path(path).open("rb") as raw:
+        try:
+            manifest, content, arrays = _unpacked(raw, name, kind)
+        except Unreadable:
+            raise
+        except Exception as error:  # zipfile raises nearly anything
+            raise Unreadable(f"{name!r} is not a tamis {kind} file, or it is truncated or damaged") from error
     try:
-        with Path(path).open("rb") as raw, zipfile.ZipFile(raw) as file:
-            size = sum(entry.file_size for entry in file.infolist())
-            if size > LIMIT:
-                raise ValueError(f"{name!r} would unpack to {size} bytes, and {LIMIT} is the most that is read")
-            manifest = _checked_manifest(json.loads(file.read("manifest.json")), name, kind)
-            content = file.read("content.json")
-            arrays = [file.read(f"arrays/{k}.npy") for k in range(manifest["arrays"])]
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{name!r} is damaged: its manifest cannot be read") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, UnicodeDecodeError, NotImplementedError) as error:
-        raise ValueError(f"{name!r} is not a tamis {kind} file, or it is truncated or damaged") from error
-    if _checksum(content, arrays) != manifest["sha256"]:
-        raise ValueError(f"{name!r} is damaged: its content does not match its checksum")
-    try:
-        loaded = [_array(array) for array in arrays]
-        return decode(json.loads(content.decode("utf-8", "surrogatepass")), loaded)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
+        return decode(json.loads(content.decode("utf-8", "surrogatepass")), arrays)
+    except Exception as error:  # constructors were given anything
         words = f"written by tamis {manifest.get('tamis', 'of an unknown version')}, and this version cannot read it"
-        raise ValueError(f"{name!r} was {words} ({type(error).__name__}: {error})") from error
+        raise Unreadable(f"{name!r} was {words} ({type(error).__name__}: {error})") from error
+
+
+def _unpacked(raw: IO[bytes], name: str, kind: str) -> tuple[dict[str, Any], bytes, list[np.ndarray]]:
+    """Manifest, content and arrays of an archive that is what its manifest says."""
+    with zipfile.ZipFile(raw) as file:
+        packed, size = os.fstat(raw.fileno()).st_size, sum(entry.file_size for entry in file.infolist())
+        _check_size(name, size, min(LIMIT, ROOM + PACKED * packed))
+        if any(entry.compress_type not in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED) for entry in file.infolist()):
+            raise ValueError("it is packed in a way that takes memory without bounds")
+        if len(set(file.namelist())) < len(file.namelist()):
+            raise ValueError("two entries have one name")
+        manifest = _checked_manifest(json.loads(file.read("manifest.json")), name, kind)
+        content = file.read("content.json")
+        _check_size(name, size, LIMIT, content)
+        arrays, digests = [], [sha256(content).digest()]
+        for k in range(manifest["arrays"]):
+            data = file.read(f"arrays/{k}.npy")
+            digests.append(sha256(data).digest())
+            arrays.append(_array(data))
+    if sha256(b"".join(digests)).hexdigest() != manifest["sha256"]:
+        raise Unreadable(f"{name!r} is damaged: its content does not match its checksum")
+    return manifest, content, arrays
+
+
+def _check_size(name: str, size: int, most: int, content: bytes = b"") -> None:
+    """Refuse entries of more than `most` bytes, and JSON that would make too many objects."""
+    if size > most:
+        raise Unreadable(f"{name!r} would unpack to {size} bytes, and {most} is the most that is read")
+    objects = content.count(b"[") + content.count(b"{")
+    if len(content) > CONTENT or objects > OBJECTS:
+        raise Unreadable(
+            f"{name!r} would hold {len(content)} bytes of JSON with {objects} lists and dicts, and {CONTENT} bytes "
+            f"with {OBJECTS} are the most that is read"
+        )
 
 
 def _array(data: bytes) -> np.ndarray:
@@ -253,21 +296,23 @@ def _array(data: bytes) -> np.ndarray:
     file = io.BytesIO(data)
     version = np.lib.format.read_magic(file)
     header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = header(file)
-    if math.prod(shape) * dtype.itemsize != len(data) - file.tell():
+    shape, columns_first, dtype = header(file)
+    if dtype.kind not in KINDS or not dtype.itemsize:
+        raise ValueError(f"an array of the type {dtype} has no place in a file")
+    if math.prod(shape) * dtype.itemsize != len(data) - file.tell() or math.prod(max(n, 1) for n in shape) > LIMIT:
         raise ValueError(f"an array of shape {shape} does not fit its entry")
-    return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    return np.ndarray(shape, dtype, data, file.tell(), order="F" if columns_first else "C").copy(order="K")
 
 
 def _checked_manifest(manifest: Any, name: str, kind: str) -> dict[str, Any]:
     types = {"kind": str, "version": int, "arrays": int, "sha256": str}
     if not isinstance(manifest, dict) or any(type(manifest.get(key)) is not cls for key, cls in types.items()):
-        raise ValueError(f"{name!r} is not a tamis {kind} file")
+        raise Unreadable(f"{name!r} is not a tamis {kind} file")
     if manifest["version"] > VERSION:
-        raise ValueError(
+        raise Unreadable(
             f"{name!r} was written by a newer tamis (format {manifest['version']}, this one reads up to {VERSION}): "
             "pip install --upgrade tamis"
         )
     if manifest["kind"] != kind:
-        raise ValueError(f"{name!r} is a tamis {manifest['kind']} file, not a {kind} file")
+        raise Unreadable(f"{name!r} is a tamis {manifest['kind']} file, not a {kind} file")
     return manifest

@@ -46,6 +46,8 @@ def _controller() -> ThreadpoolController:
 _asked: list[tuple[object, int]] = []  # who asks for how many threads of BLAS, the latest last
 _before: dict[int, int] = {}  # threads of each library when nobody asks
 _lock = threading.Lock()
+if hasattr(os, "register_at_fork"):  # else a child could find the lock held by a thread that it does not have
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 @contextmanager

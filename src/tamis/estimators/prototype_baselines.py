@@ -38,9 +38,10 @@ class NearestClassifier(PrototypeClassifier, DirectClassifier):
 
         Class weights have had their say in the choice of the prototypes.
         """
-        farthest = (1.0 + np.sqrt(np.diag(parts["gram"]).max(initial=1.0))) ** 2
-        intercept = np.where(masses.any(axis=1), 0.0, -farthest)
-        return NearestExpansion(**parts, votes=outputs_of(masses), intercept=outputs_of(intercept[:, None])[:, 0])
+        norms = np.diag(parts.pop("gram")).copy()
+        farthest = (1.0 + np.sqrt(norms.max(initial=1.0))) ** 2
+        intercept = outputs_of(np.where(masses.any(axis=1), 0.0, -farthest)[:, None])[:, 0]
+        return NearestExpansion(**parts, votes=outputs_of(masses), intercept=intercept, norms=norms)
 
     @property
     def _owners(self) -> np.ndarray:

@@ -73,9 +73,9 @@ class ChannelExplanation(Explanation):
         order = np.lexsort([-size, ~here])
         return [ChannelShare(self.kernels[k], bool(here[k]), parts[:, k], self.typical[:, k]) for k in order]
 
-    def to_dict(self) -> dict[str, list]:
+    def _summands(self) -> dict[str, list]:
         """As for every explanation, with a column `present`: whether the row has the kernel."""
-        columns = super().to_dict()
+        columns = super()._summands()
         here = np.broadcast_to(self.present[:, None, None, :], self.contributions.shape).ravel().tolist()
         columns["present"] = here + [True] * (len(columns["row"]) - len(here))
         return columns

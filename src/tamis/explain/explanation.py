@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -32,6 +33,14 @@ def part_names(parts: Sequence[Sequence[str]]) -> list[str]:
     """Names of the parts of one model; its only group of three or more features needs no list of them."""
     large = [len(set(part)) > 2 for part in parts]
     return [SIMILAR if group and sum(large) == 1 else part_name(part) for group, part in zip(large, parts, strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON knows: numbers that it does not know are None, anything else is text."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,7 +142,14 @@ class Explanation:
         return cells.astype(float) if numeric else cells
 
     def to_dict(self) -> dict[str, list]:
-        """One entry per summand, as columns: row, output, instance, kernel, contribution; base values included."""
+        """One entry per summand, as columns: row, output, instance, kernel, contribution; base values included.
+
+        All values are such as JSON knows: labels of other types, such as dates, become text.
+        """
+        return {name: [_plain(value) for value in column] for name, column in self._summands().items()}
+
+    def _summands(self) -> dict[str, list]:
+        """The columns of `to_dict` with labels as they are."""
         shape = self.contributions.shape
         place = np.indices(shape).reshape(4, -1)
         axes = [[axis[i] for i in index] for axis, index in zip(self._axes, place, strict=True)]
@@ -157,7 +173,7 @@ class Explanation:
 
         pandas if it is installed, else polars.
         """
-        columns = self.to_dict()
+        columns = self._summands()
         try:
             import pandas
         except ImportError:

@@ -1,9 +1,21 @@
-"""Files: reading and writing tables, saving and loading models, datasets by name."""
+"""Files: reading and writing tables, saving and loading models, models for other runtimes, datasets by name."""
 
-from tamis.codec import stored
+from tamis.codec import Unreadable, stored
 from tamis.io.datasets import load_dataset
-from tamis.io.models import load, save
+from tamis.io.models import load, save, trusted_types
 from tamis.io.onnx.model import to_onnx
+from tamis.io.sql import to_sql
 from tamis.io.tables import blocks, read
 
-__all__ = ["blocks", "load", "load_dataset", "read", "save", "stored", "to_onnx"]
+__all__ = [
+    "Unreadable",
+    "blocks",
+    "load",
+    "load_dataset",
+    "read",
+    "save",
+    "stored",
+    "to_onnx",
+    "to_sql",
+    "trusted_types",
+]

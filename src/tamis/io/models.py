@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 
+from scipy.sparse import csr_array
+from sklearn import model_selection
+
 from tamis import codec
 from tamis.estimators.registry import all_estimators
+from tamis.methods.em2nolc import State
 from tamis.results.data import Results
 from tamis.shells.base import KernelEstimator
 
@@ -21,10 +25,26 @@ def save(model: KernelEstimator | Results, path: str | os.PathLike) -> None:
     codec.write(path, "model", model)
 
 
+def trusted_types() -> list[str]:
+    """Names of the types in any fitted estimator, for ``skops.io.load(path, trusted=tamis.io.trusted_types())``.
+
+    They are those that model files hold, the state of a warm start, splitters of scikit-learn (the parameter `cv`),
+    and scipy's sparse array, in which classifiers by prototypes keep the codes of training rows. None of them runs code
+    that is in a file.
+    """
+    own = [cls for cls in codec.STORED.values() if cls.__module__.partition(".")[0] == "tamis"]
+    splitters = [cls for cls in vars(model_selection).values() if hasattr(cls, "get_n_splits")]
+    return sorted({f"{cls.__module__}.{cls.__qualname__}" for cls in (*own, State, *splitters, csr_array)})
+
+
 def load(path: str | os.PathLike) -> KernelEstimator:
-    """Read the estimator from a file that `save` or `Results.save` has written."""
+    """Read the estimator from a file that `save` or `Results.save` has written.
+
+    Nothing in a file is executed. One that is damaged, or was made to do harm, is a `tamis.io.Unreadable`, which is a
+    ValueError; one that is not there a FileNotFoundError.
+    """
     loaded = codec.read(path, "model")
     model = loaded.model if isinstance(loaded, Results) else loaded
     if not isinstance(model, KernelEstimator):
-        raise ValueError(f"{str(path)!r} holds a {type(model).__name__}, not an estimator")
+        raise codec.Unreadable(f"{str(path)!r} holds a {type(model).__name__}, not an estimator")
     return model

@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -37,13 +37,11 @@ class PrototypeExpansion(Expansion):
     ----------
     weights : (L,) of the kernels, which have unit diagonal
     prototypes : U (k, c)
-    gram : (c, c) ``U'K U``
     votes : (q, c) what each prototype says for each output
     """
 
     weights: np.ndarray
     prototypes: np.ndarray
-    gram: np.ndarray
     votes: np.ndarray
 
     row_dependent: ClassVar[bool] = True
@@ -80,12 +78,27 @@ class CodedExpansion(PrototypeExpansion):
 
     Attributes
     ----------
+    gram : (c, c) ``U'K U``
     voices : (q, k) what a unit of each instance says for each output; votes are ``voices U``
     code_size : most prototypes in a code
     """
 
+    gram: np.ndarray
     voices: np.ndarray
     code_size: int
+
+    @classmethod
+    def from_stored(cls, parts: dict[str, Any]) -> CodedExpansion:
+        """From the parts of a file; the oldest ones lack voices, and get the smallest that give their votes."""
+        if "voices" not in parts:
+            found = np.linalg.lstsq(parts["prototypes"].T, parts["votes"].T, rcond=None)[0]
+            parts = {**parts, "voices": found.T}
+        return cls(**parts)
+
+    @property
+    def norms(self) -> np.ndarray:
+        """The squared norms (c,) of the prototypes."""
+        return np.diag(self.gram)
 
     @property
     def owned(self) -> np.ndarray:
@@ -138,7 +151,27 @@ class NearestExpansion(PrototypeExpansion):
 
     The norm u'K u in a score is shared out over the rows and kernels of the prototype, so that all adds up with
     constant intercepts.
+
+    Attributes
+    ----------
+    norms : (c,) u'K u of each prototype
     """
+
+    norms: np.ndarray
+
+    @classmethod
+    def from_stored(cls, parts: dict[str, Any]) -> NearestExpansion:
+        """From the parts of a file; in older ones all of ``U'K U`` stands in place of the norms."""
+        if "gram" in parts:
+            parts = {**parts, "norms": np.diag(parts["gram"]).copy()}
+            del parts["gram"]
+        return cls(**parts)
+
+    @property
+    def gram(self) -> np.ndarray:
+        """``U'K U`` (c, c)."""
+        images = [image @ self.weights for image in self._images(self.prototypes)]
+        return np.array(images).reshape(self.prototypes.T.shape) @ self.prototypes
 
     def by_prototype(self, similarity: np.ndarray) -> np.ndarray:
         scores = self._scores(similarity)
@@ -211,7 +244,7 @@ class NearestExpansion(PrototypeExpansion):
 
     def _scores(self, similarity: np.ndarray) -> np.ndarray:
         """One less the squared distances (rows, c) to the prototypes."""
-        return 2.0 * similarity @ self.prototypes - np.diag(self.gram)
+        return 2.0 * similarity @ self.prototypes - self.norms
 
     def _chosen(self, scores: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         """For each output and side the nearest prototypes (rows,) that speak for it, in an order without signs."""

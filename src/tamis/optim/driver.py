@@ -44,6 +44,16 @@ class Status(Enum):
         """Whether the run reached what it was after."""
         return self in (Status.CONVERGED, Status.HARD_MARGIN, Status.ROUNDS)
 
+    def __reduce_ex__(self, protocol: object) -> tuple[type[Status], tuple[str]]:
+        return Status, (self.name,)  # copies and files know the name, so that the sentence may change
+
+    def __reduce__(self) -> tuple[type[Status], tuple[str]]:
+        return self.__reduce_ex__(2)  # skops asks for this one
+
+    @classmethod
+    def _missing_(cls, value: object) -> Status | None:
+        return cls.__members__.get(str(value))
+
 
 @dataclass(frozen=True)
 class Iterate(Generic[S]):

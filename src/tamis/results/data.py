@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.codec import read, stored, write
+from tamis.codec import Unreadable, read, stored, write
 from tamis.estimators import registry  # noqa: F401  (files name classifiers that must be known)
 from tamis.explain.explanation import Explanation
 from tamis.explain.intervals import Interval
@@ -272,6 +272,6 @@ class Results:
     def load(cls, path: str | os.PathLike) -> Results:
         """Read a file that `save` has written."""
         loaded = read(path, "model")
-        if not isinstance(loaded, cls):
-            raise ValueError(f"{str(path)!r} holds a model without results: load it with tamis.io.load")
+        if not isinstance(loaded, cls) or not isinstance(loaded.model, KernelClassifier):
+            raise Unreadable(f"{str(path)!r} holds a model without results: load it with tamis.io.load")
         return loaded

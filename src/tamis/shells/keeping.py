@@ -23,6 +23,7 @@ class Keeping:
     """What an estimator needs to be kept: the parts of a file, and a picture of itself."""
 
     get_params: Callable[..., dict[str, Any]]
+    model_: Model
     instance_labels_: np.ndarray
     _seed: int
 
@@ -50,6 +51,7 @@ class Keeping:
             if not _is_learned(name):
                 raise ValueError(f"{name!r} is not something that a {cls.__name__} learns")
             setattr(out, name, value)
+        _check_model(out.model_)
         return out
 
     @contextmanager
@@ -87,3 +89,14 @@ class Keeping:
 def _is_learned(name: str) -> bool:
     """Whether an attribute belongs into a file."""
     return name in NEEDED or (name.endswith("_") and not name.startswith("_"))
+
+
+def _check_model(model: Model) -> None:
+    """Refuse a model whose parts do not fit together: it must be able to decide about its own cases."""
+    expansion = model.expansion
+    some = expansion.instances[:1]
+    if not some.shape[1] == len(model.encoder.columns) == len(model.encoder.names) == len(model.columns):
+        raise ValueError("its cases do not have the columns of its encoder")
+    shape = (len(some), len(expansion.intercept), len(expansion.instances), len(expansion.bank))
+    if expansion.decision(some).shape != shape[:2] or expansion.contributions(some).shape != shape:
+        raise ValueError("its coefficients do not fit its cases and kernels")

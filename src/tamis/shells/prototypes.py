@@ -344,7 +344,7 @@ class PrototypeClassifier(Extending, OnSeries):
         norm one: ``1 + u'K u - 2 u'K(kept samples, x)``."""
         check_is_fitted(self)
         expansion = self.model_.expansion
-        return np.maximum(1.0 + np.diag(expansion.gram) - 2.0 * self._similarity(X) @ expansion.prototypes, 0.0)
+        return np.maximum(1.0 + expansion.norms - 2.0 * self._similarity(X) @ expansion.prototypes, 0.0)
 
     def extended(self, values: Any) -> Self:
         if getattr(self, "normalised_kernels_", None):

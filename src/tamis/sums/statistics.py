@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tamis.arrays import is_tensor, namespace, to_device, to_numpy
-from tamis.codec import digest, read, stored, write
+from tamis.codec import Unreadable, digest, read, stored, write
 from tamis.data.checks import check_integer, check_length, check_number, encode_classes
 from tamis.data.encoding import UNSEEN, Nominal, Number
 from tamis.data.keys import fold_of, group_keys, row_keys
@@ -264,7 +264,7 @@ class Statistics:
         """Read a file that `save` has written."""
         loaded = read(path, "statistics")
         if not isinstance(loaded, cls):
-            raise ValueError(f"{str(path)!r} holds a {type(loaded).__name__}, not statistics")
+            raise Unreadable(f"{str(path)!r} holds a {type(loaded).__name__}, not statistics")
         return loaded
 
     def to_stored(self) -> dict[str, Any]:
@@ -275,7 +275,10 @@ class Statistics:
     @classmethod
     def from_stored(cls, parts: dict[str, Any]) -> Statistics:
         """The statistics of a file."""
-        out = cls(parts["plan"])
+        plan, sums = parts["plan"], parts["parts"]
+        if len(sums) != plan.n_folds or any(basis.size > sums.shape[-1] for basis in plan.functions.bases):
+            raise ValueError("its sums do not fit its plan")
+        out = cls(plan)
         for name, own in (("parts", out.parts), ("count", out.count), ("outside", out._outside)):
             if parts[name].shape != own.shape:
                 raise ValueError("its sums do not fit its plan")

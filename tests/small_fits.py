@@ -1,0 +1,55 @@
+"""Every registered estimator, fitted in a blink to a table of numbers, categories and missing cells."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+
+import numpy as np
+import pandas as pd
+from sklearn.exceptions import ConvergenceWarning
+
+from tamis import all_estimators
+
+SMALL = {"max_instances": 4, "max_features": 3}
+
+
+def quick(name, **more):
+    cls = all_estimators()[name]
+    grids = {"bandwidths": (1.0,), "alphas": (0.01,), "lambda2s": (0.1, 0.4), "thetas": (10.0,)}
+    grids |= {"prototype_sizes": (2, 3), "kappas": (0.1,), "code_sizes": (None,)}
+    grids |= {"pattern_weight": "share", "pattern_weights": ("share",), "programs": ("amkl",), "Cs": (1.0,)}
+    params = {**SMALL, **grids, "cv": 2, "calibration": 2, "max_iter": 5, "rounds": 1, **more}
+    return cls(**{k: v for k, v in params.items() if k in cls().get_params()})
+
+
+def mixed(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {"u": rng.normal(size=n), "v": rng.normal(size=n), "c": pd.Categorical(rng.choice(list("abc"), n))}
+    )
+    X.loc[::7, "u"] = np.nan
+    return X, np.where(X["v"] + (X["c"] == "a") + 0.1 * rng.normal(size=n) > 0.3, "yes", "no")
+
+
+@cache
+def fitted(name):
+    """The fit that several tests look at and none changes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return quick(name).fit(*rows_for(name))
+
+
+def rows_for(name, n=60):
+    """Rows with what an estimator predicts: classes or numbers."""
+    X, y = mixed(n)
+    return X, y if name in all_estimators("classifier") else X["v"].to_numpy()
+
+
+def same(one, two, X):
+    for method in ("decision_function", "predict", "predict_proba"):
+        if hasattr(one, method):
+            np.testing.assert_array_equal(getattr(one, method)(X), getattr(two, method)(X))
+    a, b = one.explain(X), two.explain(X)
+    np.testing.assert_array_equal(a.contributions, b.contributions)
+    assert a.kernels == b.kernels and a.features == b.features and a.instances == b.instances
