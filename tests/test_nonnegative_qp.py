@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from tamis.optim.nonnegative_qp import solve_nonnegative_qp
+from tamis.optim.nonnegative_qp import _independent, _solved, solve_nonnegative_qp
 
 
 def problem(rng, d, rank=None):
@@ -47,3 +47,22 @@ def test_its_own_solution_is_where_it_stays(rng):
 def test_nothing_to_gain_and_nothing_at_all():
     assert solve_nonnegative_qp(np.eye(3), np.ones(3), np.ones(3)).tolist() == [0.0, 0.0, 0.0]
     assert solve_nonnegative_qp(np.empty((0, 0)), np.empty(0), np.empty(0)).shape == (0,)
+
+
+def test_columns_that_depend_on_earlier_ones_are_seen_in_any_units(rng):
+    A = rng.normal(size=(8, 4))
+    A = np.column_stack([A[:, 0], A[:, 1], A[:, 0] + A[:, 1], A[:, 2]])
+    for unit in (1e-6, 1.0, 1e6):
+        assert _independent((unit * A).T @ (unit * A)).tolist() == [True, True, False, True]
+    nearly = A.copy()
+    nearly[:, 2] += 1e-3 * rng.normal(size=8)
+    assert _independent(nearly.T @ nearly).all()
+
+
+def test_a_matrix_that_rounding_made_indefinite_is_solved_with_a_small_ridge():
+    Q = np.array([[1.0, 1.0], [1.0, 1.0 - 1e-12]])
+    for unit in (1e-4, 1e4):
+        x = _solved(unit * Q, unit * np.array([1.0, 1.0]))
+        assert np.all(np.isfinite(x)) and x.sum() == pytest.approx(1.0, abs=1e-4)
+    worse = _solved(np.array([[1.0, 1.0], [1.0, 1.0 - 1e-6]]), np.ones(2))  # the first ridge is not enough
+    assert np.all(np.isfinite(worse)) and worse.sum() == pytest.approx(1.0, abs=1e-2)
