@@ -14,7 +14,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "src"))  # the code beside these pages, whatever else is installed
+sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]  # the code beside these pages, whatever else is installed
 
 import tamis  # noqa: E402
 
@@ -60,7 +60,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"plot_",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "reading_order.ReadingOrder",
     "backreferences_dir": "api/generated/backreferences",
     "doc_module": ("tamis",),
     "reference_url": {"tamis": None},

@@ -35,6 +35,8 @@ def imported(module):
 def test_there_are_at_least_ten_examples_and_a_page_above_them():
     assert len(EXAMPLES) >= 10
     assert (FOLDER / "GALLERY_HEADER.rst").read_text(encoding="utf-8").splitlines()[1].startswith("===")
+    order = runpy.run_path(str(FOLDER.parent / "docs" / "reading_order.py"))["ORDER"]
+    assert sorted(f"plot_{name}" for name in order) == [path.stem for path in EXAMPLES]
     assert {f"plot_{name}" for name in QUICK} <= {path.stem for path in EXAMPLES}
 
 
