@@ -288,8 +288,8 @@ def test_columns_that_the_model_does_not_use_are_checked_but_change_nothing():
 
 def test_columns_are_named_once_and_found_by_their_first_place():
     names = [f"gene {j}" for j in range(3000)]
-    check_names(pd.DataFrame(np.zeros((1, 3000)), columns=names))
+    check_names(names)
     with pytest.raises(ValueError, match="two columns named 'gene 7'"):
-        check_names(pd.DataFrame(np.zeros((1, 3001)), columns=[*names, "gene 7"]))
+        check_names([*names, "gene 7"])
     assert resolve_columns(["gene 2999", "gene 0", -1], names) == [2999, 0, 2999]
     assert resolve_columns(["a"], ["b", "a", "a"]) == [1]

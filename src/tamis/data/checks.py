@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
@@ -77,10 +77,10 @@ def check_numbers(y: Any, n: int) -> np.ndarray:
     return y
 
 
-def check_names(X: Any) -> None:
-    """Refuse a frame with two columns of one name."""
+def check_names(names: Iterable[Any]) -> None:
+    """Refuse two columns of one name."""
     seen = set()
-    for name in X.columns:
+    for name in names:
         if name in seen:
             raise ValueError(f"X has two columns named {name!r}: rename one, so that explanations are not ambiguous")
         seen.add(name)
