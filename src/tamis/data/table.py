@@ -8,9 +8,12 @@ from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from tamis.data.checks import check_names
+from tamis.data.checks import check_names, is_missing
+
+TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
 @dataclass(frozen=True)
@@ -250,11 +253,11 @@ def _column_values(values: np.ndarray, kind: str, name: str, nominal: bool) -> n
     if values.dtype.kind in "fiu":
         return values.astype(float)
     known = [not is_missing(v) for v in values]
-    if values.dtype.kind in "mM" or any(isinstance(v, date | time | timedelta) for v in values[known]):
+    if values.dtype.kind in "mM" or any(isinstance(v, TIMES) for v in values[known]):
         raise ValueError(
             f"column {name!r} holds dates or times: convert it to numbers, such as days since a fixed date"
         )
-    if values.dtype.kind == "c":
+    if values.dtype.kind == "c" or any(isinstance(v, complex) for v in values):
         raise ValueError(f"column {name!r} holds complex numbers: Complex data not supported")
     text = [isinstance(v, str) for v in values]
     if any(text) and sum(text) < sum(known) and not nominal:
@@ -270,17 +273,12 @@ def _column_values(values: np.ndarray, kind: str, name: str, nominal: bool) -> n
 def _number(cell: Any, name: str) -> float:
     try:
         return float(cell)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"column {name!r} holds {cell!r:.60}, which is neither a number nor text: convert it"
-        ) from None
     except OverflowError:
         raise ValueError(f"column {name!r} holds {cell!r:.30}, too large for a float: use other units") from None
-
-
-def is_missing(v: Any) -> bool:
-    """Whether a cell is None, NaN or pandas' NA or NaT."""
-    return v is None or type(v).__name__ in ("NAType", "NaTType") or (isinstance(v, float) and v != v)
+    except (TypeError, ValueError):  # scikit-learn expects a TypeError of these words
+        raise TypeError(
+            f"column {name!r} holds {cell!r:.60}, and an argument must be a string or a number: convert it"
+        ) from None
 
 
 def _as_labels(values: np.ndarray) -> np.ndarray:
@@ -321,16 +319,32 @@ def checked_input(X: Any) -> tuple[Any, list[str]]:
 
 
 def check_plain(X: Any) -> np.ndarray:
-    """Validate an array that is not a frame: numbers, or objects with text in some columns."""
-    if isinstance(X, list):
-        cells = np.empty((len(X), len(X[0]) if X and hasattr(X[0], "__len__") else 0), dtype=object)
-        if cells.size and all(hasattr(row, "__len__") and len(row) == cells.shape[1] for row in X):
-            cells[:] = X
-            X = cells if any(isinstance(v, str) for v in cells.ravel()) else X
+    """Validate an array that is not a frame: numbers, or objects with other cells in some columns."""
+    if issparse(X):
+        raise TypeError(
+            f"X is sparse ({type(X).__name__}), but dense data is required: use X.toarray(), if that fits into memory"
+        )
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(float), np.nan)
+    kind = X.dtype.kind if isinstance(X, np.ndarray) else ""
+    if kind and kind in "mM":
+        raise ValueError("X holds dates or times: convert them to numbers, such as days since a fixed date")
+    if kind == "V":
+        raise ValueError("X is a structured array: give its fields as a dict of columns, or as a DataFrame")
+    if kind and kind in "US":
+        X = X.astype(object)
+    if isinstance(X, list) and X and all(hasattr(row, "__len__") and not isinstance(row, str) for row in X):
+        sizes = sorted({len(row) for row in X})
+        if len(sizes) > 1:
+            raise ValueError(f"X has rows of different lengths, {sizes}: give one cell for each column")
+        cells = np.empty((len(X), sizes[0]), dtype=object)
+        cells[:] = X
+        X = cells if any(map(_not_plain, cells.ravel())) else X
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2 and any(map(_not_plain, X.ravel())):
         return check_array(X, dtype=object, ensure_all_finite=False)
     return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
 
 
 def _not_plain(v: Any) -> bool:
-    return isinstance(v, str) or type(v).__name__ in ("NAType", "NaTType")
+    """Whether a cell is something else than a real number, NaN or None."""
+    return isinstance(v, bool | np.bool_) or not isinstance(v, int | float | np.integer | np.floating | None)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tamis.kernels.axes import Axis, Key, Place
 from tamis.kernels.bank import Channel
-from tamis.kernels.base import Gaussian
+from tamis.kernels.base import LARGE, Gaussian
 from tamis.kernels.mixture import Mixture
 
 BLOCK = 1 << 16  # numbers of a matrix that stays in a cache
@@ -95,13 +95,16 @@ class Distances:
     coef: np.ndarray
 
     @classmethod
-    def of(cls, mixture: Mixture, exact: Exact) -> Distances:
+    def of(cls, mixture: Mixture, exact: Exact) -> Distances | Exact:
+        """The channel in this form, or as it is where the squares of numbers are too large for it."""
         columns, T = list(exact.channel.columns), exact.instances
         costs = {c: cost for c, cost in zip(columns, mixture.mismatch, strict=False) if cost > 0}
         numbers = [c for c in columns if c not in costs]
         codes = [(c, v) for c in costs for v in np.unique(T[:, c]).tolist()]
         t, gaps = np.nan_to_num(T[:, numbers]), np.isnan(T[:, numbers])
         base = np.sum(t * t, axis=1) + gaps.sum(axis=1) + sum(costs.values())
+        if np.max(base) > LARGE:
+            return exact
         agree = [-costs[c] * _equal(T[:, c], v) for c, v in codes]
         weights = np.column_stack([-2.0 * t, np.ones(len(T)), *agree, 1.0 - 2.0 * gaps])
         ratio = max(mixture.bandwidths) / min(mixture.bandwidths)

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tamis.data.table import cells_of, columns_by_name, is_missing
+from tamis.data.checks import is_missing
+from tamis.data.table import cells_of, columns_by_name
 from tamis.errors import BadOption, UnknownColumn
 from tamis.io.cells import level, number
 from tamis.io.tables import Columns, levels
