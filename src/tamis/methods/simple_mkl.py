@@ -41,6 +41,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from tamis.kernels.stack import KernelStack
 from tamis.low_rank import LowRank
@@ -205,7 +206,10 @@ def _newton_step(problem: Problem, stack: KernelStack, point: _Point, images: np
         return _gradient_step(problem, stack, point, images, tol)
     H[np.diag_indices(len(H))] += RIDGE * size
     energies = point.machine.dual_coef @ images
-    direction = solve_simplex_qp(H, H @ point.weights + 0.5 * energies, point.weights) - point.weights
+    try:
+        direction = solve_simplex_qp(H, H @ point.weights + 0.5 * energies, point.weights) - point.weights
+    except LinAlgError:  # kernels that do the same: the curvature between them is rounding errors
+        return _gradient_step(problem, stack, point, images, tol)
     line = _Line(direction, stack.matrix(direction))
     point = replace(point, touched=point.touched + np.count_nonzero(direction))
     end = line.at(problem, point, 1.0, tol)
