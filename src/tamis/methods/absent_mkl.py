@@ -336,6 +336,8 @@ def _moved(
     problem, polytope = scaled.problem, scaled.polytope
     known, m = point.machine.dual_coef, len(point.weights)
     energies = np.maximum(known @ images, 0.0)
+    if not energies.any():  # no weights change what is zero
+        return point, rows
     H = curvature(point.K, problem.y, problem.cost, known, images)
     H[np.diag_indices(m)] += RIDGE * max(float(np.trace(H)) / m, float(energies.max()))
     target, rows = nearest(polytope, H, H @ point.weights + 0.5 * energies, rows, scaled.over)
