@@ -54,3 +54,13 @@ def test_solves_follow_the_matrix_whether_it_moves_little_or_much(rng, move):
     y = solver.solve(after, right, x)
     np.testing.assert_allclose(y + 0.5 * after @ y, right, atol=1e-7)
     assert solver.n_factored == (2 if move > 1 else 1)
+
+
+def test_what_all_linear_terms_share_does_not_count():
+    H, c = np.eye(3) * 1e-20, np.array([1.0, 1.0, 1.0]) * 1e-5
+    np.testing.assert_allclose(solve_simplex_qp(H, c, np.array([0.2, 0.3, 0.5])), 1 / 3)
+
+
+def test_a_hessian_that_is_not_positive_definite_is_named():
+    with pytest.raises(np.linalg.LinAlgError):
+        solve_simplex_qp(np.diag([1.0, -1.0]), np.zeros(2), np.array([0.5, 0.5]))

@@ -185,20 +185,22 @@ def _squared_distance(S: Array, T: Array, mismatch: tuple[float, ...] = ()) -> A
     return D
 
 
-def euclidean(A: Array, B: Array) -> Array:
-    """Squared distances (m, n) of rows that lack nothing.
+def euclidean(A: Array, B: Array, scale: Array | None = None) -> Array:
+    """Squared distances (m, n) of rows that lack nothing, in columns multiplied by `scale` (c,).
 
-    They come from one product of matrices, which is quick and loses some sixteen digits of the largest square; where
-    that would be seen, from the differences in each column.
+    Of several columns they come from one product of matrices, which is quick and loses some sixteen digits of the
+    largest square; where that would be seen, from the differences in each column.
     """
     xp = namespace(A, B)
-    a, b = xp.sum(A * A, axis=1), xp.sum(B * B, axis=1)
-    if a.shape[0] and b.shape[0] and min(float(xp.max(a)), float(xp.max(b))) > LARGE:
+    S, T = (A, B) if scale is None else (A * scale[None, :], B * scale[None, :])
+    s, t = xp.sum(S * S, axis=1), xp.sum(T * T, axis=1)
+    if A.shape[1] == 1 or (A.shape[0] and B.shape[0] and min(float(xp.max(s)), float(xp.max(t))) > LARGE):
         D = _zeros(A, B)
         for c in range(A.shape[1]):
-            D += (A[:, c][:, None] - B[:, c][None, :]) ** 2
+            each = A[:, c][:, None] - B[:, c][None, :]
+            D += (each if scale is None else each * scale[c]) ** 2
         return D
-    D = a[:, None] + b[None, :] - 2.0 * (A @ B.T)
+    D = s[:, None] + t[None, :] - 2.0 * (S @ T.T)
     return xp.where(D > 0, D, xp.zeros_like(D))
 
 
@@ -394,8 +396,7 @@ class ScaledGaussian:
         if numeric:
             A, B = _with_gaps(*_both(S, T, numeric))
             roots = [self.factors[c] ** 0.5 for c in numeric] * (A.shape[1] // len(numeric))
-            scale = xp.asarray(roots, dtype=S.dtype, device=device_of(S))[None, :]
-            D += _squared_distance(A * scale, B * scale)
+            D += euclidean(A, B, xp.asarray(roots, dtype=S.dtype, device=device_of(S)))
         if nominal:
             D += _squared_distance(*_both(S, T, nominal), tuple(self.factors[c] * self.mismatch[c] for c in nominal))
         D *= -0.5
