@@ -127,7 +127,17 @@ COLUMNS = {
     "lists": lambda rng, n, before: _objects([[1, 2]] * n),
     "complex": lambda rng, n, before: rng.normal(size=n) + 1j,
 }
-REFUSED = ("dates", "dates as objects", "numbers and text", "lists", "complex", "infinity", "minus infinity")
+REFUSED = (
+    "dates",
+    "dates as objects",
+    "numbers and text",
+    "lists",
+    "complex",
+    "infinity",
+    "minus infinity",
+    "int64 beyond 2**53",
+    "uint64",
+)
 FRAMES = ("pandas", "polars", "pyarrow", "record batch", "dict")
 ARRAYS = ("numpy", "fortran", "read-only", "list")
 SPARSE = {"csr": sparse.csr_matrix, "csc": sparse.csc_array, "coo": sparse.coo_array, "dok": sparse.dok_matrix}
@@ -148,7 +158,11 @@ def cells(values):
 
 
 def _array(columns, n):
-    if all(isinstance(v, np.ndarray) and v.dtype.kind in "fiu" for v in columns.values()):
+    if columns and all(
+        isinstance(v, np.ndarray) and v.dtype.kind in "iu" and v.dtype != np.uint64 for v in columns.values()
+    ):
+        return np.column_stack(list(columns.values()))
+    if all(isinstance(v, np.ndarray) and v.dtype.kind == "f" for v in columns.values()):
         return np.column_stack([v.astype(float) for v in columns.values()]) if columns else np.empty((n, 0))
     out = np.empty((n, len(columns)), dtype=object)
     for j, values in enumerate(columns.values()):

@@ -272,3 +272,14 @@ def test_numbers_near_the_largest_float_are_refused():
 def test_a_column_whose_squares_vanish_is_constant_unless_it_is_scaled():
     tab = Table(np.array([[1e-200], [3e-200], [2e-200]]), {}, ["a"])
     assert not encode(tab, None)[1].any() and encode(tab, "standard")[1].any() and encode(tab, "rank")[1].any()
+
+
+def test_whole_numbers_that_floats_cannot_tell_apart_are_refused():
+    near = np.array([[2**60], [2**60 + 1]])
+    blocks = [near, near.tolist(), near.astype(object), near.astype(np.uint64)]
+    blocks += [make({"x0": near[:, 0]}) for make in (dict, pd.DataFrame, pl.DataFrame, pa.table)]
+    for block in blocks:
+        with pytest.raises(ValueError, match=r"column 'x0' holds whole numbers beyond 2\*\*53"):
+            read_block(block, None, None, True)
+    apart = np.array([[2**60], [2**61], [2**61]])
+    assert read_block(apart, None, None, True)[0].numbers[:, 0].tolist() == [2.0**60, 2.0**61, 2.0**61]

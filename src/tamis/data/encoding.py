@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 
 from tamis.codec import stored
-from tamis.data.table import Table, flags, kinds, number_labels
+from tamis.data.table import EXACT, Table, flags, kinds, number_labels
 from tamis.parallel import thread_map
 
 KNOTS = 201  # most knots of a rank map, so that a model's size does not grow with the data
 UNSEEN = -1.0
 BEYOND = 10.0
-EXACT = 2.0**53
 BLOCK = 1 << 20  # most cells of columns that are worked on together
 ENCODED = 1 << 17  # most cells that are encoded together
 FARTHEST = 1e307  # modulus of numbers whose differences are floats, too

@@ -13,6 +13,7 @@ from sklearn.utils import check_array
 
 from tamis.data.checks import check_names, is_missing
 
+EXACT = 2.0**53  # whole numbers beyond are not all floats
 TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
@@ -99,7 +100,7 @@ def read_table(X: Any, names: Sequence[str], categorical: Sequence[int] | None, 
         numbers = X if X.dtype == np.float32 else np.asarray(X, dtype=float)
         return _declared(Table(numbers, {}, list(names)), categorical, allow_missing)
     numbers = np.full(X.shape, np.nan)
-    plain = _fill_plain(numbers, X) if is_frame(X) else set()
+    plain = _fill_plain(numbers, X, names) if is_frame(X) else set()
     nominal = set() if categorical is None else set(categorical)
     columns = {j: _column(X, j, names[j], j in nominal) for j in range(d) if j not in plain}
     return _make_table(numbers, columns, names, categorical, allow_missing)
@@ -132,7 +133,7 @@ def block_names(X: Any) -> list[str]:
     return list(X.columns) if isinstance(X, NamedNumbers) else checked_input(X)[1]
 
 
-def _fill_plain(numbers: np.ndarray, X: Any) -> set[int]:
+def _fill_plain(numbers: np.ndarray, X: Any, names: Sequence[str]) -> set[int]:
     """Copy the columns of a frame that are plainly numbers, those of one type together; return which they are."""
     types: dict[Any, list[int]] = {}
     for j, dtype in enumerate(getattr(X, "dtypes", ())):
@@ -144,6 +145,8 @@ def _fill_plain(numbers: np.ndarray, X: Any) -> set[int]:
             if block.dtype.kind in "fiu":  # else a nullable type
                 numbers[:, columns] = block
                 plain.update(columns)
+                for j, values in zip(columns, block.T, strict=True):
+                    _check_distinct(values, numbers[:, j], names[j])
     return plain
 
 
@@ -251,7 +254,9 @@ def _column_values(values: np.ndarray, kind: str, name: str, nominal: bool) -> n
     if "categor" in kind or kind.startswith(("enum", "dictionary")) or values.dtype.kind in "USb":
         return values.astype(object)
     if values.dtype.kind in "fiu":
-        return values.astype(float)
+        floats = values.astype(float)
+        _check_distinct(values, floats, name)
+        return floats
     known = [not is_missing(v) for v in values]
     if values.dtype.kind in "mM" or any(isinstance(v, TIMES) for v in values[known]):
         raise ValueError(
@@ -267,7 +272,19 @@ def _column_values(values: np.ndarray, kind: str, name: str, nominal: bool) -> n
         )
     if any(text) or any(isinstance(v, bool | np.bool_) for v in values):
         return values
-    return np.array([_number(v, name) if k else np.nan for v, k in zip(values, known, strict=True)], dtype=float)
+    floats = np.array([_number(v, name) if k else np.nan for v, k in zip(values, known, strict=True)], dtype=float)
+    _check_distinct(values[known], floats[known], name)
+    return floats
+
+
+def _check_distinct(values: np.ndarray, floats: np.ndarray, name: str) -> None:
+    """Refuse long whole numbers where some differ that as floats do not."""
+    long = values.dtype.kind in "iuO" and np.max(np.abs(floats), initial=0.0) > EXACT
+    if long and len(set(values.tolist())) > len(set(floats.tolist())):
+        raise ValueError(
+            f"column {name!r} holds whole numbers beyond 2**53 that floats cannot tell apart: subtract what they "
+            "have in common, or convert it to text"
+        )
 
 
 def _number(cell: Any, name: str) -> float:
@@ -333,6 +350,9 @@ def check_plain(X: Any) -> np.ndarray:
         raise ValueError("X is a structured array: give its fields as a dict of columns, or as a DataFrame")
     if kind and kind in "US":
         X = X.astype(object)
+    if kind and kind in "iu" and X.ndim == 2:
+        for j, values in enumerate(X.T):
+            _check_distinct(values, values.astype(float), f"x{j}")
     if isinstance(X, list) and X and all(hasattr(row, "__len__") and not isinstance(row, str) for row in X):
         sizes = sorted({len(row) for row in X})
         if len(sizes) > 1:
@@ -346,5 +366,7 @@ def check_plain(X: Any) -> np.ndarray:
 
 
 def _not_plain(v: Any) -> bool:
-    """Whether a cell is something else than a real number, NaN or None."""
-    return isinstance(v, bool | np.bool_) or not isinstance(v, int | float | np.integer | np.floating | None)
+    """Whether a cell is something else than None or a real number that a float can hold."""
+    if isinstance(v, bool | np.bool_) or not isinstance(v, int | float | np.integer | np.floating | None):
+        return True
+    return isinstance(v, int | np.integer) and abs(int(v)) > EXACT

@@ -177,9 +177,10 @@ def _gradient_step(problem: Problem, stack: KernelStack, point: _Point, images: 
         point = end
         if out == largest:
             break
-        moved = np.zeros_like(D)
-        moved[largest], moved[out] = D[out], -D[out]
-        line = _Line(D + moved, line.KD + stack.matrix(moved))
+        direction = D.copy()
+        direction[[out, largest]] = 0.0
+        direction[largest] = -direction.sum()  # zero once the others are: a rest would take out the last kernel
+        line = _Line(direction, line.KD + stack.matrix(direction - D))
         point = replace(point, touched=point.touched + 2)
     return point
 
