@@ -170,7 +170,8 @@ def _values(problem: Problem, state: State, K: np.ndarray) -> tuple[float, float
 
 
 def _violation(promise: float, value: float, primal: float) -> float:
-    return max(promise, primal - value, 0.0) / max(value, np.finfo(float).tiny)
+    excess = max(promise, primal - value, 0.0)
+    return excess / max(value, np.finfo(float).tiny * max(1.0, excess))
 
 
 def _promise(problem: Problem, factors: np.ndarray, gradient: np.ndarray, budget: int) -> float:
