@@ -145,8 +145,9 @@ def _fill_plain(numbers: np.ndarray, X: Any, names: Sequence[str]) -> set[int]:
             if block.dtype.kind in "fiu":  # else a nullable type
                 numbers[:, columns] = block
                 plain.update(columns)
-                for j, values in zip(columns, block.T, strict=True):
-                    _check_distinct(values, numbers[:, j], names[j])
+                if _is_long(block):
+                    for j, values in zip(columns, block.T, strict=True):
+                        _check_distinct(values, numbers[:, j], names[j])
     return plain
 
 
@@ -277,6 +278,12 @@ def _column_values(values: np.ndarray, kind: str, name: str, nominal: bool) -> n
     return floats
 
 
+def _is_long(values: np.ndarray) -> bool:
+    """Whether there are whole numbers of which a float may hold a neighbour only."""
+    whole = values.dtype.kind in "iu" and values.dtype.itemsize == 8 and values.size
+    return bool(whole and max(int(values.max()), -int(values.min())) > EXACT)
+
+
 def _check_distinct(values: np.ndarray, floats: np.ndarray, name: str) -> None:
     """Refuse long whole numbers where some differ that as floats do not."""
     long = values.dtype.kind in "iuO" and np.max(np.abs(floats), initial=0.0) > EXACT
@@ -350,7 +357,7 @@ def check_plain(X: Any) -> np.ndarray:
         raise ValueError("X is a structured array: give its fields as a dict of columns, or as a DataFrame")
     if kind and kind in "US":
         X = X.astype(object)
-    if kind and kind in "iu" and X.ndim == 2:
+    if kind and X.ndim == 2 and _is_long(X):
         for j, values in enumerate(X.T):
             _check_distinct(values, values.astype(float), f"x{j}")
     if isinstance(X, list) and X and all(hasattr(row, "__len__") and not isinstance(row, str) for row in X):
