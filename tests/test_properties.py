@@ -21,12 +21,23 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 
+import awkward_tables
 import tamis
+from awkward_tables import (
+    ARRAYS,
+    COLUMNS,
+    FRAMES,
+    NUMBERS,
+    REFUSED,
+    SPARSE,
+    TARGETS,
+    WEIGHTS,
+    Case,
+    contained,
+    make_columns,
+)
 from tamis import all_estimators
 from tamis.data.table import read_block
-
-import hostile
-from hostile import ARRAYS, COLUMNS, FRAMES, NUMBERS, REFUSED, SPARSE, TARGETS, WEIGHTS, Case, contained, make_columns
 
 EXAMPLES = int(os.environ.get("TAMIS_EXAMPLES", 0))
 LIMIT = 20.0  # seconds of a fit, which takes a tenth of one
@@ -198,7 +209,7 @@ def test_a_model_adds_up_or_a_sentence_says_why_there_is_none(name):
                 return
             check_model(clf, X, case.columns)
             if params["missing"] is not None:
-                columns = hostile.new_rows(case)
+                columns = awkward_tables.new_rows(case)
                 check_model(clf, contained(columns, 6, case.container), columns)
             containers = [*FRAMES, *ARRAYS]
             same = contained(case.columns, case.n, containers[other % len(containers)])
@@ -224,7 +235,7 @@ def test_every_kind_of_target_is_learned_or_refused(kind):
     case = Case(12, ("normal", "text"), "pandas", kind, "none", 0)
     with only_documented_warnings():
         clf = fit(quick("LinearSVMADMM"), case.X, case.y(False))
-    assert (clf is None) == (kind in hostile.NO_CLASSES)
+    assert (clf is None) == (kind in awkward_tables.NO_CLASSES)
     if clf is not None:
         check_model(clf, case.X, case.columns)
 
@@ -234,7 +245,7 @@ def test_every_kind_of_number_is_learned_or_refused(kind):
     case = Case(12, ("normal", "text"), "pandas", kind, "none", 0)
     with only_documented_warnings():
         clf = fit(quick("TamisRegressor"), case.X, case.y(True))
-    assert (clf is None) == (kind in hostile.NO_NUMBERS)
+    assert (clf is None) == (kind in awkward_tables.NO_NUMBERS)
     if clf is not None:
         check_model(clf, case.X, case.columns)
 
@@ -245,7 +256,7 @@ def test_every_kind_of_weight_is_taken_or_refused(kind, name):
     case = Case(12, ("normal", "text"), "pandas", "two", kind, 0)
     with only_documented_warnings():
         clf = fit(quick(name), case.X, case.y(False), case.w)
-    refused = kind in hostile.NO_WEIGHTS or (kind in ("huge", "tiny") and name != "TamisClassifier")  # C times a weight
+    refused = kind in awkward_tables.NO_WEIGHTS or (kind in ("huge", "tiny") and name != "TamisClassifier")  # C times a weight
     assert (clf is None) == refused
     if clf is not None:
         check_model(clf, case.X, case.columns)
