@@ -10,7 +10,7 @@ import pytest
 from tamis.kernels.stack import DenseStack
 from tamis.methods import absent_mkl, simple_mkl
 from tamis.methods.absent_mkl import PROGRAMS, Problem, maximal_patterns, patterns_of, polytope_of, solve
-from tamis.optim.polytope import Polytope, spread
+from tamis.optim.polytope import Polytope, spread, widest
 from tamis.optim.svm import solve_svm
 
 FINE = 1e-7
@@ -308,3 +308,11 @@ class TestSolver:
         warm = solve(task, start=cold.state, tol=1e-5)
         assert warm.n_iter < cold.n_iter
         assert warm.objective == pytest.approx(cold.objective, rel=1e-5)
+
+
+def test_a_channel_of_samples_that_hardly_count_is_bounded_by_itself():
+    present, weight = np.array([[True, False], [True, False], [True, True]]), np.array([1.0, 1.0, 1e-30])
+    polytope = polytope_of("amkl", present, weight, np.ones(2), tail=0.5)
+    assert polytope.caps.min() > 1e-8
+    a, top, _ = widest(polytope, np.array([1.0, 1.0]))
+    assert np.isfinite(top) and polytope.height(a) == pytest.approx(1.0)

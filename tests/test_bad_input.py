@@ -7,10 +7,11 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Gaussian, KernelBank, product
+from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Gaussian, Job, KernelBank, Plan, Statistics, product, run
 from tamis.data.checks import check_names, resolve_columns
 
 import zoo
@@ -105,7 +106,7 @@ def test_refused_with_one_sentence(changes, sentence):
 
 
 def test_sparse_input_is_refused_with_the_reason():
-    with pytest.raises(TypeError, match="dense data is required"):
+    with pytest.raises(TypeError, match=r"dense data is required: use X.toarray\(\)"):
         fit(sparse.csr_matrix(X))
 
 
@@ -288,8 +289,39 @@ def test_columns_that_the_model_does_not_use_are_checked_but_change_nothing():
 
 def test_columns_are_named_once_and_found_by_their_first_place():
     names = [f"gene {j}" for j in range(3000)]
-    check_names(pd.DataFrame(np.zeros((1, 3000)), columns=names))
+    check_names(names)
     with pytest.raises(ValueError, match="two columns named 'gene 7'"):
-        check_names(pd.DataFrame(np.zeros((1, 3001)), columns=[*names, "gene 7"]))
+        check_names([*names, "gene 7"])
     assert resolve_columns(["gene 2999", "gene 0", -1], names) == [2999, 0, 2999]
     assert resolve_columns(["a"], ["b", "a", "a"]) == [1]
+
+
+@pytest.mark.parametrize(
+    ("y", "sentence"),
+    [
+        (["a", None] * 30, r"y has no label in row 1 \(Input y contains NaN\)"),
+        (pd.Series(["a", "b"] * 29 + [pd.NA, "a"], dtype="string"), "no label in row 58"),
+        (pd.Series(["a", None] * 30, dtype="category"), "no label in row 1"),
+        (pl.Series(["a", None] * 30), "no label in row 1"),
+        ([[1], 2] * 30, "y holds lists"),
+        (np.ma.masked_array(Y, Y > 0), "masked"),
+    ],
+    ids=["None", "NA", "category", "polars", "lists", "mask"],
+)
+def test_rows_without_a_label_are_named(y, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fit(y=y)
+
+
+def test_columns_of_a_dict_go_with_statistics():
+    columns = {f"c{j}": X[:, j] for j in range(3)}
+    table = pa.table(columns)
+    statistics = Statistics(Plan.of(table, Y)).update(columns, Y)
+    one, two = (EM2NOLCClassifier(4, 3).fit_statistics(statistics, rows, Y) for rows in (columns, table))
+    np.testing.assert_array_equal(one.predict_proba(table), two.predict_proba(columns))
+
+
+def test_a_job_takes_an_arrow_table():
+    table = pa.table({"a": X[:, 1], "b": pa.array(["u", "v", None] * 20).dictionary_encode(), "y": Y})
+    found = run(table, Job("y", method="EM2NOLCClassifier", max_instances=3, max_features=2))
+    assert found.model.feature_names_in_.tolist() == ["a", "b"]

@@ -14,7 +14,6 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import RepeatedKFold, StratifiedKFold
 
-from small_fits import SMALL, fitted, mixed, quick, rows_for, same
 from tamis import (
     EM2NOLCClassifier,
     EM2NOLCClassifierCV,
@@ -29,6 +28,8 @@ from tamis import (
     repaired,
 )
 from tamis.penalties import SCAD
+
+from small_fits import SMALL, fitted, mixed, quick, rows_for, same
 
 skops = pytest.importorskip("skops.io")
 

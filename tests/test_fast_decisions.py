@@ -227,3 +227,13 @@ def test_axes_say_which_kernels_have_cells():
     assert make_axis([Categorical()], np.array([2.0, np.nan, 5.0])) == Codes(2, 4)
     wide = make_axis([Gaussian(1e-3)], np.array([0.0, 100.0]))
     assert isinstance(wide, Numbers) and wide.size == CELLS
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+@pytest.mark.parametrize("offset", [0.0, 2.0**40])
+def test_decisions_far_from_zero_are_sums_of_contributions_too(rng, columns, offset):
+    Z = np.round(rng.normal(size=(expansion.TABLE_ROWS, columns)) * 64) / 64 + offset
+    bank = KernelBank((Channel("all", Mixture((3.0, 1.0)), tuple(range(columns))),))
+    model = KernelExpansion(bank, Z[:20], np.zeros(1), rng.normal(size=(1, 20, 1)))
+    whole = model.contributions(Z).sum(axis=(2, 3))
+    np.testing.assert_allclose(model.decision(Z), whole, atol=1e-6 * np.abs(model.coef).sum())

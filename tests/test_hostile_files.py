@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tamis import Job, Plan, Results, Statistics, codec, io, run
+
 import hostile
 from small_fits import fitted, mixed
-from tamis import Job, Plan, Results, Statistics, codec, io, run
 
 PREDICTED = mixed(5)[0]
 MODELS = ("TamisClassifier", "IMKPLClassifier", "PrototypeSelectionClassifier", "AbsentMKLClassifier")

@@ -168,3 +168,11 @@ def test_epanechnikov_is_not_positive_semidefinite_in_general():
     X = np.linspace(0.0, 3.0, 31)[:, None]
     assert np.linalg.eigvalsh(Epanechnikov(1.0)(X, X)).min() < -0.01
     assert not getattr(Epanechnikov(1.0), "positive", False)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(0.7), Laplacian(), ScaledGaussian((0.5, 2.0, 1.0)), Epanechnikov(2.0)])
+def test_distances_far_from_zero_are_as_exact_as_near_it(rng, kernel):
+    Z = np.round(rng.normal(size=(30, 3)) * 64) / 64
+    np.testing.assert_allclose(kernel(Z + 2.0**40, Z[:9] + 2.0**40), kernel(Z, Z[:9]), rtol=1e-9, atol=1e-12)
+    wide = np.vstack([Z, [[1e100, 0.0, 0.0]]])
+    np.testing.assert_allclose(kernel(wide, wide)[:30, :30], kernel(Z, Z), rtol=1e-9, atol=1e-12)

@@ -11,7 +11,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
-from small_fits import SMALL, fitted, mixed, quick, same
 from tamis import (
     EM2NOLCClassifier,
     EM2NOLCClassifierCV,
@@ -26,6 +25,8 @@ from tamis import (
     product,
     run,
 )
+
+from small_fits import SMALL, fitted, mixed, quick, same
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

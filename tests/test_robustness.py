@@ -19,10 +19,11 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from small_fits import fitted, mixed, quick, same
 from tamis import EM2NOLCClassifier, Job, Plan, Statistics, TamisClassifier, all_estimators, io, run
 from tamis.expansion import TABLE_ROWS
 from tamis.parallel import blas_threads
+
+from small_fits import fitted, mixed, quick, same
 
 EVERY = pytest.mark.parametrize("name", list(all_estimators()))
 THREADS = 8

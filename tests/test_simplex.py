@@ -107,3 +107,13 @@ def test_simplex_program_whose_steps_are_blocked(rng):
             found = solve_simplex_qp(H, c, start)
             assert 0.5 * found @ H @ found - c @ found <= 0.5 * expected @ H @ expected - c @ expected + 1e-8
             assert found.min() >= 0 and found.sum() == pytest.approx(1.0)
+
+
+def test_what_all_linear_terms_share_does_not_count():
+    H, c = np.eye(3) * 1e-20, np.array([1.0, 1.0, 1.0]) * 1e-5
+    np.testing.assert_allclose(solve_simplex_qp(H, c, np.array([0.2, 0.3, 0.5])), 1 / 3)
+
+
+def test_a_hessian_that_is_not_positive_definite_is_named():
+    with pytest.raises(np.linalg.LinAlgError):
+        solve_simplex_qp(np.diag([1.0, -1.0]), np.zeros(2), np.array([0.5, 0.5]))

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
-from small_fits import SMALL, fitted, mixed, quick
 from tamis import (
     AbsentMKLClassifier,
     EM2NOLCClassifier,
@@ -29,6 +28,8 @@ from tamis.io import to_sql
 from tamis.kernels.bank import Channel
 from tamis.kernels.base import Epanechnikov, Gaussian, Laplacian, Polynomial, ScaledGaussian, Sigmoid
 from tamis.kernels.mixture import Mixture, Tensor
+
+from small_fits import SMALL, fitted, mixed, quick
 
 duckdb = pytest.importorskip("duckdb")
 

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from tamis.data import encoding
 from tamis.data.encoding import KNOTS, Encoder, Nominal, Number
-from tamis.data.table import Table, read_table
+from tamis.data.table import Table, checked_input, read_block, read_table
 
 
 def table(**columns):
@@ -175,3 +179,107 @@ def test_text_has_gaps_only_where_it_is_missing():
     assert read_table(frame, list("abc"), None, False).labels[1].tolist() == ["x", "y"]
     with pytest.raises(ValueError, match="NaN in column 'b' and missing=None"):
         read_table(frame.assign(b=["x", None]), list("abc"), None, False)
+
+
+def test_arrow_tables_keep_categories_flags_and_missing_cells():
+    table = pa.table(
+        {
+            "number": pa.array([1, None, 3]),
+            "level": pa.chunked_array([pa.array(["u", None]).dictionary_encode(), pa.array(["v"]).dictionary_encode()]),
+            "code": pa.array([7, 7, None]).dictionary_encode(),
+            "flag": [True, None, False],
+            "price": pa.array([Decimal("1.5"), None, Decimal("2")]),
+        }
+    )
+    for block in (table, table.combine_chunks().to_batches()[0]):
+        found, named = read_block(block, None, None, True)
+        assert named and found.names == table.column_names
+        np.testing.assert_array_equal(found.numbers[:, [0, 4]], [[1, 1.5], [np.nan, np.nan], [3, 2]])
+        labels = {j: values.tolist() for j, values in found.labels.items()}
+        assert labels == {1: ["u", None, "v"], 2: [7, 7, None], 3: [True, None, False]}
+
+
+def test_arrow_tables_are_refused_in_the_same_words():
+    with pytest.raises(ValueError, match="two columns named 'a'"):
+        read_block(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), None, None, True)
+    with pytest.raises(ValueError, match="column 'day' holds dates"):
+        read_block(pa.table({"day": [date(2020, 1, 1)]}), None, None, True)
+    with pytest.raises(TypeError, match=r"column 'a' holds \[1, 2\]"):
+        read_block(pa.table({"a": [[1, 2]]}), None, None, True)
+
+
+def test_a_categorical_column_is_one_in_a_dict_too():
+    levels = pd.Series(pd.Categorical([3, 1, 3]))
+    assert read_block({"a": levels}, None, None, True)[0].labels[0].tolist() == [3, 1, 3]
+
+
+@pytest.mark.parametrize("rows", [list, np.array], ids=["list", "array"])
+def test_columns_of_objects_are_read_one_by_one(rows):
+    cells = np.array([[True, 1.0, "a"], [False, None, "b"]], dtype=object)
+    table = read_table(checked_input(rows(cells.tolist() if rows is list else cells))[0], list("abc"), None, True)
+    assert sorted(table.labels) == [0, 2] and np.isnan(table.numbers[1, 1])
+    without_text = checked_input(rows(cells[:, :2].tolist()))[0]
+    assert sorted(read_table(without_text, list("ab"), None, True).labels) == [0]
+
+
+def test_masked_cells_are_missing():
+    masked = np.ma.masked_array([[1.0, 2.0], [3.0, 4.0]], mask=[[False, True], [False, False]])
+    np.testing.assert_array_equal(read_block(masked, None, None, True)[0].numbers, [[1, np.nan], [3, 4]])
+
+
+@pytest.mark.parametrize(
+    ("X", "sentence"),
+    [
+        (np.array([["2020-01-01"]], dtype="M8[D]"), "X holds dates"),
+        ([[date(2020, 1, 1)]], "column 'x0' holds dates"),
+        (np.array([(1.0, 2)], dtype=[("a", float), ("b", int)]), "structured array"),
+        ([[1.0, 2.0], [3.0]], r"rows of different lengths, \[1, 2\]"),
+        ([[10**400, "a"]], "too large for a float"),
+        ([[1j, "a"]], "complex"),
+    ],
+    ids=["dates", "date", "structured", "ragged", "huge", "complex"],
+)
+def test_arrays_that_are_no_tables_are_refused(X, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        read_block(X, None, None, True)
+
+
+def test_text_in_an_array_is_text():
+    assert read_block(np.array([["1"], ["2"]]), None, None, True)[0].labels[0].tolist() == ["1", "2"]
+
+
+def test_interpolation_is_that_of_numpy_and_holds_between_knots_of_any_distance(rng):
+    x, knots, values = rng.normal(size=50), np.sort(rng.normal(size=9)), rng.normal(size=9)
+    np.testing.assert_allclose(encoding.interpolated(x, knots, values), np.interp(x, knots, values), atol=1e-12)
+    near = np.array([0.0, 5e-324, 1e-323])
+    np.testing.assert_array_equal(encoding.interpolated(near, near, np.array([0.0, 0.5, 1.0])), [0.0, 0.5, 1.0])
+    assert encoding.interpolated(np.array([5.0]), np.array([1.0]), np.array([0.3])).tolist() == [0.3]
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-150, 1e150, 1e306])
+@pytest.mark.parametrize("scaling", ["standard", "rank"])
+def test_scaled_columns_have_no_size(rng, size, scaling):
+    x = rng.normal(size=(20, 1))
+    one, two = (encode(Table(x * factor, {}, ["a"]), scaling)[1] for factor in (1.0, size))
+    np.testing.assert_allclose(two, one, rtol=1e-9)
+
+
+def test_numbers_near_the_largest_float_are_refused():
+    with pytest.raises(ValueError, match=r"X holds 1\.7e\+308 in column 'a'"):
+        encode(Table(np.array([[1.7e308], [-1.7e308]]), {}, ["a"]))
+
+
+def test_a_column_whose_squares_vanish_is_constant_unless_it_is_scaled():
+    tab = Table(np.array([[1e-200], [3e-200], [2e-200]]), {}, ["a"])
+    assert not encode(tab, None)[1].any() and encode(tab, "standard")[1].any() and encode(tab, "rank")[1].any()
+
+
+def test_whole_numbers_that_floats_cannot_tell_apart_are_refused():
+    near = np.array([[2**60], [2**60 + 1]])
+    blocks = [near, near.tolist(), near.astype(object), near.astype(np.uint64)]
+    blocks += [make({"x0": near[:, 0]}) for make in (dict, pd.DataFrame, pl.DataFrame, pa.table)]
+    for block in blocks:
+        with pytest.raises(ValueError, match=r"column 'x0' holds whole numbers beyond 2\*\*53"):
+            read_block(block, None, None, True)
+    apart = np.array([[2**60], [2**61], [2**61]])
+    assert read_block(apart, None, None, True)[0].numbers[:, 0].tolist() == [2.0**60, 2.0**61, 2.0**61]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
@@ -23,12 +23,10 @@ def encode_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Codes (n,) and sorted classes of the labels `y`."""
     if y is None:
         raise ValueError("y is None: a classifier requires y to be passed, but the target y is None")
-    if getattr(y, "dtype", None) is None or y.dtype == object:
-        kinds = {isinstance(v, str) for v in np.asarray(y, dtype=object).ravel()}
-    else:
-        kinds = set()
-    if len(kinds) > 1:
-        raise ValueError("y mixes strings with other types: use labels of one type")
+    if np.ma.is_masked(y):
+        raise ValueError("y has masked values: drop these rows")
+    if getattr(getattr(y, "dtype", None), "kind", "O") not in "biufmMUS":
+        _check_labels(y)
     y = column_or_1d(y, warn=True)
     if len(y) != n:
         raise ValueError(f"y has length {len(y)}, but X has {n} rows: inconsistent numbers of samples")
@@ -39,6 +37,18 @@ def encode_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     return codes, classes
+
+
+def _check_labels(y: Any) -> None:
+    """Refuse labels of several types, and rows without one."""
+    labels = np.asarray(y, dtype=object).ravel()
+    if any(isinstance(label, list | tuple | dict | np.ndarray) for label in labels):
+        raise ValueError("y holds lists: give one label for each row")
+    missing = [k for k, label in enumerate(labels) if is_missing(label)]
+    if missing:
+        raise ValueError(f"y has no label in row {missing[0]} (Input y contains NaN): drop such rows")
+    if len({isinstance(label, str) for label in labels}) > 1:
+        raise ValueError("y mixes strings with other types: use labels of one type")
 
 
 def _counted_classes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -77,10 +87,15 @@ def check_numbers(y: Any, n: int) -> np.ndarray:
     return y
 
 
-def check_names(X: Any) -> None:
-    """Refuse a frame with two columns of one name."""
+def is_missing(v: Any) -> bool:
+    """Whether a cell is None, NaN or pandas' NA or NaT."""
+    return v is None or type(v).__name__ in ("NAType", "NaTType") or (isinstance(v, float) and v != v)
+
+
+def check_names(names: Iterable[Any]) -> None:
+    """Refuse two columns of one name."""
     seen = set()
-    for name in X.columns:
+    for name in names:
         if name in seen:
             raise ValueError(f"X has two columns named {name!r}: rename one, so that explanations are not ambiguous")
         seen.add(name)

@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 
 from tamis.codec import stored
-from tamis.data.table import Table, flags, kinds, number_labels
+from tamis.data.table import EXACT, Table, flags, kinds, number_labels
 from tamis.parallel import thread_map
 
 KNOTS = 201  # most knots of a rank map, so that a model's size does not grow with the data
 UNSEEN = -1.0
 BEYOND = 10.0
-EXACT = 2.0**53
 BLOCK = 1 << 20  # most cells of columns that are worked on together
 ENCODED = 1 << 17  # most cells that are encoded together
+FARTHEST = 1e307  # modulus of numbers whose differences are floats, too
+NEAREST = 1e-140  # range of an encoded column below which its squares vanish, and with them all that kernels see
 
 
 @stored
@@ -42,14 +43,14 @@ class Number:
     def encode(self, values: np.ndarray) -> np.ndarray:
         z = np.clip(values.astype(np.float64), self.low, self.high)
         if self.knots is not None and self.ranks is not None:
-            z = np.where(np.isnan(z), np.nan, np.interp(z, self.knots, self.ranks))
+            z = np.where(np.isnan(z), np.nan, interpolated(z, self.knots, self.ranks))
         return _standardised(z, self.centre, self.scale, self.fill)
 
     def decode(self, z: np.ndarray) -> np.ndarray:
         """Values in the column's own units; what `encode` clipped or filled comes back clipped or filled."""
         values = z * self.scale + self.centre
         if self.knots is not None and self.ranks is not None:
-            values = np.where(np.isnan(values), np.nan, np.interp(values, self.ranks, self.knots))
+            values = np.where(np.isnan(values), np.nan, interpolated(values, self.ranks, self.knots))
         return values
 
 
@@ -120,7 +121,9 @@ class Encoder:
         for block in _blocks(numeric, len(table)):
             ordered = _Ordered.of(table.numbers[:, block], weight)
             limits = [None if empty else (ranges or {}).get(j) for j, empty in zip(block, ordered.empty, strict=True)]
-            numbers = _fit_numbers(ordered.clipped(winsorise, limits), limits, scaling, missing)
+            ordered = ordered.clipped(winsorise, limits)
+            ordered.check_sizes([table.names[j] for j in block])
+            numbers = _fit_numbers(ordered, limits, scaling, missing)
             columns.update(zip(block, numbers, strict=True))
         return cls(tuple(columns[j] for j in range(len(columns))), tuple(table.names))
 
@@ -186,9 +189,11 @@ def usual_ranges(table: Table) -> dict[int, tuple[float, float]]:
         count = len(cells) - np.count_nonzero(np.isnan(cells), axis=0)
         for j, values, n in zip(block, cells.T, count, strict=True):
             lower, upper = values[int(0.05 * n)], values[max(int(np.ceil(0.95 * n)) - 1, 0)]
-            reach = BEYOND * (upper - lower)
-            if reach > 0 and (values[0] < lower - reach or values[n - 1] > upper + reach):
-                found[j] = max(values[0], lower - reach), min(values[n - 1], upper + reach)
+            with np.errstate(over="ignore"):  # nothing is beyond infinity
+                reach = BEYOND * (upper - lower)
+                low, high = lower - reach, upper + reach
+            if reach > 0 and (values[0] < low or values[n - 1] > high):
+                found[j] = max(values[0], low), min(values[n - 1], high)
     return found
 
 
@@ -243,6 +248,15 @@ def fit_nominal(mass: Mapping[Any, float], missing: str | None) -> Nominal:
 def sorted_levels(levels: Sequence[Any]) -> list[Any]:
     """Levels of any types in a fixed order."""
     return sorted(levels, key=lambda v: (type(v).__name__, v))
+
+
+def interpolated(x: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """As ``np.interp``, by shares in place of slopes: these overflow between knots that are very close or far apart."""
+    if len(knots) == 1:
+        return np.full(np.shape(x), values[0])
+    left = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
+    share = np.clip((x - knots[left]) / (knots[left + 1] - knots[left]), 0.0, 1.0)
+    return values[left] * (1.0 - share) + values[left + 1] * share
 
 
 def _blocks(columns: list[int], n: int) -> Iterator[list[int]]:
@@ -320,6 +334,13 @@ class _Ordered:
         place = np.count_nonzero(np.cumsum(self.shares, axis=1) < level, axis=1)
         return self.values[np.arange(len(place)), np.minimum(place, self.values.shape[1] - 1)]
 
+    def check_sizes(self, names: Sequence[str]) -> None:
+        """Refuse columns whose smallest and largest numbers are too far apart to be subtracted."""
+        far = np.max(np.abs(self.values[:, [0, -1]]), axis=1, initial=0.0)
+        if np.any(far > FARTHEST):
+            j = int(np.argmax(far))
+            raise ValueError(f"X holds {far[j]:.3g} in column {names[j]!r}, nearly the largest float: use other units")
+
     def clipped(self, winsorise: float, limits: Sequence[tuple[float, float] | None]) -> _Ordered:
         """Values clipped to ``limits[column]``, or to quantiles where that is None."""
         low, high = self.values[:, 0], self.values[:, -1]
@@ -357,6 +378,9 @@ def _fit_numbers(
         mean = ordered.mean(x / unit[:, None]) * unit
         spread = np.sqrt(ordered.mean(((x - mean[:, None]) / unit[:, None]) ** 2)) * unit
         centre, scale = np.where(flat, low, mean), np.where(flat | (spread == 0), 1.0, spread)
+    if scaling != "rank":
+        flat = (high - low) / scale <= NEAREST
+        high, centre = np.where(flat, low, high), np.where(flat, low, centre)
     fill = (np.clip(half, low, high) - centre) / scale if missing == "median" else np.full(len(x), np.nan)
     parts = zip(*(part.tolist() for part in (low, high, centre, scale)), repeat(None), repeat(None), fill.tolist())
     numbers = [Number(*part) for part in parts]

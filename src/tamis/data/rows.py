@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from tamis.data.checks import is_missing
 from tamis.data.keys import lowest, row_keys, sampling_keys
-from tamis.data.table import Table, is_missing, joined
+from tamis.data.table import Table, joined
 
 KEYS = 8  # columns that rows are first sorted by
 

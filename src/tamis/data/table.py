@@ -1,15 +1,20 @@
-"""From what users pass (arrays, pandas or polars frames, dicts of columns) to a `Table`."""
+"""From what users pass (arrays, pandas or polars frames, Arrow tables, dicts of columns) to a `Table`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from tamis.data.checks import check_names
+from tamis.data.checks import check_names, is_missing
+
+EXACT = 2.0**53  # whole numbers beyond are not all floats
+TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,16 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "shape")
 
 
+def columns_by_name(X: Any) -> Mapping[str, Any] | None:
+    """The columns of a dict, or of a table or record batch of Arrow; None for tables of other kinds."""
+    if isinstance(X, Mapping) and not hasattr(X, "shape"):  # scipy has sparse arrays that are dicts
+        return X
+    if not (hasattr(X, "column_names") and hasattr(X, "schema")):
+        return None
+    check_names(X.column_names)
+    return dict(zip(X.column_names, X.columns, strict=True))
+
+
 def read_table(X: Any, names: Sequence[str], categorical: Sequence[int] | None, allow_missing: bool) -> Table:
     """Read validated input; `categorical` lists the columns that are categories (None: by their type)."""
     d = X.shape[1]
@@ -85,7 +100,7 @@ def read_table(X: Any, names: Sequence[str], categorical: Sequence[int] | None, 
         numbers = X if X.dtype == np.float32 else np.asarray(X, dtype=float)
         return _declared(Table(numbers, {}, list(names)), categorical, allow_missing)
     numbers = np.full(X.shape, np.nan)
-    plain = _fill_plain(numbers, X) if is_frame(X) else set()
+    plain = _fill_plain(numbers, X, names) if is_frame(X) else set()
     nominal = set() if categorical is None else set(categorical)
     columns = {j: _column(X, j, names[j], j in nominal) for j in range(d) if j not in plain}
     return _make_table(numbers, columns, names, categorical, allow_missing)
@@ -97,8 +112,9 @@ def read_block(
     """Read a block of rows of any kind, whose columns may be known by `names`; and whether it has names of its own."""
     if isinstance(X, NamedNumbers):
         return read_table(X.values, names or X.columns, categorical, allow_missing), True
-    if isinstance(X, Mapping) and not hasattr(X, "shape"):
-        return read_columns(X, list(X) if names is None else names, categorical, allow_missing), True
+    columns = columns_by_name(X)
+    if columns is not None:
+        return read_columns(columns, list(columns) if names is None else names, categorical, allow_missing), True
     checked, own = checked_input(X)
     return read_table(checked, names or own, categorical, allow_missing), has_names(X)
 
@@ -111,12 +127,13 @@ def with_empty_labels(table: Table, nominal: set[int]) -> Table:
 
 def block_names(X: Any) -> list[str]:
     """Names of the columns of a block of rows of any kind."""
-    if isinstance(X, Mapping) and not hasattr(X, "shape"):
-        return [str(name) for name in X]
+    columns = columns_by_name(X)
+    if columns is not None:
+        return [str(name) for name in columns]
     return list(X.columns) if isinstance(X, NamedNumbers) else checked_input(X)[1]
 
 
-def _fill_plain(numbers: np.ndarray, X: Any) -> set[int]:
+def _fill_plain(numbers: np.ndarray, X: Any, names: Sequence[str]) -> set[int]:
     """Copy the columns of a frame that are plainly numbers, those of one type together; return which they are."""
     types: dict[Any, list[int]] = {}
     for j, dtype in enumerate(getattr(X, "dtypes", ())):
@@ -128,6 +145,9 @@ def _fill_plain(numbers: np.ndarray, X: Any) -> set[int]:
             if block.dtype.kind in "fiu":  # else a nullable type
                 numbers[:, columns] = block
                 plain.update(columns)
+                if _is_long(block):
+                    for j, values in zip(columns, block.T, strict=True):
+                        _check_distinct(values, numbers[:, j], names[j])
     return plain
 
 
@@ -170,7 +190,8 @@ def read_columns(
         raise ValueError(f"X has no column {absent[0]!r}, which the model needs: it has {[str(k) for k in X]}")
     if not names and X:  # a model that kept nothing
         return Table(np.empty((len(next(iter(X.values()))), 0)), {}, [])
-    arrays = [_as_array(X[name]) for name in names]
+    cells = [cells_of(X[name]) for name in names]
+    arrays = [values for values, _ in cells]
     scalars = [name for name, values in zip(names, arrays, strict=True) if values.ndim != 1]
     if scalars:
         raise ValueError(f"X: the column {scalars[0]!r} is no list of values: give one value per row, as a list")
@@ -180,17 +201,27 @@ def read_columns(
     if not sizes or not sizes[0]:
         raise ValueError("X has 0 sample(s) or 0 feature(s): at least one row and one column are needed")
     nominal = set() if categorical is None else set(categorical)
-    columns = {j: _column_values(v, "", names[j], j in nominal) for j, v in enumerate(arrays)}
+    columns = {j: _column_values(v, kind, names[j], j in nominal) for j, (v, kind) in enumerate(cells)}
     return _make_table(np.full((sizes[0], len(names)), np.nan), columns, names, categorical, allow_missing)
 
 
-def _as_array(values: Any) -> np.ndarray:
-    if hasattr(values, "to_numpy"):
-        return values.to_numpy()
-    if isinstance(values, np.ndarray) or not hasattr(values, "__len__") or isinstance(values, str):
-        return np.asarray(values)
-    out = np.empty(len(values), dtype=object)
-    out[:] = list(values)
+def cells_of(column: Any) -> tuple[np.ndarray, str]:
+    """The cells of a column of any kind, and the name of its type."""
+    if hasattr(column, "to_pylist"):  # of Arrow, whose arrays of categories forget which cells are missing
+        kind = str(column.type)
+        plain = kind.startswith(("int", "uint", "float", "double", "halffloat"))
+        return column.to_numpy(zero_copy_only=False) if plain else _objects(column.to_pylist()), kind
+    kind = str(getattr(column, "dtype", "")).lower()
+    if hasattr(column, "to_numpy"):
+        return column.to_numpy(), kind
+    if isinstance(column, np.ndarray) or not hasattr(column, "__len__") or isinstance(column, str):
+        return np.asarray(column), kind
+    return _objects(list(column)), kind
+
+
+def _objects(cells: Sequence[Any]) -> np.ndarray:
+    out = np.empty(len(cells), dtype=object)
+    out[:] = cells
     return out
 
 
@@ -216,25 +247,25 @@ def _check_cells(table: Table, allow_missing: bool) -> None:
 
 def _column(X: Any, j: int, name: str, nominal: bool) -> np.ndarray:
     """One column as floats, or as objects if it is text, boolean or of a categorical type."""
-    series = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
-    kind = str(series.dtype).lower()
-    values = series.to_numpy() if hasattr(series, "to_numpy") else np.asarray(series)
+    values, kind = cells_of(X.iloc[:, j] if hasattr(X, "iloc") else X[:, j])
     return _column_values(values, kind, name, nominal)
 
 
 def _column_values(values: np.ndarray, kind: str, name: str, nominal: bool) -> np.ndarray:
-    if "categor" in kind or kind.startswith("enum") or values.dtype.kind in "USb":
+    if "categor" in kind or kind.startswith(("enum", "dictionary")) or values.dtype.kind in "USb":
         return values.astype(object)
     if values.dtype.kind in "fiu":
-        return values.astype(float)
-    if values.dtype.kind in "mM":
+        floats = values.astype(float)
+        _check_distinct(values, floats, name)
+        return floats
+    known = [not is_missing(v) for v in values]
+    if values.dtype.kind in "mM" or any(isinstance(v, TIMES) for v in values[known]):
         raise ValueError(
             f"column {name!r} holds dates or times: convert it to numbers, such as days since a fixed date"
         )
-    if values.dtype.kind == "c":
+    if values.dtype.kind == "c" or any(isinstance(v, complex) for v in values):
         raise ValueError(f"column {name!r} holds complex numbers: Complex data not supported")
     text = [isinstance(v, str) for v in values]
-    known = [not is_missing(v) for v in values]
     if any(text) and sum(text) < sum(known) and not nominal:
         example = values[text.index(True)]
         raise ValueError(
@@ -242,18 +273,40 @@ def _column_values(values: np.ndarray, kind: str, name: str, nominal: bool) -> n
         )
     if any(text) or any(isinstance(v, bool | np.bool_) for v in values):
         return values
-    return np.array([float(v) if k else np.nan for v, k in zip(values, known, strict=True)], dtype=float)
+    floats = np.array([_number(v, name) if k else np.nan for v, k in zip(values, known, strict=True)], dtype=float)
+    _check_distinct(values[known], floats[known], name)
+    return floats
 
 
-def is_missing(v: Any) -> bool:
-    """Whether a cell is None, NaN or pandas' NA or NaT."""
-    return v is None or type(v).__name__ in ("NAType", "NaTType") or (isinstance(v, float) and v != v)
+def _is_long(values: np.ndarray) -> bool:
+    """Whether there are whole numbers of which a float may hold a neighbour only."""
+    whole = values.dtype.kind in "iu" and values.dtype.itemsize == 8 and values.size
+    return bool(whole and max(int(values.max()), -int(values.min())) > EXACT)
+
+
+def _check_distinct(values: np.ndarray, floats: np.ndarray, name: str) -> None:
+    """Refuse long whole numbers where some differ that as floats do not."""
+    long = values.dtype.kind in "iuO" and np.max(np.abs(floats), initial=0.0) > EXACT
+    if long and len(set(values.tolist())) > len(set(floats.tolist())):
+        raise ValueError(
+            f"column {name!r} holds whole numbers beyond 2**53 that floats cannot tell apart: subtract what they "
+            "have in common, or convert it to text"
+        )
+
+
+def _number(cell: Any, name: str) -> float:
+    try:
+        return float(cell)
+    except OverflowError:
+        raise ValueError(f"column {name!r} holds {cell!r:.30}, too large for a float: use other units") from None
+    except (TypeError, ValueError):  # scikit-learn expects a TypeError of these words
+        raise TypeError(
+            f"column {name!r} holds {cell!r:.60}, and an argument must be a string or a number: convert it"
+        ) from None
 
 
 def _as_labels(values: np.ndarray) -> np.ndarray:
-    out = np.empty(len(values), dtype=object)
-    out[:] = [None if is_missing(v) else v.item() if isinstance(v, np.generic) else v for v in values]
-    return out
+    return _objects([None if is_missing(v) else v.item() if isinstance(v, np.generic) else v for v in values])
 
 
 def kinds(values: Any) -> set[str]:
@@ -281,7 +334,7 @@ def has_names(X: Any) -> bool:
 def checked_input(X: Any) -> tuple[Any, list[str]]:
     """A validated frame or array, and the names of its columns."""
     if is_frame(X):
-        check_names(X)
+        check_names(X.columns)
         if not len(X):
             raise ValueError(f"X has 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
         return X, [str(c) for c in X.columns]
@@ -290,16 +343,37 @@ def checked_input(X: Any) -> tuple[Any, list[str]]:
 
 
 def check_plain(X: Any) -> np.ndarray:
-    """Validate an array that is not a frame: numbers, or objects with text in some columns."""
-    if isinstance(X, list):
-        cells = np.empty((len(X), len(X[0]) if X and hasattr(X[0], "__len__") else 0), dtype=object)
-        if cells.size and all(hasattr(row, "__len__") and len(row) == cells.shape[1] for row in X):
-            cells[:] = X
-            X = cells if any(isinstance(v, str) for v in cells.ravel()) else X
+    """Validate an array that is not a frame: numbers, or objects with other cells in some columns."""
+    if issparse(X):
+        raise TypeError(
+            f"X is sparse ({type(X).__name__}), but dense data is required: use X.toarray(), if that fits into memory"
+        )
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(float), np.nan)
+    kind = X.dtype.kind if isinstance(X, np.ndarray) else ""
+    if kind and kind in "mM":
+        raise ValueError("X holds dates or times: convert them to numbers, such as days since a fixed date")
+    if kind == "V":
+        raise ValueError("X is a structured array: give its fields as a dict of columns, or as a DataFrame")
+    if kind and kind in "US":
+        X = X.astype(object)
+    if kind and X.ndim == 2 and _is_long(X):
+        for j, values in enumerate(X.T):
+            _check_distinct(values, values.astype(float), f"x{j}")
+    if isinstance(X, list) and X and all(hasattr(row, "__len__") and not isinstance(row, str) for row in X):
+        sizes = sorted({len(row) for row in X})
+        if len(sizes) > 1:
+            raise ValueError(f"X has rows of different lengths, {sizes}: give one cell for each column")
+        cells = np.empty((len(X), sizes[0]), dtype=object)
+        cells[:] = X
+        X = cells if any(map(_not_plain, cells.ravel())) else X
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2 and any(map(_not_plain, X.ravel())):
         return check_array(X, dtype=object, ensure_all_finite=False)
     return check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
 
 
 def _not_plain(v: Any) -> bool:
-    return isinstance(v, str) or type(v).__name__ in ("NAType", "NaTType")
+    """Whether a cell is something else than None or a real number that a float can hold."""
+    if isinstance(v, bool | np.bool_) or not isinstance(v, int | float | np.integer | np.floating | None):
+        return True
+    return isinstance(v, int | np.integer) and abs(int(v)) > EXACT

@@ -96,8 +96,8 @@ class Numbers:
 
     def coefficients(self, kernel: Kernel, s: np.ndarray) -> np.ndarray:
         """Coefficients (size + 2, 4, k) of powers of the offset: the kernel with the values s (k,)."""
-        nodes = self.low + self.step * (np.arange(self.size)[:, None] + NODES).ravel()
-        values = kernel(nodes[:, None], s[:, None]).reshape(self.size, 4, len(s))
+        nodes = self.step * (np.arange(self.size)[:, None] + NODES).ravel()
+        values = kernel(nodes[:, None], (s - self.low)[:, None]).reshape(self.size, 4, len(s))  # by differences alone
         out = np.zeros((self.size + 2, 4, len(s)))
         out[: self.size] = POWERS @ values
         out[self.size, 0] = kernel(np.array([[np.nan]]), s[:, None])[0]

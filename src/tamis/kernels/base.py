@@ -22,6 +22,7 @@ from tamis.arrays import Array, device_of, namespace
 from tamis.codec import stored
 
 FAR = 10.0  # spreads from zero at which rows are far off
+LARGE = 1e8  # square of a row beyond which it is far off whatever the spread
 
 
 class Kernel(Protocol):
@@ -177,7 +178,7 @@ def _squared_distance(S: Array, T: Array, mismatch: tuple[float, ...] = ()) -> A
         return D
     D = _zeros(S, T)
     if numeric:
-        D += _expanded(*_both(S, T, numeric))
+        D = euclidean(*_both(S, T, numeric))
     for c in nominal:
         s, t = S[:, c][:, None], T[:, c][None, :]
         same = (s == t) | (xp.isnan(s) & xp.isnan(t))
@@ -185,21 +186,34 @@ def _squared_distance(S: Array, T: Array, mismatch: tuple[float, ...] = ()) -> A
     return D
 
 
-def _expanded(S: Array, T: Array) -> Array:
-    """Squared distances (m, n) of numbers, by one product of matrices unless that would lose digits."""
-    if is_far_off(T):
-        return _by_column(S, T)
+def euclidean(S: Array, T: Array, scale: Array | None = None) -> Array:
+    """Squared distances (m, n) of rows, in columns multiplied by `scale` (c,); a missing cell is one off any number.
+
+    Of several columns they come from one product of matrices, which is quick and loses some sixteen digits of the
+    largest square; where that would be seen, from the differences in each column.
+    """
     xp = namespace(S, T)
     A, B = _with_gaps(S, T)
+    if A.shape[1] == 1 or is_far_off(T if scale is None else T * scale[None, :]):
+        D = _zeros(S, T)
+        for c in range(A.shape[1]):
+            each = A[:, c][:, None] - B[:, c][None, :]
+            D += (each if scale is None else each * scale[c % S.shape[1]]) ** 2
+        return D
+    if scale is not None:
+        scale = xp.concat([scale] * (A.shape[1] // S.shape[1]))[None, :]
+        A, B = A * scale, B * scale
     D = xp.sum(A * A, axis=1)[:, None] + xp.sum(B * B, axis=1)[None, :] - 2.0 * (A @ B.T)
     return xp.where(D > 0, D, xp.zeros_like(D))
 
 
 def is_far_off(T: Array) -> bool:
-    """Whether the rows of a block lie so far from zero, beside their spread, that expanded distances lose digits.
+    """Whether rows lie so far from zero, beside their spread or at all, that distances by products lose digits.
 
     ``|s|^2 + |t|^2 - 2 s't`` errs by a rounding of |t|^2. Missing cells do not count; standardised columns are near.
     """
+    if not T.shape[0]:
+        return False
     xp = namespace(T)
     there = xp.astype(~xp.isnan(T), T.dtype)
     count = xp.sum(there, axis=0)
@@ -207,16 +221,7 @@ def is_far_off(T: Array) -> bool:
     filled = _fill(T)
     mean = xp.sum(filled * share, axis=0)
     spread = xp.sum((filled - mean[None, :]) ** 2 * share)
-    return bool(xp.sum(mean * mean) > FAR**2 * spread)
-
-
-def _by_column(S: Array, T: Array) -> Array:
-    """Squared distances (m, n), one column after another: slower, and right wherever the rows are."""
-    xp, D = namespace(S, T), _zeros(S, T)
-    for c in range(S.shape[1]):
-        s, t = S[:, c][:, None], T[:, c][None, :]
-        D += (_fill(s) - _fill(t)) ** 2 + xp.astype(xp.isnan(s) != xp.isnan(t), D.dtype)
-    return D
+    return bool(xp.sum(mean * mean) > FAR**2 * spread) or bool(xp.max(xp.sum(filled * filled, axis=1)) > LARGE)
 
 
 def _with_gaps(S: Array, T: Array) -> tuple[Array, Array]:
@@ -409,10 +414,8 @@ class ScaledGaussian:
         numeric = [c for c in kept if c not in nominal]
         D = _zeros(S, T)
         if numeric:
-            A, B = _with_gaps(*_both(S, T, numeric))
-            roots = [self.factors[c] ** 0.5 for c in numeric] * (A.shape[1] // len(numeric))
-            scale = xp.asarray(roots, dtype=S.dtype, device=device_of(S))[None, :]
-            D += _squared_distance(A * scale, B * scale)
+            roots = xp.asarray([self.factors[c] ** 0.5 for c in numeric], dtype=S.dtype, device=device_of(S))
+            D += euclidean(*_both(S, T, numeric), roots)
         if nominal:
             D += _squared_distance(*_both(S, T, nominal), tuple(self.factors[c] * self.mismatch[c] for c in nominal))
         D *= -0.5

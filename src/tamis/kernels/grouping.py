@@ -18,6 +18,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tamis.kernels.base import euclidean
+
 NOISE = 0.3  # ridge on the unit-diagonal kernel
 NONE = np.empty(0, dtype=int)
 SHARE = 0.12  # share of the columns dropped in one step while more than `limit` are left
@@ -38,7 +40,8 @@ def embed(Z: np.ndarray, mismatch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             block = (column[:, None] == levels[None, :]) * np.sqrt(cost / 2.0)
             block = np.column_stack([block, gaps * np.sqrt(cost / 2.0)])
         else:
-            block = np.column_stack([np.where(gaps, 0.0, column), gaps])
+            filled = np.where(gaps, 0.0, column)
+            block = np.column_stack([filled - filled.mean(), gaps])  # far from zero squares would drown differences
         block = block[:, np.ptp(block, axis=0) > 0]
         parts.append(block)
         owner += [m] * block.shape[1]
@@ -106,8 +109,7 @@ def _evidence_gradient(
     n = len(points)
     member = np.isin(owner, group)
     P = points[:, member]
-    norms = np.sum(P * P, axis=1)
-    K = np.exp(-0.5 / len(group) * np.maximum(norms[:, None] + norms[None, :] - 2.0 * (P @ P.T), 0.0))
+    K = np.exp(-0.5 / len(group) * euclidean(P, P))
     M = np.linalg.inv(K + np.diag(noise))
     A = M @ y
     fit = np.maximum(np.einsum("iq,iq->q", y, A), np.finfo(float).tiny)

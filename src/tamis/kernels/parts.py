@@ -95,10 +95,13 @@ class Distances:
     coef: np.ndarray
 
     @classmethod
-    def of(cls, mixture: Mixture, exact: Exact) -> Distances:
+    def of(cls, mixture: Mixture, exact: Exact) -> Distances | Exact:
+        """The channel in this form, or as it is where its distances would lose digits by products."""
         columns, T = list(exact.channel.columns), exact.instances
         costs = {c: cost for c, cost in zip(columns, mixture.mismatch, strict=False) if cost > 0}
         numbers = [c for c in columns if c not in costs]
+        if is_far_off(T[:, numbers]):
+            return exact
         codes = [(c, v) for c in costs for v in np.unique(T[:, c]).tolist()]
         t, gaps = np.nan_to_num(T[:, numbers]), np.isnan(T[:, numbers])
         base = np.sum(t * t, axis=1) + gaps.sum(axis=1) + sum(costs.values())
@@ -150,10 +153,3 @@ def mixture_of(channel: Channel) -> Mixture | None:
         kernel = Mixture((kernel.bandwidth,), kernel.mismatch)
     distinct = len(set(channel.columns)) == len(channel.columns) > 1
     return kernel if isinstance(kernel, Mixture) and distinct else None
-
-
-def expands(mixture: Mixture, exact: Exact) -> bool:
-    """Whether distances to the instances may be taken by a product of matrices without losing digits."""
-    costs = (*mixture.mismatch, *[0.0] * len(exact.channel.columns))
-    numbers = [c for c, cost in zip(exact.channel.columns, costs) if not cost > 0]
-    return not is_far_off(exact.instances[:, numbers])

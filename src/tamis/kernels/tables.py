@@ -19,7 +19,7 @@ import numpy as np
 from tamis.kernels.axes import Axis, Key, Place, factors, make_axis
 from tamis.kernels.bank import Channel
 from tamis.kernels.base import Kernel
-from tamis.kernels.parts import Block, Distances, Exact, Part, expands, mixture_of, steps
+from tamis.kernels.parts import Block, Distances, Exact, Part, mixture_of, steps
 from tamis.parallel import available_cores, thread_map
 
 WINDOW = 320  # most cells of a column in a pair
@@ -206,7 +206,7 @@ def make_tables(channels: Sequence[Channel], instances: np.ndarray, coef: np.nda
         elif len(keys) == len(channel.columns) and len(instances) <= FACTORS:
             pairs.append(exact)
         else:
-            rest.append(Distances.of(mixture, exact) if mixture is not None and expands(mixture, exact) else exact)
+            rest.append(exact if mixture is None else Distances.of(mixture, exact))
     made = _done([partial(_shape, key, axes[key], group) for key, group in alone.items()])
     shapes = dict(zip(alone, made, strict=True))
     rest += _pairs(pairs, axes, shapes)

@@ -69,6 +69,7 @@ TRIALS = 8  # machines in one line search
 FLAT = 0.1  # share of the slope at which a line search ends
 SMALL = 1e-2  # weights below this share of the largest, in units of their bounds, are tried without
 EASE = 0.01  # share of the gap by which a row of the polytope may be violated on the way
+RARE = 1e-8  # share of a pattern that a linear program takes for zero
 BLOCK = 1 << 24  # most entries of one comparison of patterns
 
 
@@ -148,7 +149,8 @@ def polytope_of(
     scale : (m,) size of each kernel: its mean diagonal over the samples that have it
     tail : share of the samples, of those whose pattern counts, over which the largest sums are averaged; None: the
         largest alone
-    min_share : patterns of a smaller share are ignored; a channel that no other pattern has is bounded by itself
+    min_share : patterns of a smaller share are ignored, and with a `tail` those that a linear program cannot see; a
+        channel that no other pattern has is bounded by itself
     """
     m = present.shape[1]
     if program == "zero_filling":
@@ -158,7 +160,7 @@ def polytope_of(
     if program == "sum":
         return Polytope(np.diag(scale))
     patterns, share = patterns_of(present, weight)
-    frequent = share >= min_share
+    frequent = share >= (min_share if tail is None else max(min_share, RARE))
     alone = np.eye(m, dtype=bool)[~patterns[frequent].any(axis=0)]
     patterns, share = np.vstack([patterns[frequent], alone]), share[frequent]
     if tail is None or len(patterns) == 1:
@@ -336,6 +338,8 @@ def _moved(
     problem, polytope = scaled.problem, scaled.polytope
     known, m = point.machine.dual_coef, len(point.weights)
     energies = np.maximum(known @ images, 0.0)
+    if not energies.any():  # no weights change what is zero
+        return point, rows
     H = curvature(point.K, problem.y, problem.cost, known, images)
     H[np.diag_indices(m)] += RIDGE * max(float(np.trace(H)) / m, float(energies.max()))
     target, rows = nearest(polytope, H, H @ point.weights + 0.5 * energies, rows, scaled.over)

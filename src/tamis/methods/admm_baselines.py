@@ -26,6 +26,7 @@ from itertools import count
 from typing import Protocol
 
 import numpy as np
+from scipy.linalg import LinAlgError, cho_factor
 
 from tamis.losses import slack
 from tamis.optim.svm import relative_gap
@@ -70,6 +71,14 @@ class Split:
     z: np.ndarray
     slope: np.ndarray
     multiplier: np.ndarray
+
+
+def factored(system: np.ndarray) -> tuple[np.ndarray, bool]:
+    """The Cholesky factor of the system of a linear method."""
+    try:
+        return cho_factor(system)
+    except LinAlgError:
+        raise ValueError("X has columns of too different sizes: use scaling='standard', or other units") from None
 
 
 def splits(problem: Splitting, image: np.ndarray, multiplier: np.ndarray, size: float) -> Iterator[Split]:

@@ -29,9 +29,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
-from tamis.methods.admm_baselines import splits
+from tamis.methods.admm_baselines import factored, splits
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.svm import relative_gap
 from tamis.prox import prox_l1
@@ -82,9 +82,9 @@ class Problem:
         n, d = X.shape
         pull = X.T @ y
         if d <= n:
-            factor = cho_factor(X.T @ X + np.diag(penalty))
+            factor = factored(X.T @ X + np.diag(penalty))
             return lambda t: cho_solve(factor, pull + penalty * t)
-        small = cho_factor((X / penalty) @ X.T + np.eye(n))
+        small = factored((X / penalty) @ X.T + np.eye(n))
 
         def minimise(t: np.ndarray) -> np.ndarray:
             plain = t + pull / penalty

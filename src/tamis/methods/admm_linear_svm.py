@@ -29,10 +29,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
 from tamis.losses import slack
-from tamis.methods.admm_baselines import Certificate, certified, splits
+from tamis.methods.admm_baselines import Certificate, certified, factored, splits
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.svm import check_labels, relative_gap
 from tamis.prox import prox_hinge
@@ -79,7 +79,7 @@ class Problem:
         A = self.design
         system = (A.T * penalty) @ A
         system.flat[: -1 : len(system) + 1] += 1.0
-        factor = cho_factor(system)
+        factor = factored(system)
         return lambda t: self.y * (A @ cho_solve(factor, A.T @ (penalty * self.y * t)))
 
     def prox(self, v: np.ndarray, penalty: np.ndarray) -> np.ndarray:

@@ -47,6 +47,7 @@ RIDGE = 1.0  # of the regressions that choose instances and pairs
 PIVOT = 1e-3  # share of the largest column norm that is added to every column's norm
 PAIR_RIDGE = 0.02  # share of the trace of a pair's Gram matrix that is added to its diagonal
 SPENT = 1e-10  # share of the functions left unexplained at which no further instance is needed
+ROUNDING = 1e-13  # variation of a channel, relative to its values, that may be rounding errors
 
 
 class Likelihood(Protocol):
@@ -140,7 +141,8 @@ def _channel_functions(values: np.ndarray, targets: np.ndarray, weight: np.ndarr
     centred = values - (mass @ values)[:, None, :]
     centred -= (centred @ mass)[:, :, None]
     size = np.einsum("cii,i->c", centred, mass)
-    centred *= (shares / np.where(size > 0, size, np.inf))[:, None, None]
+    told = size > ROUNDING * np.max(np.abs(values), axis=(1, 2))
+    centred *= (shares / np.where(told, size, np.inf))[:, None, None]
     root = np.sqrt(weight)[:, None]
     whole = root * centred.sum(axis=0) * root.T
     whole[np.diag_indices_from(whole)] += RIDGE

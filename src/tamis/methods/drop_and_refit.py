@@ -99,7 +99,7 @@ def proposals(problem: Problem, K: Matrix) -> Iterator[np.ndarray]:
     y, cost = problem.y, problem.cost
     yield np.ones(len(y), dtype=bool)
     yield y == (1.0 if cost @ y >= 0 else -1.0)
-    unit = cost / (np.mean(cost) * max(float(np.mean(K.diagonal())), np.finfo(float).tiny))
+    unit = cost / (np.mean(cost) * (float(np.mean(K.diagonal())) or 1.0))
     for size in COSTS:
         machine = solve_svm(K, y, size * unit)
         u = 1.0 - y * (K @ machine.dual_coef + machine.intercept)

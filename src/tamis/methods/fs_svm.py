@@ -40,7 +40,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tamis.kernels.base import ScaledGaussian
+from tamis.kernels.base import ScaledGaussian, euclidean
 from tamis.kernels.grouping import embed
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.svm import objectives, solve_svm
@@ -116,8 +116,7 @@ class Problem:
         """K (n, n); a row that lacks all columns with a factor is absent, its values are zero."""
         used = factors[self.owner] > 0
         P = self.points[:, used] * np.sqrt(factors[self.owner[used]]) / self.width
-        norms = np.sum(P * P, axis=1)
-        K = np.exp(-0.5 * np.maximum(norms[:, None] + norms[None, :] - 2.0 * (P @ P.T), 0.0))
+        K = np.exp(-0.5 * euclidean(P, P))
         absent = np.all(self.missing[:, factors > 0], axis=1)
         K[absent], K[:, absent] = 0.0, 0.0
         return K
@@ -171,7 +170,8 @@ def _values(problem: Problem, state: State, K: np.ndarray) -> tuple[float, float
 
 
 def _violation(promise: float, value: float, primal: float) -> float:
-    return max(promise, primal - value, 0.0) / max(value, np.finfo(float).tiny)
+    excess = max(promise, primal - value, 0.0)
+    return excess / max(value, np.finfo(float).tiny * max(1.0, excess))
 
 
 def _promise(problem: Problem, factors: np.ndarray, gradient: np.ndarray, budget: int) -> float:

@@ -59,4 +59,4 @@ def learn_weights(stack: KernelStack, point: Point, y: np.ndarray, kept: np.ndar
 
 def _no_slack(K: Matrix) -> np.ndarray:
     """A cost (n,) that no coefficient reaches where the rows of K can be separated."""
-    return np.full(len(K), HARD / max(float(np.max(K.diagonal())), np.finfo(float).tiny))
+    return np.full(len(K), HARD / (float(np.max(K.diagonal())) or 1.0))

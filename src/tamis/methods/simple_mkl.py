@@ -41,6 +41,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from tamis.kernels.stack import KernelStack
 from tamis.low_rank import LowRank
@@ -176,9 +177,10 @@ def _gradient_step(problem: Problem, stack: KernelStack, point: _Point, images: 
         point = end
         if out == largest:
             break
-        moved = np.zeros_like(D)
-        moved[largest], moved[out] = D[out], -D[out]
-        line = _Line(D + moved, line.KD + stack.matrix(moved))
+        direction = D.copy()
+        direction[[out, largest]] = 0.0
+        direction[largest] = -direction.sum()  # zero once the others are: a rest would take out the last kernel
+        line = _Line(direction, line.KD + stack.matrix(direction - D))
         point = replace(point, touched=point.touched + 2)
     return point
 
@@ -205,7 +207,10 @@ def _newton_step(problem: Problem, stack: KernelStack, point: _Point, images: np
         return _gradient_step(problem, stack, point, images, tol)
     H[np.diag_indices(len(H))] += RIDGE * size
     energies = point.machine.dual_coef @ images
-    direction = solve_simplex_qp(H, H @ point.weights + 0.5 * energies, point.weights) - point.weights
+    try:
+        direction = solve_simplex_qp(H, H @ point.weights + 0.5 * energies, point.weights) - point.weights
+    except LinAlgError:  # kernels that do the same: the curvature between them is rounding errors
+        return _gradient_step(problem, stack, point, images, tol)
     line = _Line(direction, stack.matrix(direction))
     point = replace(point, touched=point.touched + np.count_nonzero(direction))
     end = line.at(problem, point, 1.0, tol)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import solve
+from scipy.linalg import LinAlgError, solve
 
 SLACK = 1e-12  # of multipliers, relative to the largest gradient entry
 
@@ -18,7 +18,8 @@ def solve_simplex_qp(hessian: np.ndarray, linear: np.ndarray, start: np.ndarray)
 
     Notes
     -----
-    The objective falls in every step that moves, so no support comes back and the search ends.
+    The objective falls in every step that moves, so no support comes back and the search ends. A LinAlgError says that
+    H is not positive definite.
     """
     d = start.astype(float)
     free = d > 0
@@ -45,7 +46,10 @@ def solve_simplex_qp(hessian: np.ndarray, linear: np.ndarray, start: np.ndarray)
 
 
 def _on_support(hessian: np.ndarray, linear: np.ndarray) -> np.ndarray:
-    """Minimise ``1/2 d'Hd - c'd`` over ``sum d = 1``."""
+    """Minimise ``1/2 d'Hd - c'd`` over ``sum d = 1``, where what all of c share does not count."""
+    linear = linear - linear.mean()
     both = solve(hessian, np.column_stack([linear, np.ones(len(linear))]), assume_a="pos")
     ones = both[:, 1]
+    if not (np.isfinite(both).all() and ones.sum() > 0):
+        raise LinAlgError("the Hessian is not positive definite")
     return both[:, 0] + (1.0 - both[:, 0].sum()) / ones.sum() * ones

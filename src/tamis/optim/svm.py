@@ -339,9 +339,9 @@ def _climb(
     alpha = np.clip(start * y, 0.0, cost)
     full = alpha >= cost
     free = (alpha > 0) & ~full
-    limit = HARD / max(float(np.max(K.diagonal())), TINY)
+    largest = float(np.max(K.diagonal()))
     for _ in range(rounds):
-        if np.max(alpha) >= limit:
+        if np.max(alpha) * largest >= HARD:
             return None
         solved = _on_margin(K, y, np.where(full, cost * y, 0.0), free, margins)
         if solved is None:

@@ -30,7 +30,7 @@ from tamis.data.checks import (
     resolve_columns,
 )
 from tamis.data.rows import Rows, merge_rows
-from tamis.data.table import Table, checked_input, read_columns, read_table, row_labels
+from tamis.data.table import Table, checked_input, columns_by_name, read_columns, read_table, row_labels
 from tamis.errors import warn
 from tamis.explain import signed_percentages
 from tamis.kernels.recipes import Recipe, per_feature
@@ -147,7 +147,7 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
 
         Parameters
         ----------
-        X : array, DataFrame or dict of columns of shape (n_samples, n_features); NaN or None are missing
+        X : array, DataFrame, Arrow table or dict of columns of shape (n_samples, n_features); NaN or None are missing
             cells. Where rows are predicted or explained, a dict of the kept features is enough.
         y : class labels, or for regressors numbers, of shape (n_samples,)
         sample_weight : weights of shape (n_samples,), at least 0; only their ratios matter, except where a
@@ -234,8 +234,9 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
         """Validate everything that is as long as the data."""
 
     def _read(self, X: Any, *, reset: bool) -> Table:
-        if isinstance(X, Mapping) and not hasattr(X, "shape"):  # scipy has sparse arrays that are dicts
-            return self._read_columns(X, reset=reset)
+        columns = columns_by_name(X)
+        if columns is not None:
+            return self._read_columns(columns, reset=reset)
         checked, names = checked_input(X)
         validate_data(self, checked, reset=reset, skip_check_array=True)
         names = list(getattr(self, "feature_names_in_", names))
@@ -246,16 +247,17 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
 
     def _read_columns(self, X: Mapping[str, Any], *, reset: bool) -> Table:
         """Read a dict of columns; after the fit it needs the kept ones only."""
-        if not reset:
+        if not reset and hasattr(self, "model_"):
             encoder = self.model_.encoder
             kept = [c for c in self._categorical or () if c in self.features_]
             places = None if self._categorical is None else [self.features_.tolist().index(c) for c in kept]
             return read_columns(X, encoder.names, places, self._allow_missing)
         names = list(X)
-        self._expect(names, named=True)
-        self._categorical = resolve_columns(self.categorical_features, names)
-        self._allow_missing = self.missing is not None
-        return read_columns(X, names, self._categorical, self._allow_missing)
+        if reset:
+            self._expect(names, named=True)
+            self._categorical = resolve_columns(self.categorical_features, names)
+            self._allow_missing = self.missing is not None
+        return read_columns(X, list(getattr(self, "feature_names_in_", names)), self._categorical, self._allow_missing)
 
     def _expect(self, names: list[str], *, named: bool) -> None:
         """Learn the number of columns, and their names if they are `named`."""

@@ -108,7 +108,8 @@ class FromStatistics(KernelClassifier):
 
         Parameters
         ----------
-        X : array, DataFrame or dict of columns of shape (n_samples, n_features); NaN or None are missing cells.
+        X : array, DataFrame, Arrow table or dict of columns of shape (n_samples, n_features); NaN or None are missing
+            cells.
             Or rows in blocks: the path of a Parquet file or of a folder of them; a pyarrow dataset; a
             `numpy.memmap` of more than 256 MiB; a Dask array or dataframe; a function that returns an iterable of
             tuples (X, y), (X, y, sample_weight) or (X, y, sample_weight, groups), or a list of such tuples. An

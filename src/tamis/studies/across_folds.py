@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from tamis.data.checks import check_cv
 from tamis.data.folds import pairs_of
 from tamis.data.rows import check_groups, spread
+from tamis.data.table import columns_by_name
 from tamis.explain.stability import Stability, stability
 from tamis.progress import tracked
 from tamis.shells.base import KernelEstimator
@@ -69,8 +70,12 @@ def _fresh(estimator: KernelEstimator) -> KernelEstimator:
 
 def take_rows(X: Any, rows: np.ndarray) -> Any:
     """Some rows of a table of any kind."""
-    if isinstance(X, Mapping) and not hasattr(X, "shape"):
-        return {name: np.asarray(column)[rows] for name, column in X.items()}
+    by_name = columns_by_name(X)
+    if by_name is not None:
+        return {
+            name: column.take(rows) if hasattr(column, "take") else np.asarray(column)[rows]
+            for name, column in by_name.items()
+        }
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
@@ -78,9 +83,10 @@ def take_rows(X: Any, rows: np.ndarray) -> Any:
 
 def take_columns(X: Any, columns: np.ndarray) -> Any:
     """Some columns of a table of any kind, by position."""
-    if isinstance(X, Mapping) and not hasattr(X, "shape"):
-        names = list(X)
-        return {names[c]: X[names[c]] for c in columns}
+    by_name = columns_by_name(X)
+    if by_name is not None:
+        names = list(by_name)
+        return {names[c]: by_name[names[c]] for c in columns}
     if hasattr(X, "iloc"):
         return X.iloc[:, columns]
     if hasattr(X, "columns"):

@@ -25,7 +25,7 @@ from tamis.data.checks import (
 from tamis.data.encoding import Encoder
 from tamis.data.keys import fold_of, group_keys, lowest, row_keys
 from tamis.data.rows import Rows, by_class, check_weights, class_factors
-from tamis.data.table import Table, checked_input, has_names, read_table, row_labels
+from tamis.data.table import Table, block_names, checked_input, read_block, read_table, row_labels
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.chebyshev import Levels, chebyshev
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample, per_feature
@@ -160,9 +160,9 @@ class Plan:
         own_pool = isinstance(candidates, tuple)
         if not own_pool:
             check_candidates(candidates)
-        checked, names = checked_input(X)
+        names = block_names(X)
         categorical = resolve_columns(categorical_features, names)
-        table = read_table(checked, names, categorical, missing is not None)
+        table, named = read_block(X, names, categorical, missing is not None)
         codes, labels = encode_classes(y, len(table))
         check_length("groups", groups, len(table))
         if classes is not None:
@@ -199,7 +199,7 @@ class Plan:
         plan = replace(
             plan,
             dtype=dtype,
-            named=has_names(X),
+            named=named,
             pool_labels=plan.pool_labels if is_grid(candidates) else row_labels(X, plan.pool.position),
             categorical=None if categorical is None else tuple(categorical),
         )

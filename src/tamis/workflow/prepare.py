@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tamis.data.table import is_missing
+from tamis.data.checks import is_missing
+from tamis.data.table import cells_of, columns_by_name
 from tamis.errors import BadOption, UnknownColumn
 from tamis.io.cells import level, number
 from tamis.io.tables import Columns, levels
@@ -112,9 +113,10 @@ def prepare(
 
 
 def as_columns(table: Any) -> dict[str, np.ndarray]:
-    """Columns of a dict or of a DataFrame (pandas, polars)."""
-    if isinstance(table, Mapping) and not hasattr(table, "shape"):
-        columns = {str(name): _values(np.asarray(values)) for name, values in table.items()}
+    """Columns of a dict, of an Arrow table or of a DataFrame (pandas, polars)."""
+    by_name = columns_by_name(table)
+    if by_name is not None:
+        columns = {str(name): _values(_array(values)) for name, values in by_name.items()}
     elif hasattr(table, "columns") and hasattr(table, "shape"):
         names = [str(name) for name in table.columns]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -129,6 +131,10 @@ def as_columns(table: Any) -> dict[str, np.ndarray]:
             f"the table has columns of the lengths {sizes}: it needs rows, and equally many in each column"
         )
     return columns
+
+
+def _array(column: Any) -> np.ndarray:
+    return cells_of(column)[0] if hasattr(column, "to_pylist") else np.asarray(column)
 
 
 def _values(series: Any) -> np.ndarray:
