@@ -72,7 +72,8 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
         Numbers with mean zero and variance one, as ranks, which suits columns with long tails, or as they are.
     missing : {"absent", "median", None}
         "absent": a missing cell contributes nothing (in a kernel on several features it counts as the mean, or as zero
-        with ``scaling=None``, one unit aside); "median": filled with the training median (the most frequent category); None: refused.
+        with ``scaling=None``, one unit aside); "median": filled with the training median (the most frequent category);
+        None: refused.
     categorical_features : "auto" or list of names, positions or booleans
         "auto" takes text, boolean and categorical columns; name codes that come as numbers.
     random_state : int, RandomState or None
