@@ -12,6 +12,7 @@ from sklearn.datasets import load_iris
 from tamis import (
     AbsentMKLClassifier,
     EM2NOLCClassifier,
+    Job,
     KernelBank,
     L0MKLClassifier,
     LassoADMM,
@@ -23,6 +24,7 @@ from tamis import (
     per_group,
     precomputed,
     product,
+    run,
 )
 from tamis.io import to_sql
 from tamis.kernels.bank import Channel
@@ -289,9 +291,89 @@ def test_what_has_no_form_in_sql_is_refused_by_name():
     clf = EM2NOLCClassifier(**SMALL, categorical_features=["c"], kernels=product()).fit(frame, y)
     with pytest.raises(ValueError, match="column 'c' has text and numbers among its categories"):
         to_sql(clf)
-    with pytest.raises(ValueError, match="'Score' is the name of a column of the result"):
+    with pytest.raises(ValueError, match="names that SQL does not tell apart, 'Score' and 'score'"):
+        ValueError, match="columns of the result have names that SQL does not tell apart, 'Score' and 'score'"
+    ):
         to_sql(fitted("TamisClassifier"), "t", columns=["Score"])
     with pytest.raises(ValueError, match="needs a table to take them from"):
         to_sql(fitted("TamisClassifier"), columns=["u"])
     with pytest.raises(Exception, match="not fitted"):
         to_sql(EM2NOLCClassifier())
+
+
+@ENGINES
+def test_classes_that_differ_in_capitals_are_not_mixed_up(engine):
+    X, _ = mixed(90)
+    y = np.array(["Low", "low", "mid"])[np.arange(90) % 3]
+    clf = EM2NOLCClassifier(**SMALL).fit(X[["v"]].assign(u=np.arange(90) % 3), y)
+    with pytest.raises(ValueError, match="tell apart, 'score of Low' and 'score of low': rename one"):
+        to_sql(clf, "t")
+    frame = X[["v"]].assign(u=np.arange(90) % 3)
+    for k, label in enumerate(clf.classes_):
+        found = scores(engine, clf, frame, output=label)
+        np.testing.assert_allclose(found, clf.decision_function(frame)[:, k], atol=1e-9)
+
+
+@ENGINES
+def test_a_row_that_the_model_would_refuse_has_no_score_and_no_prediction(engine):
+    X, y = mixed()
+    clf = EM2NOLCClassifier(**SMALL, missing=None).fit(X[["v"]].assign(w=X["v"] ** 2), y)
+    frame = pd.DataFrame({"v": [0.1, None, 0.3], "w": [0.1, 0.2, None]})
+    kept = [bool({0, 1} & set(clf.features_.tolist())), *(j in clf.features_ for j in (0, 1))]
+    rows = engine(frame, "t").rows(to_sql(clf, "t"))
+    assert kept[0] and [row[0] is None and row[-1] is None for row in rows] == [False, kept[1], kept[2]]
+
+
+@ENGINES
+@pytest.mark.parametrize("table", ["encoded", "scored", "tamis_encoded", "tamis_rows", "select"])
+def test_tables_may_be_named_as_they_like(engine, table):
+    X, _ = mixed()
+    clf = fitted("EM2NOLCClassifier")
+    rows = engine(X, table).rows(to_sql(clf, table))
+    np.testing.assert_allclose([row[0] for row in rows], clf.decision_function(X), atol=1e-9)
+
+
+def test_a_table_may_stand_in_a_schema():
+    X, _ = mixed()
+    clf = fitted("EM2NOLCClassifier")
+    rows = SQLite(X, "t").rows(to_sql(clf, ("main", "t")))
+    np.testing.assert_allclose([row[0] for row in rows], clf.decision_function(X), atol=1e-9)
+
+
+def test_the_first_of_two_classes_has_the_opposite_score():
+    X, _ = mixed()
+    clf = fitted("EM2NOLCClassifier")
+    np.testing.assert_allclose(scores(SQLite, clf, X, output="no"), -clf.decision_function(X), atol=1e-9)
+    np.testing.assert_allclose(scores(SQLite, clf, X, output="yes"), clf.decision_function(X), atol=1e-9)
+
+
+def test_results_have_the_form_of_their_model():
+    X, y = mixed()
+    results = run(X.assign(y=y), Job("y", method="EM2NOLCClassifier", max_instances=2, max_features=2))
+    assert to_sql(results) == to_sql(results.model)
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"output": "nonsense"}, "output='nonsense' is not one of the classes"),
+        ({"table": "t", "output": "yes"}, "output='yes' is for the expression alone"),
+        ({"table": "t", "columns": "id"}, "columns='id': give names"),
+        ({"table": "t", "columns": [1]}, "columns=\\[1\\]: give names"),
+        ({"table": 3}, "table=3: give names"),
+        ({"table": "t", "columns": ["u", "u"]}, "names that SQL does not tell apart, 'u' and 'u'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        to_sql(fitted("EM2NOLCClassifier"), **options)
+
+
+def test_columns_that_sql_does_not_tell_apart_and_other_models_are_refused():
+    X, y = mixed()
+    clf = LassoADMM(alpha=1e-3, calibration=None).fit(X[["v"]].assign(V=X["v"] ** 2), y)
+    assert len(clf.features_) == 2
+    with pytest.raises(ValueError, match="that the model needs have names that SQL does not tell apart, 'v' and 'V'"):
+        to_sql(clf)
+    with pytest.raises(ValueError, match="model=dict is not an estimator of tamis"):
+        to_sql({})

@@ -35,6 +35,7 @@ from tamis.kernels.base import (
 from tamis.kernels.mixture import Mixture, Tensor
 from tamis.kernels.whole import Whole
 from tamis.models.calibration import Calibrator
+from tamis.results.data import Results
 from tamis.shells.base import KernelEstimator
 from tamis.shells.classifying import KernelClassifier
 
@@ -43,14 +44,22 @@ LARGEST = "1.7e308"  # numbers beyond, infinities and NaN count as missing
 UNDERFLOW = 700.0  # beyond, exp(-x) is zero: some databases refuse to compute it
 
 
-def to_sql(model: KernelEstimator, table: str | None = None, *, output: Any = None, columns: Sequence[str] = ()) -> str:
+def to_sql(
+    model: KernelEstimator | Results,
+    table: str | tuple[str, ...] | None = None,
+    *,
+    output: Any = None,
+    columns: Sequence[str] = (),
+) -> str:
     """Write the decision of a fitted estimator as SQL that needs nothing but arithmetic, CASE, exp and the like.
 
     Parameters
     ----------
-    model : classifier or regressor whose decision is a sum over kept cases and kernels with fixed coefficients
-    table : where the rows are; None: the expression alone, for use as ``SELECT <expression> AS score FROM ...``
-    output : the class whose score is wanted, in an expression of a classifier of several classes
+    model : classifier or regressor whose decision is a sum over kept cases and kernels with fixed coefficients, or
+        results with one in them
+    table : where the rows are, a name or (schema, name); None: the expression alone, for use as
+        ``SELECT <expression> AS score FROM ...``
+    output : the class whose score is wanted, in the expression of a classifier; of two classes the second by default
     columns : of the table that go into the result beside what is said of a row
 
     Returns
@@ -60,9 +69,11 @@ def to_sql(model: KernelEstimator, table: str | None = None, *, output: Any = No
 
     Notes
     -----
-    NULL, NaN and infinite numbers are missing cells. Categories are compared as text, or as numbers where they were
-    numbers. SQLite reads the name of a column that is not there as text, and so as zero, in the expression alone: with
-    a `table` it complains.
+    NULL, NaN and infinite numbers are missing cells; with ``missing=None`` a row that lacks a kept cell gets NULL.
+    Categories are compared as text, in the collation of their column, or as numbers where they were numbers.
+    SQLite reads text where a number should be as zero, and so the empty cells of an imported file: make them NULL
+    first. In the expression alone it takes the name of a column that is not there for text; with a `table` it
+    complains.
 
     Examples
     --------
@@ -79,42 +90,66 @@ def to_sql(model: KernelEstimator, table: str | None = None, *, output: Any = No
     >>> np.allclose(np.ravel(found), clf.decision_function(X))
     True
     """
-    check_is_fitted(model)
-    writer = _Writer.of(model, table, columns)
-    classes = model.classes_.tolist() if isinstance(model, KernelClassifier) else []
-    if table is not None:
-        return _statement(writer, model, table, classes, columns)
-    if columns:
-        raise ValueError(f"columns={list(columns)} needs a table to take them from: give table")
-    if len(classes) <= 2:
+    estimator = model.model if isinstance(model, Results) else model
+    if not isinstance(estimator, KernelEstimator):
+        raise ValueError(f"model={type(model).__name__} is not an estimator of tamis, and has no form in SQL here")
+    check_is_fitted(estimator)
+    place = () if table is None else _names("table", (table,) if isinstance(table, str) else table)
+    beside = _names("columns", columns)
+    classes = estimator.classes_.tolist() if isinstance(estimator, KernelClassifier) else []
+    writer = _Writer.of(estimator, place, beside)
+    if place:
+        if output is not None:
+            raise ValueError(f"output={output!r} is for the expression alone: a statement has the scores of all")
+        return _statement(writer, estimator, place, classes, beside)
+    if beside:
+        raise ValueError(f"columns={list(beside)} needs a table to take them from: give table")
+    if output is None and len(classes) <= 2:
         return writer.expression(0)
     if output not in classes:
         raise ValueError(f"output={output!r} is not one of the classes {classes}: name the one whose score you want")
+    if len(classes) == 2:
+        return writer.expression(0) if output == classes[1] else f"(-1e0) * {writer.expression(0)}"
     return writer.expression(classes.index(output))
+
+
+def _names(parameter: str, given: Any) -> tuple[str, ...]:
+    """Names of columns, or of a table in its schema."""
+    if isinstance(given, list | tuple) and all(isinstance(name, str) and name for name in given):
+        return tuple(given)
+    raise ValueError(f"{parameter}={given!r}: give names, as {parameter}=['a', 'b']")
 
 
 # ---------------------------------------------------------------------- statements
 
 
-def _statement(writer: _Writer, model: KernelEstimator, table: str, classes: list[Any], columns: Sequence[str]) -> str:
+def _statement(
+    writer: _Writer, model: KernelEstimator, table: tuple[str, ...], classes: list[Any], columns: tuple[str, ...]
+) -> str:
     """A SELECT statement with everything that is said of a row."""
     several = len(classes) > 2
     scores = [f"{SCORE} of {label}" for label in classes] if several else [SCORE if classes else PREDICTION]
     said = {} if not classes else _said(scores, classes, getattr(model, "calibrator_", None))
-    taken = [name for name in columns if name.lower() in {own.lower() for own in (*scores, *said)}]
-    if taken:
-        raise ValueError(
-            f"columns={list(columns)}: {taken[0]!r} is the name of a column of the result: rename it first"
-        )
+    _check_apart((*columns, *scores, *said), "of the result have names")
     own = [_name(column) for column in columns]
     read = [*(f"{writer.rows}.{name} AS {name}" for name in own), *writer.encodings]
     scored = [*own, *(f"{writer.score(k)} AS {_name(score)}" for k, score in enumerate(scores))]
     told = [*own, *map(_name, scores), *(f"{text} AS {_name(name)}" for name, text in said.items())]
-    encoded = f"SELECT {', '.join(read or ['1 AS one'])} FROM {_name(table)} AS {writer.rows}"
+    encoded = f"SELECT {', '.join(read or ['1 AS one'])} FROM {'.'.join(map(_name, table))} AS {writer.rows}"
+    first, second = f"{writer.prefix}encoded", f"{writer.prefix}scored"
     return (  # else SQLite would write out every score wherever it is used, and every cell in every score
-        f"WITH encoded AS MATERIALIZED ({encoded}), scored AS MATERIALIZED (SELECT {', '.join(scored)} FROM encoded) "
-        f"SELECT {', '.join(told)} FROM scored"
+        f"WITH {first} AS MATERIALIZED ({encoded}), {second} AS MATERIALIZED (SELECT {', '.join(scored)} FROM {first}) "
+        f"SELECT {', '.join(told)} FROM {second}"
     )
+
+
+def _check_apart(names: Sequence[str], what: str) -> None:
+    """Names of columns in SQL do not tell capitals from small letters."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.casefold(), name)
+        if other != name or list(names).count(name) > 1:
+            raise ValueError(f"columns {what} that SQL does not tell apart, {other!r} and {name!r}: rename one")
 
 
 def _said(scores: list[str], classes: list[Any], calibrator: Calibrator | None) -> dict[str, str]:
@@ -125,7 +160,7 @@ def _said(scores: list[str], classes: list[Any], calibrator: Calibrator | None) 
         if calibrator is not None:
             up = f"({_number(calibrator.slope)} * {names[0]} + {_number(calibrator.offset)})"
             said[PROBABILITY] = f"1e0 / (1e0 + {_bounded_exp(f'-{up}')})"
-        said[PREDICTION] = f"CASE WHEN {names[0]} >= 0 THEN {labels[1]} ELSE {labels[0]} END"
+        said[PREDICTION] = f"CASE WHEN {names[0]} >= 0 THEN {labels[1]} WHEN {names[0]} < 0 THEN {labels[0]} END"
         return said
     for name, label in zip(names, classes, strict=True):
         if calibrator is not None:
@@ -392,35 +427,44 @@ class _Writer:
     expansion : what is written
     cells : the encoded columns
     encodings : the expressions that encode them, with their names
-    rows : alias of the table
+    prefix : with which no name of a column or table begins
+    strict : whether a row that lacks a cell has no score
     """
 
     expansion: KernelExpansion
     cells: list[Cell]
     encodings: list[str]
-    rows: str
+    prefix: str
+    strict: bool
+
+    @property
+    def rows(self) -> str:
+        """Alias of the table."""
+        return f"{self.prefix}rows"
 
     @classmethod
-    def of(cls, model: KernelEstimator, table: str | None, columns: Sequence[str]) -> _Writer:
+    def of(cls, model: KernelEstimator, table: tuple[str, ...], columns: tuple[str, ...]) -> _Writer:
         expansion, encoder = model.model_.expansion, model.model_.encoder
         if type(expansion) not in (KernelExpansion, CentredExpansion):
             raise ValueError(
                 f"the decision of {type(model).__name__} is no sum of kernels with fixed coefficients (it is a "
                 f"{type(expansion).__name__}), and has no form in SQL"
             )
-        prefix = _unused([*encoder.names, *columns])
-        rows, source = f"{prefix}rows", "" if table is None else f"{prefix}rows."
+        _check_apart(encoder.names, "that the model needs have names")
+        prefix = _unused([*encoder.names, *columns, *table])
+        source = f"{prefix}rows." if table else ""
         made = [
             _encoded(column, f"{source}{_name(name)}", name, f"{prefix}{k}")
             for k, (name, column) in enumerate(zip(encoder.names, encoder.columns, strict=True))
         ]
-        return cls(expansion, [cell for cell, _ in made], [f"{text} AS {cell.name}" for cell, text in made], rows)
+        encodings = [f"{text} AS {cell.name}" for cell, text in made]
+        return cls(expansion, [cell for cell, _ in made], encodings, prefix, not model._allow_missing)
 
     def expression(self, output: int) -> str:
         """The decision for one output, from the columns of the table."""
         if not self.cells:
             return self.score(output)
-        return f"(SELECT {self.score(output)} FROM (SELECT {', '.join(self.encodings)}) AS encoded)"
+        return f"(SELECT {self.score(output)} FROM (SELECT {', '.join(self.encodings)}) AS {self.prefix}encoded)"
 
     def score(self, output: int) -> str:
         """The decision for one output, from encoded columns."""
@@ -428,7 +472,9 @@ class _Writer:
         if isinstance(self.expansion, CentredExpansion):
             base = base - np.sum(coef * self.expansion.centre)
         sums = [self._channel(channel, coef[:, k]) for k, channel in enumerate(self.expansion.bank.channels)]
-        return _sum([_number(base), *(text for text in sums if text)])
+        whole = _sum([_number(base), *(text for text in sums if text)])
+        lacking = " OR ".join(f"{cell.name} IS NULL" for cell in self.cells if cell.gaps)
+        return f"CASE WHEN {lacking} THEN NULL ELSE {whole} END" if self.strict and lacking else whole
 
     def _channel(self, channel: Channel, coef: np.ndarray) -> str:
         """What one kernel adds; nothing if no case has it."""
