@@ -23,10 +23,6 @@ $(VENV)/.docs: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet --group docs
 	touch $@
 
-$(VENV)/.mutants: $(VENV)/.test
-	$(BIN)/python -m pip install --quiet --group mutants
-	touch $@
-
 $(VENV)/.bench: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet --group bench
 	touch $@
@@ -39,7 +35,7 @@ demo: $(VENV)/.core
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
 
-# the floors of pyproject.toml
+# the floors of numpy, scipy and scikit-learn in pyproject.toml, and tables of their time
 test-oldest: BIN := .venv-oldest/bin
 test-oldest:
 	$(PYTHON) -m venv .venv-oldest
@@ -52,7 +48,10 @@ coverage: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) --cov=tamis --cov-report=term-missing:skip-covered $(TESTS)
 
 # hours for all of them; NAMES picks some, as in NAMES='tamis.prox.*'
-mutants: $(VENV)/.mutants
+mutants: BIN := .venv-mutants/bin
+mutants:
+	$(PYTHON) -m venv .venv-mutants
+	$(BIN)/python -m pip install --quiet --editable '.[cli]' --group test --group mutants
 	$(BIN)/mutmut run --max-children $(JOBS) $(NAMES)
 	$(BIN)/mutmut results
 
@@ -89,4 +88,4 @@ bench-accuracy: $(VENV)/.bench
 	$(BIN)/python benchmarks/missing_cells.py
 
 clean:
-	rm -rf $(VENV) .venv-oldest mutants .pytest_cache .ruff_cache .mypy_cache build dist docs/_build docs/gallery docs/api/generated
+	rm -rf $(VENV) .venv-oldest .venv-mutants mutants .pytest_cache .ruff_cache .mypy_cache build dist docs/_build docs/gallery docs/api/generated

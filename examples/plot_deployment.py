@@ -55,7 +55,7 @@ for name, size in sizes.items():
 # %%
 # The kept columns are enough
 # ---------------------------
-# A dict, or a frame, with these columns and no others.
+# A dict with these columns and no others.
 
 names = X.columns[blend.features_]
 few = {name: X_test[name].to_numpy() for name in names}

@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import RepeatedKFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
 
 from tamis import (
     EM2NOLCClassifier,
     EM2NOLCClassifierCV,
+    GaussianImputer,
     IMKPLClassifier,
     L0MKLClassifier,
     SimpleMKLClassifier,
@@ -49,6 +52,12 @@ def through_skops(model):
 @EVERY
 def test_skops_loads_every_estimator(name):
     same(fitted(name), through_skops(fitted(name)), mixed()[0])
+
+
+def test_skops_loads_an_imputer_before_a_classifier():
+    X = mixed()[0][["u", "v"]].to_numpy()
+    pipe = make_pipeline(GaussianImputer(), LogisticRegression()).fit(X, mixed()[1])
+    np.testing.assert_array_equal(through_skops(pipe).predict_proba(X), pipe.predict_proba(X))
 
 
 SPLITS = RepeatedKFold(n_splits=2, n_repeats=1, random_state=0)

@@ -292,8 +292,6 @@ def test_what_has_no_form_in_sql_is_refused_by_name():
     with pytest.raises(ValueError, match="column 'c' has text and numbers among its categories"):
         to_sql(clf)
     with pytest.raises(ValueError, match="names that SQL does not tell apart, 'Score' and 'score'"):
-        ValueError, match="columns of the result have names that SQL does not tell apart, 'Score' and 'score'"
-    ):
         to_sql(fitted("TamisClassifier"), "t", columns=["Score"])
     with pytest.raises(ValueError, match="needs a table to take them from"):
         to_sql(fitted("TamisClassifier"), columns=["u"])

@@ -243,6 +243,8 @@ def read(path: str | os.PathLike, kind: str) -> Any:
     name = str(path)
     if not Path(path).exists():
         raise FileNotFoundError(f"there is no file {name!r}")
+    if not Path(path).is_file():
+        raise Unreadable(f"{name!r} is not a file")
     with Path(path).open("rb") as raw:
         try:
             manifest, content, arrays = _unpacked(raw, name, kind)

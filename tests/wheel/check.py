@@ -26,7 +26,11 @@ def run(*command: object) -> None:
 
 def main(only: list[str]) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    folder = Path(tempfile.mkdtemp(prefix="tamis-wheel-"))
+    with tempfile.TemporaryDirectory(prefix="tamis-wheel-") as folder:
+        try_all(Path(folder), extras, only)
+
+
+def try_all(folder: Path, extras: dict[str, list[str]], only: list[str]) -> None:
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT)
     (wheel,) = folder.glob("*.whl")
     print(f"{wheel.name}: {wheel.stat().st_size / 1000:.0f} kB")

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 from sklearn import model_selection
 
 from tamis import codec
+from tamis.estimators.imputing import GaussianImputer
 from tamis.estimators.registry import all_estimators
 from tamis.methods.em2nolc import State
 from tamis.results.data import Results
@@ -34,7 +35,8 @@ def trusted_types() -> list[str]:
     """
     own = [cls for cls in codec.STORED.values() if cls.__module__.partition(".")[0] == "tamis"]
     splitters = [cls for cls in vars(model_selection).values() if hasattr(cls, "get_n_splits")]
-    return sorted({f"{cls.__module__}.{cls.__qualname__}" for cls in (*own, State, *splitters, csr_array)})
+    needed = (*own, GaussianImputer, State, *splitters, csr_array)
+    return sorted({f"{cls.__module__}.{cls.__qualname__}" for cls in needed})
 
 
 def load(path: str | os.PathLike) -> KernelEstimator:

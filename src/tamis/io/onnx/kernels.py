@@ -125,7 +125,7 @@ def lacking(kernel: Any, columns: tuple[int, ...], gappy: np.ndarray) -> Feature
 
 def _refuse(channel: Channel) -> NoReturn:
     kernel: Any = channel.kernel
-    while hasattr(kernel, "kernel"):
+    while isinstance(kernel, Normalised | Whole):
         kernel = kernel.kernel
     raise ValueError(
         f"the kernel {channel.name!r} is of the type {type(kernel).__name__}, which has no form in the standard "

@@ -48,9 +48,9 @@ def to_onnx(
     outputs : names of what the graph gives, all by default. What is not asked for is not computed:
         ``outputs=("label", "score")`` is the quickest.
     inputs : {"auto", "matrix", "columns"}
-        "matrix": one input "X" of all columns of the training table, in its order; those that are not kept are not
-        looked at. "columns": an input (rows, 1) for each kept column, under its name, of text for categories that are
-        text. "auto" is "matrix" unless a kept column is text.
+        "matrix": one input "X" of all columns of the training table, in its order; those that are not kept may hold
+        anything, NaN say. "columns": an input (rows, 1) for each kept column, under its name, of text for categories
+        that are text. "auto" is "matrix" unless a kept column is text.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def to_onnx(
     NaN is a missing cell, and in text the empty string is one (unless it was a category in training); both are taken as
     the estimator takes them, as are categories that training never saw. Categories that are numbers or flags are given
     as numbers. Where the estimator would refuse a row, for a kept cell that is infinite, or missing with
-    ``missing=None``, scores and contributions of that row are NaN.
+    ``missing=None``, scores and contributions of that row are NaN, and its label means nothing.
 
     The graph has operators of the standard domain only, of opset 18 (19 where text is compared), and takes any number
     of rows. Its `metadata_props` hold JSON: `classes`, `scores` (the classes that scores speak for), `base_values`,
