@@ -32,6 +32,7 @@ from tamis import (
     per_group,
     precomputed,
     product,
+    repaired,
     run,
 )
 from tamis.io.onnx.codes import sparse_codes
@@ -581,3 +582,11 @@ def test_without_onnx_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"^to_onnx needs onnx: pip install 'tamis\[onnx\]'$"):
         io.to_onnx(fitted("EM2NOLCClassifier"))
+
+
+def test_a_repaired_kernel_is_refused_as_what_it_is(rng):
+    X = rng.normal(size=(40, 2))
+    kernels = repaired(per_feature(Sigmoid(0.5)), "clip")
+    clf = SimpleMKLClassifier(kernels=kernels, calibration=None).fit(X, X[:, 0] > 0)
+    with pytest.raises(ValueError, match="is of the type Repaired, which has no form in the standard operators"):
+        io.to_onnx(clf)
