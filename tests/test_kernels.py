@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, ScaledGaussian, Sigmoid
+from tamis.kernels.mixture import Mixture
 
 KERNELS = [Gaussian(0.8), Laplacian(0.8), Epanechnikov(1.7), Polynomial(2, 1.0), Sigmoid(0.5, 0.1), Categorical()]
 
@@ -176,3 +177,17 @@ def test_distances_far_from_zero_are_as_exact_as_near_it(rng, kernel):
     np.testing.assert_allclose(kernel(Z + 2.0**40, Z[:9] + 2.0**40), kernel(Z, Z[:9]), rtol=1e-9, atol=1e-12)
     wide = np.vstack([Z, [[1e100, 0.0, 0.0]]])
     np.testing.assert_allclose(kernel(wide, wide)[:30, :30], kernel(Z, Z), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(1e-3), Laplacian(1e-3), Epanechnikov(1e-3), Mixture((1.0, 1e-3))])
+def test_distances_are_exact_in_widths_of_the_kernel(rng, kernel):
+    sides = 8.0 * (-1.0) ** np.arange(30)[:, None]  # 8000 widths: a product of matrices would err by 1e-8 of a square
+    away = sides + 1e-3 * rng.normal(size=(30, 3))
+    near = (away - sides)[::2]  # the digits that adding took
+    np.testing.assert_allclose(kernel(away, away)[::2, ::2], kernel(near, near), rtol=1e-9, atol=1e-12)
+
+
+def test_roots_of_small_distances_are_exact(rng):
+    Z = np.array([[2.0], [-2.0], [1.0]]).repeat(3, axis=0) + 1e-9 * rng.normal(size=(9, 3))
+    distances = np.sqrt(((Z[:, None] - Z[None]) ** 2).sum(axis=-1))
+    np.testing.assert_allclose(Laplacian()(Z, Z), np.exp(-distances), rtol=1e-12)

@@ -375,3 +375,11 @@ def test_columns_that_sql_does_not_tell_apart_and_other_models_are_refused():
         to_sql(clf)
     with pytest.raises(ValueError, match="model=dict is not an estimator of tamis"):
         to_sql({})
+
+
+@ENGINES
+def test_ranks_of_numbers_that_are_close(engine):
+    X = pd.DataFrame({"x": np.arange(12.0) % 6 * 1e-310})
+    clf = EM2NOLCClassifier(3, 1, scaling="rank", calibration=None).fit(X, np.arange(12) % 6 > 2)
+    assert len(clf.kernels_) == 1
+    agree(engine, clf, pd.DataFrame({"x": np.arange(-2.0, 8.0) * 1e-310}))

@@ -267,8 +267,8 @@ def _ranked(column: Number, x: str) -> str:
     cases = [f"WHEN {x} <= {_number(points[0][0])} THEN {_number(points[0][1])}"]
     for (left, low), (right, high) in pairwise(points):
         if right > left:
-            slope = f"{_number((high - low) / (right - left))} * ({x} - {_number(left)}) + {_number(low)}"
-            cases.append(f"WHEN {x} <= {_number(right)} THEN {slope}")
+            share = f"(({x} - {_number(left)}) / {_number(right - left)})"  # a slope could overflow
+            cases.append(f"WHEN {x} <= {_number(right)} THEN {_number(high - low)} * {share} + {_number(low)}")
     return f"CASE {' '.join(cases)} END"
 
 

@@ -21,8 +21,8 @@ import numpy as np
 from tamis.arrays import Array, device_of, namespace
 from tamis.codec import stored
 
-FAR = 10.0  # spreads from zero at which rows are far off
-LARGE = 1e8  # square of a row beyond which it is far off whatever the spread
+LOST = 0.015  # roots of a rounding error that squared distances by products may lose, in widths of the kernel
+UNDER_A_ROOT = 1e-4  # share of the width that counts where the root of a distance is taken
 
 
 class Kernel(Protocol):
@@ -167,8 +167,11 @@ def _both(S: Array, T: Array, columns: list[int]) -> tuple[Array, Array]:
     return _columns(S, columns), _columns(T, columns)
 
 
-def _squared_distance(S: Array, T: Array, mismatch: tuple[float, ...] = ()) -> Array:
-    """Squared distances (m, n); column c adds ``mismatch[c]`` where codes differ if that is positive."""
+def _squared_distance(S: Array, T: Array, mismatch: tuple[float, ...] = (), width: float = 1.0) -> Array:
+    """Squared distances (m, n), as exact as a kernel of that width needs them (`is_far_off`).
+
+    Column c adds ``mismatch[c]`` where codes differ if that is positive.
+    """
     xp = namespace(S, T)
     nominal = [c for c, cost in enumerate(mismatch) if cost > 0]
     numeric = [c for c in range(S.shape[1]) if c not in nominal]
@@ -178,7 +181,7 @@ def _squared_distance(S: Array, T: Array, mismatch: tuple[float, ...] = ()) -> A
         return D
     D = _zeros(S, T)
     if numeric:
-        D = euclidean(*_both(S, T, numeric))
+        D = euclidean(*_both(S, T, numeric), width=width)
     for c in nominal:
         s, t = S[:, c][:, None], T[:, c][None, :]
         same = (s == t) | (xp.isnan(s) & xp.isnan(t))
@@ -186,15 +189,15 @@ def _squared_distance(S: Array, T: Array, mismatch: tuple[float, ...] = ()) -> A
     return D
 
 
-def euclidean(S: Array, T: Array, scale: Array | None = None) -> Array:
+def euclidean(S: Array, T: Array, scale: Array | None = None, width: float = 1.0) -> Array:
     """Squared distances (m, n) of rows, in columns multiplied by `scale` (c,); a missing cell is one off any number.
 
     Of several columns they come from one product of matrices, which is quick and loses some sixteen digits of the
-    largest square; where that would be seen, from the differences in each column.
+    largest square; where a kernel of that width would see it, from the differences in each column.
     """
     xp = namespace(S, T)
     A, B = _with_gaps(S, T)
-    if A.shape[1] == 1 or is_far_off(T if scale is None else T * scale[None, :]):
+    if A.shape[1] == 1 or is_far_off(T if scale is None else T * scale[None, :], width):
         D = _zeros(S, T)
         for c in range(A.shape[1]):
             each = A[:, c][:, None] - B[:, c][None, :]
@@ -207,21 +210,16 @@ def euclidean(S: Array, T: Array, scale: Array | None = None) -> Array:
     return xp.where(D > 0, D, xp.zeros_like(D))
 
 
-def is_far_off(T: Array) -> bool:
-    """Whether rows lie so far from zero, beside their spread or at all, that distances by products lose digits.
+def is_far_off(T: Array, width: float) -> bool:
+    """Whether rows lie so far from zero, in widths of a kernel, that distances by products lose digits that count.
 
-    ``|s|^2 + |t|^2 - 2 s't`` errs by a rounding of |t|^2. Missing cells do not count; standardised columns are near.
+    ``|s|^2 + |t|^2 - 2 s't`` errs by a rounding of |t|^2, where s is near t and the error counts. Missing cells are at
+    zero.
     """
     if not T.shape[0]:
         return False
-    xp = namespace(T)
-    there = xp.astype(~xp.isnan(T), T.dtype)
-    count = xp.sum(there, axis=0)
-    share = there / xp.where(count > 0, count, xp.ones_like(count))[None, :]
-    filled = _fill(T)
-    mean = xp.sum(filled * share, axis=0)
-    spread = xp.sum((filled - mean[None, :]) ** 2 * share)
-    return bool(xp.sum(mean * mean) > FAR**2 * spread) or bool(xp.max(xp.sum(filled * filled, axis=1)) > LARGE)
+    xp, filled = namespace(T), _fill(T)
+    return float(xp.max(xp.sum(filled * filled, axis=1))) > LOST * xp.finfo(T.dtype).eps ** -0.5 * width**2
 
 
 def _with_gaps(S: Array, T: Array) -> tuple[Array, Array]:
@@ -255,7 +253,7 @@ class Gaussian:
         _check_width(self.bandwidth)
 
     def __call__(self, S: Array, T: Array) -> Array:
-        D = _squared_distance(S, T, self.mismatch)
+        D = _squared_distance(S, T, self.mismatch, self.bandwidth)
         D *= -0.5 / self.bandwidth**2
         return _zero_absent(namespace(D).exp(D), S, T)
 
@@ -285,7 +283,7 @@ class Laplacian:
 
     def __call__(self, S: Array, T: Array) -> Array:
         xp = namespace(S, T)
-        K = xp.exp(xp.sqrt(_squared_distance(S, T)) * (-1.0 / self.bandwidth))
+        K = xp.exp(xp.sqrt(_squared_distance(S, T, width=UNDER_A_ROOT * self.bandwidth)) * (-1.0 / self.bandwidth))
         return _zero_absent(K, S, T)
 
     def each(self, S: np.ndarray, T: np.ndarray) -> np.ndarray:
@@ -309,7 +307,7 @@ class Epanechnikov:
         _check_width(self.bandwidth)
 
     def __call__(self, S: Array, T: Array) -> Array:
-        K = 1.0 - _squared_distance(S, T) * (1.0 / self.bandwidth**2)
+        K = 1.0 - _squared_distance(S, T, width=self.bandwidth) * (1.0 / self.bandwidth**2)
         return _zero_absent(namespace(K).where(K > 0, K, namespace(K).zeros_like(K)), S, T)
 
     def each(self, S: np.ndarray, T: np.ndarray) -> np.ndarray:

@@ -48,7 +48,7 @@ class Mixture:
             _check_width(bandwidth)
 
     def __call__(self, S: Array, T: Array) -> Array:
-        return _zero_absent(self.profile(_squared_distance(S, T, self.mismatch)), S, T)
+        return _zero_absent(self.profile(_squared_distance(S, T, self.mismatch, min(self.bandwidths))), S, T)
 
     def each(self, S: np.ndarray, T: np.ndarray) -> np.ndarray:
         """Values (c, m, n) of the columns, each on its own."""

@@ -100,7 +100,7 @@ class Distances:
         columns, T = list(exact.channel.columns), exact.instances
         costs = {c: cost for c, cost in zip(columns, mixture.mismatch, strict=False) if cost > 0}
         numbers = [c for c in columns if c not in costs]
-        if is_far_off(T[:, numbers]):
+        if is_far_off(T[:, numbers], min(mixture.bandwidths)):
             return exact
         codes = [(c, v) for c in costs for v in np.unique(T[:, c]).tolist()]
         t, gaps = np.nan_to_num(T[:, numbers]), np.isnan(T[:, numbers])

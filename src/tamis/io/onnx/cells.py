@@ -144,7 +144,12 @@ class Cells:
         for column in dict.fromkeys(f.columns[0] for f in some):
             codes = [f.of for f in some if f.columns[0] == column]
             tables.append(self._codes(column, codes))
-        return self.graph.beside(tables)
+        made = self.graph.beside(tables)
+        grouped = [f for column in dict.fromkeys(f.columns[0] for f in some) for f in some if f.columns[0] == column]
+        order = np.array([grouped.index(f) for f in some], dtype=np.int64)
+        if np.array_equal(order, np.arange(len(order))):
+            return made
+        return self.graph.op("Gather", made, self.graph.constant(order), axis=1)
 
     def _lacks(self, some: Sequence[Feature]) -> str:
         """Any gap of the columns if `of` is true, else all."""
@@ -279,21 +284,22 @@ class Cells:
         parts = [self.columns[c] for c in columns]
         low, high, centre, scale = np.array([(p.low, p.high, p.centre, p.scale) for p in parts]).T
         steps = max(len(p.knots) - 1 for p in parts).bit_length()
-        knots, ranks, slopes = (np.full((len(parts), 1 << steps), fill) for fill in (np.inf, 0.0, 0.0))
+        knots, ranks, gaps, rises = (np.full((len(parts), 1 << steps), fill) for fill in (np.inf, 0.0, 1.0, 0.0))
         for k, part in enumerate(parts):
             m = len(part.knots)
             knots[k, :m], ranks[k, :m] = part.knots, part.ranks
-            slopes[k, : m - 1] = np.diff(part.ranks) / np.diff(part.knots)
+            gaps[k, : m - 1], rises[k, : m - 1] = np.diff(part.knots), np.diff(part.ranks)
         x = graph.op("Where", graph.op("IsNaN", self._block(columns)), graph.number(low), self._block(columns))
         x = graph.op("Min", graph.op("Max", x, graph.number(low)), graph.number(high))
-        tables = [graph.number(table.ravel()) for table in (knots, ranks, slopes)]
+        tables = [graph.number(table.ravel()) for table in (knots, ranks, gaps, rises)]
         place = graph.constant(np.arange(len(parts), dtype=np.int64)[None] << steps)
         for step in reversed(range(steps)):
             further = graph.op("Add", place, graph.constant(np.array([1 << step], dtype=np.int64)))
             reached = graph.op("LessOrEqual", graph.op("Gather", tables[0], further), x)
             place = graph.op("Where", reached, further, place)
-        knot, rank, slope = (graph.op("Gather", table, place) for table in tables)
-        z = graph.op("Add", graph.op("Mul", slope, graph.op("Sub", x, knot)), rank)
+        knot, rank, gap, rise = (graph.op("Gather", table, place) for table in tables)
+        share = graph.op("Div", graph.op("Sub", x, knot), gap)  # a slope would overflow between knots that are close
+        z = graph.op("Add", graph.op("Mul", rise, share), rank)
         return graph.op("Div", graph.op("Sub", z, graph.number(centre)), graph.number(scale))
 
     def _as_codes(self, columns: Sequence[int]) -> str:

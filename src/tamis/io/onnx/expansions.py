@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from tamis.expansion import CentredExpansion, Expansion, KernelExpansion
 from tamis.io.onnx.cells import Cells
 from tamis.io.onnx.codes import sparse_codes
-from tamis.io.onnx.kernels import IDENTITY, Factor, factors_of, lacking
+from tamis.io.onnx.kernels import IDENTITY, ROUNDING, Factor, factors_of, lacking
 from tamis.io.onnx.sums import Extent, Sums, Term, add_up, loaded
 from tamis.methods.channel_baselines import FilledExpansion, FusedExpansion
 from tamis.methods.prototypes import TIED, CodedExpansion, NearestExpansion, PrototypeExpansion
@@ -37,7 +38,9 @@ def serves_float32(expansion: Expansion, cells: Cells) -> bool:
     if not isinstance(expansion, KernelExpansion) or expansion.row_dependent:
         return False
     terms = [term.used() for term in kernel_terms(expansion, cells.gappy, expansion.coef)]
-    return sum(term.rounding(cells.encoder.nominal) for term in terms if len(term.cases)) <= TRUSTED
+    whole = np.abs(expansion.coef).sum(axis=(1, 2)).max(initial=0.0) * math.log2(max(2, expansion.coef[0].size))
+    kernels = sum(term.rounding(cells.encoder.nominal) for term in terms if len(term.cases))
+    return kernels + ROUNDING * whole <= TRUSTED  # the second is for the sum itself
 
 
 def decide(cells: Cells, expansion: Expansion, *, by_kernel: bool, by_case: bool) -> Sums:

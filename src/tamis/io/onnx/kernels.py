@@ -33,7 +33,6 @@ from tamis.io.onnx.cells import Cells, Feature
 from tamis.io.onnx.graph import Graph
 from tamis.kernels.bank import Channel
 from tamis.kernels.base import (
-    FAR,
     Categorical,
     Epanechnikov,
     Gaussian,
@@ -48,6 +47,7 @@ from tamis.kernels.mixture import Mixture, Tensor
 from tamis.kernels.normalised import Normalised, diagonal, inverse_roots
 from tamis.kernels.whole import Whole
 
+FAR = 10.0  # spreads from zero beyond which distances are taken from the middle of the kept cases
 NOWHERE = 1e8  # a distance at which kernels vanish, also its root
 ROUNDING = 2.0**-24  # relative, of float32
 WIDTHS = (1e-6, 1e6)  # of kernels that float32 serves
@@ -71,10 +71,10 @@ class Factor:
     def rounding(self, codes: np.ndarray) -> np.ndarray:
         """A bound (w,) of the error of float32, inf where none is known; `codes` says which columns are categories.
 
-        Of a bump with ``u = s z - s t``, an offset counted to t: the number z is rounded four times on its way, s and
-        s z once each, and u once more, so that u errs by ``6 |s z| + |s t| + |u|`` roundings at most, where
+        Of a bump with ``u = s z - s t``, an offset counted to t: the number z is rounded six times on its way, s and
+        s z once each, and u once more, so that u errs by ``8 |s z| + |s t| + |u|`` roundings at most, where
         ``|s z| <= |u| + |s t|``. The slope ``2 r |u| exp(-r u^2)`` of the bump is at most ``sqrt(2 r / e)``, and times
-        |u| at most ``2 / e``. The exponential adds two roundings and the sum over terms some more.
+        |u| at most ``2 / e``. The exponential adds two roundings; the sum over terms is another matter.
         """
         if self.shape == IDENTITY and all(f.kind != "is" or codes[f.columns[0]] for f in self.weights):
             simple = all(f.kind in ("is", "gap", "lacks", "has") for f in self.weights)  # zeros and ones
@@ -85,7 +85,7 @@ class Factor:
         moderate = (size > WIDTHS[0]) & (size < WIDTHS[1])
         slopes = np.sqrt(2.0 * rates / math.e).sum()
         around = np.abs(self.bias) + sum(np.abs(weight * f.of) for f, weight in self.weights.items())
-        bound = len(rates) * (7.0 * 2.0 / math.e + 4.0) + 7.0 * slopes * around
+        bound = len(rates) * (9.0 * 2.0 / math.e + 4.0) + 9.0 * slopes * around
         return np.where(moderate, ROUNDING * bound, np.inf)
 
 

@@ -43,8 +43,9 @@ def to_onnx(
     model : fitted estimator, or results with one in them
     path : file to write as well, whole or not at all
     dtype : {"float32", "float64"}
-        Type of the numbers that go in and come out. With "float32" scores are those of the rounded input to 1e-5: they
-        are computed in float32 where a bound of its rounding errors allows that, else in float64.
+        Type of the numbers that go in and come out. With "float32" scores are those of the rounded input to 1e-5, or to
+        1e-5 of the largest of them where they are large: they are computed in float32 where a bound of its rounding
+        errors allows that, else in float64.
     outputs : names of what the graph gives, all by default. What is not asked for is not computed:
         ``outputs=("label", "score")`` is the quickest.
     inputs : {"auto", "matrix", "columns"}

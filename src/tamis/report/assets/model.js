@@ -20,8 +20,8 @@
       if (knots[middle] <= x) low = middle;
       else high = middle;
     }
-    const slope = (values[low + 1] - values[low]) / (knots[low + 1] - knots[low]);
-    return slope * (x - knots[low]) + values[low];
+    const share = (x - knots[low]) / (knots[low + 1] - knots[low]); // a slope could overflow
+    return values[low] * (1 - share) + values[low + 1] * share;
   }
 
   function encodeNumber(column, value) {
