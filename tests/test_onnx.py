@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -309,19 +308,6 @@ def test_ranks_of_numbers_that_are_close(dtype):
     clf = EM2NOLCClassifier(3, 1, scaling="rank", calibration=None).fit(X, np.arange(12) % 6 > 2)
     assert len(clf.kernels_) == 1
     agrees(clf, np.arange(-2.0, 8.0)[:, None] * small, dtype)
-
-
-def test_kernels_whose_cases_have_other_codes():
-    X = np.random.default_rng(0).integers(0, 3, size=(80, 2)).astype(float)
-    y = (X[:, 0] == 1) | (X[:, 1] == 2)
-    bank = [("ab", Gaussian(1.0, (1.0, 2.0)), [0, 1]), ("other", Gaussian(1.0, (2.0, 1.0)), [0, 1])]
-    clf = EM2NOLCClassifier(9, 2, kernels=bank, categorical_features=[0, 1], coupling="full", calibration=None)
-    clf.fit(X, y)
-    whole, low = clf.model_.expansion, clf.model_.expansion.instances.max(axis=1) < 2
-    coef = whole.coef * np.stack([low, ~low], axis=1)  # the codes of the first kernel's cases come first
-    clf.model_ = replace(clf.model_, expansion=replace(whole, coef=coef))
-    for dtype in DTYPES:
-        agrees(clf, X, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -113,7 +113,7 @@ class Cells:
         """Features (rows, f) side by side, and the order in which they are."""
         tables, order = [], []
         for kind in dict.fromkeys(feature.kind for feature in features):
-            some = [feature for feature in features if feature.kind == kind]
+            some = sorted((f for f in features if f.kind == kind), key=lambda f: f.columns)  # those of a column together
             tables.append(getattr(self, f"_{kind}")(some))
             order += some
         return self.graph.beside(tables), order
@@ -144,12 +144,7 @@ class Cells:
         for column in dict.fromkeys(f.columns[0] for f in some):
             codes = [f.of for f in some if f.columns[0] == column]
             tables.append(self._codes(column, codes))
-        made = self.graph.beside(tables)
-        grouped = [f for column in dict.fromkeys(f.columns[0] for f in some) for f in some if f.columns[0] == column]
-        order = np.array([grouped.index(f) for f in some], dtype=np.int64)
-        if np.array_equal(order, np.arange(len(order))):
-            return made
-        return self.graph.op("Gather", made, self.graph.constant(order), axis=1)
+        return self.graph.beside(tables)
 
     def _lacks(self, some: Sequence[Feature]) -> str:
         """Any gap of the columns if `of` is true, else all."""
