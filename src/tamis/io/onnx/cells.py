@@ -113,7 +113,7 @@ class Cells:
         """Features (rows, f) side by side, and the order in which they are."""
         tables, order = [], []
         for kind in dict.fromkeys(feature.kind for feature in features):
-            some = sorted((f for f in features if f.kind == kind), key=lambda f: f.columns)  # those of a column together
+            some = sorted((f for f in features if f.kind == kind), key=lambda f: f.columns)  # columns together
             tables.append(getattr(self, f"_{kind}")(some))
             order += some
         return self.graph.beside(tables), order
