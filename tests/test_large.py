@@ -53,11 +53,18 @@ def job(**options):
     return Job("ill", **{"id": "id", "drop": DROP, "max_instances": 4, "max_features": 3, **options})
 
 
-@pytest.fixture(scope="module")
-def results(folder, tmp_path_factory):
+@pytest.fixture(scope="module", autouse=True)
+def small_samples():
+    """Of so many rows a sample decides nothing else, and quickly."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large, "SAMPLE", 3000)
-        return run_large(folder, job(), tmp_path_factory.mktemp("out"))
+        patch.setattr(large, "STABLE", 300)
+        yield
+
+
+@pytest.fixture(scope="module")
+def results(folder, small_samples, tmp_path_factory):
+    return run_large(folder, job(), tmp_path_factory.mktemp("out"))
 
 
 class TestResults:
@@ -106,27 +113,14 @@ class TestResults:
         assert all(np.sum(rows // 2000 == k) > 100 for k in range(3))
 
 
-class TestSplits:
-    def test_by_a_column(self, folder, tmp_path):
-        found = run_large(folder, job(split="part", drop=("ward",)), tmp_path)
-        assert found.notes.split.startswith("as the split column says")
-
-    def test_by_groups(self, folder, tmp_path):
-        found = run_large(folder, job(group="ward", drop=("part",)), tmp_path)
-        assert "whole groups" in found.notes.split
-        assert found.notes.groups == 60
-
-
 class TestNobodyIsTestedOnWhatItLearned:
     """Rows that count in training, rows that are tested, and rows that should be, by their ids."""
 
-    @pytest.mark.parametrize("how", ["rows", "ward", "part"])
-    @pytest.mark.parametrize("cells", [4000, 1 << 23])
+    @pytest.mark.parametrize(("how", "cells"), [("rows", 4000), ("rows", 1 << 23), ("ward", 4000), ("part", 4000)])
     def test_whatever_the_split_and_the_blocks(self, folder, tmp_path, monkeypatch, how, cells):
         monkeypatch.setattr("tamis.sources.base.CELLS", cells)
         monkeypatch.setattr("tamis.sources.base.block_rows", lambda d: max(100, cells // d))
         monkeypatch.setattr("tamis.sources.parquet.block_rows", lambda d: max(100, cells // d))
-        monkeypatch.setattr(large, "SAMPLE", 3000)
         frame = pq.read_table(folder).to_pandas().set_index("id")
         options = {
             "rows": {},
@@ -147,7 +141,7 @@ class TestNobodyIsTestedOnWhatItLearned:
             return block
 
         monkeypatch.setattr(large._Training, "_block", noted)
-        run_large(folder, job(**options[how]), tmp_path)
+        notes = run_large(folder, job(**options[how]), tmp_path).notes
         counted = np.concatenate([weights[k][0] for k in sorted(weights)])
         assert len(counted) == N and (len(weights) > 9) == (cells == 4000)
         ids = frame.index.to_numpy()
@@ -157,10 +151,12 @@ class TestNobodyIsTestedOnWhatItLearned:
         assert tested and not tested & learned
         assert set(frame.index[frame["ill"].notna()]) >= learned
         if how == "part":
+            assert notes.split.startswith("as the split column says")
             assert set(frame.loc[list(learned), "part"]) == {"train"} and set(frame.loc[list(tested), "part"]) == {
                 "test"
             }
         elif how == "ward":
+            assert "whole groups" in notes.split and notes.groups == 60
             assert not set(frame.loc[list(learned), "ward"]) & set(frame.loc[list(tested), "ward"])
             assert len(set(frame.loc[list(tested), "ward"])) < 30
             groups = np.concatenate([weights[k][1] for k in sorted(weights)])
