@@ -16,7 +16,7 @@ EXTRAS |= {"onnx", "onnxruntime", "typer", "rich", "shap", "interpret", "xgboost
 PEER = "import sklearn.base, sklearn.svm, sklearn.linear_model, sklearn.model_selection, sklearn.feature_selection"
 
 
-STAGES = [
+STAGES = ["import tamis", "tamis.all_estimators()", "import tamis.io, tamis.plots", "from tamis import run"]
     "import tamis",
     "tamis.all_estimators()",
     "import tamis.io, tamis.plots",
