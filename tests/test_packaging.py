@@ -17,11 +17,6 @@ PEER = "import sklearn.base, sklearn.svm, sklearn.linear_model, sklearn.model_se
 
 
 STAGES = ["import tamis", "tamis.all_estimators()", "import tamis.io, tamis.plots", "from tamis import run"]
-    "import tamis",
-    "tamis.all_estimators()",
-    "import tamis.io, tamis.plots",
-    "from tamis import Job, Results, run",
-]
 TOLD = """
 import json, sys, time
 told = []
