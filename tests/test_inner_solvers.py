@@ -189,6 +189,21 @@ class TestProximalPoints:
         np.testing.assert_allclose(np.r_[found.w, found.intercept], wanted.x, atol=1e-5)
         np.testing.assert_allclose(found.alpha, smooth.alpha(K.factor.T @ found.w, found.intercept))
 
+    def test_a_point_that_says_it_is_the_minimum_has_no_slope(self):
+        """Also where rows go from one end of their range to the other in one step, inside it at neither."""
+        rng, settled = np.random.default_rng(0), 0
+        for _ in range(600):
+            K, y, cost = machine(rng, n=4, rank=2)
+            w, b = rng.choice([0.0, 0.1, 1.0]) * rng.normal(size=2), float(rng.normal())
+            near = Primal(w, b, rng.integers(0, 2, 4) * cost, 10.0 ** rng.uniform(0, 3))
+            smooth = proximal_svm._Smooth(K.factor, y, cost, np.zeros(4), near)
+            found, sure = proximal_svm._minimise(smooth, near, FINE)
+            pull = y * smooth.alpha(K.factor.T @ found.w, found.intercept)
+            slope = np.r_[found.w - K.factor @ pull, smooth.anchor * (found.intercept - b) - pull.sum()]
+            settled += sure
+            assert not sure or np.abs(slope).max() < 1e-3 * (1.0 + np.abs(pull).sum())
+        assert settled > 500
+
     def test_coefficients_are_best_for_their_margins(self, rng):
         """Row by row the largest alpha'r - ridge/2 alpha^2 - |alpha - before|^2 / (2 sigma)."""
         K, y, cost = machine(rng, n=25, ridge=np.linspace(0.0, 1.0, 25))

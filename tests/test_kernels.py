@@ -187,6 +187,13 @@ def test_distances_are_exact_in_widths_of_the_kernel(rng, kernel):
     np.testing.assert_allclose(kernel(away, away)[::2, ::2], kernel(near, near), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("kernel", [Gaussian(), Mixture((1.0, 2.0)), Epanechnikov()])
+def test_rows_beyond_all_numbers_are_far(kernel):
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = kernel(np.array([[1e308, 1e308], [10.0, 2.0]]), np.array([[10.0, 2.0]]))
+    np.testing.assert_array_equal(values, [[0.0], [1.0]])
+
+
 def test_roots_of_small_distances_are_exact(rng):
     Z = np.array([[2.0], [-2.0], [1.0]]).repeat(3, axis=0) + 1e-9 * rng.normal(size=(9, 3))
     distances = np.sqrt(((Z[:, None] - Z[None]) ** 2).sum(axis=-1))

@@ -53,14 +53,19 @@ class TestLimits:
         assert 2**20 < available_memory() < 2**50
 
     def test_a_container_may_have_less_than_the_machine(self, monkeypatch, tmp_path):
-        limit, used = tmp_path / "max", tmp_path / "current"
-        monkeypatch.setattr(module, "CGROUPS", ((str(limit), str(used)),))
-        for text, room in (("1000", 400.0), ("500", 0.0)):
-            limit.write_text(text + "\n")
-            used.write_text("600\n")
-            assert available_memory() == room
-        limit.write_text("max\n")
-        assert available_memory() > 2**20
+        own = tmp_path / "pod" / "task"
+        own.mkdir(parents=True)
+        (tmp_path / "group").write_text("4:memory:/pod/task\n0::/elsewhere\n")
+        monkeypatch.setattr(module, "GROUP", str(tmp_path / "group"))
+        monkeypatch.setattr(module, "CGROUPS", ((str(tmp_path), "max", "current", "inactive_file"),))
+        for folder in (own, own.parent):  # its own limit, or one of what it is within
+            for text, room in (("1000", 450.0), ("500", 0.0)):
+                (folder / "max").write_text(text + "\n")
+                (folder / "current").write_text("600\n")
+                (folder / "memory.stat").write_text("anon 550\ninactive_file 50\n")
+                assert available_memory() == room
+            (folder / "max").write_text("max\n")
+            assert available_memory() > 2**20
 
     def test_systems_without_files_that_tell(self, monkeypatch):
         monkeypatch.setattr(module, "_read", lambda path: "")

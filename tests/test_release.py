@@ -121,30 +121,60 @@ class TestRelease:
 
     def test_few_rows_are_refused(self):
         SUMS.released(min_count=50)
-        with pytest.raises(ValueError, match=r"min_count=2000: class 0 has fewer rows in fold 1"):
+        with pytest.raises(ValueError, match=r"min_count=2000: some cell of class 0 has fewer rows in fold 1"):
             SUMS.released(min_count=2000)
         few = X.copy()
         few.loc[:2, "site"] = "island"
         plan = Plan.of(few, Y, folds=1)
-        with pytest.raises(ValueError, match="of column 'site' in class"):
+        with pytest.raises(ValueError, match="some cell of 'site' in class"):
             Statistics(plan).update(few, Y).released(min_count=5)
 
     def test_rows_are_counted_not_weights(self):
         rare = np.zeros(N, dtype=int)
         rare[:3] = 1
         plan = Plan.of(X, rare, folds=1, class_weight={1: 100.0})
-        with pytest.raises(ValueError, match="min_count=20: class 1 has fewer rows"):
+        with pytest.raises(ValueError, match="min_count=20: some cell of class 1 has fewer rows"):
             Statistics(plan).update(X, rare).released(min_count=20)
-        for weight in (0.1, 1000.0):
+        for weight in (np.full(N, 0.1), np.full(N, 1000.0), 0.5 + np.arange(N) % 2):  # the last have the mean one
+            sums = SUMS + Statistics(PLAN).update(X, Y, weight)
             with pytest.raises(ValueError, match="min_count=20 counts rows, and these have sample weights"):
-                Statistics(PLAN).update(X, Y, np.full(N, weight)).released(min_count=20)
+                sums.released(min_count=20)
+        (Statistics(PLAN).update(X, Y, np.ones(N)) + Statistics(PLAN)).released(min_count=20)
+
+    def test_that_rows_have_weights_is_kept_in_files(self, tmp_path):
+        for weight in (None, np.full(N, 2.0)):
+            Statistics(PLAN).update(X, Y, weight).save(tmp_path / "sums")
+            assert Statistics.load(tmp_path / "sums").weighted == (weight is not None)
+        old = {name: part for name, part in SUMS.to_stored().items() if name != "weighted"}
+        assert Statistics.from_stored(old).weighted
+
+    def test_few_rows_of_two_columns_are_refused(self):
+        table = pd.DataFrame({"u": np.arange(N) % 2, "v": np.arange(N) % 2}).astype(str)
+        sums = Statistics(Plan.of(table, Y, folds=1)).update(table, Y)
+        sums.released(min_count=50)
+        table.loc[1000, "u"] = "1"
+        with pytest.raises(ValueError, match="some cell of 'v' with 'u' has fewer rows in fold 1"):
+            Statistics(sums.plan).update(table, Y).released(min_count=50)
+
+    def test_few_rows_of_a_panel_are_refused(self):
+        one = X[["a"]]
+        plan = Plan.of(one, Y, folds=1, bandwidth=0.02)
+        assert plan.functions.bases[0].panels > 1
+        sums = Statistics(plan).update(one, Y)
+        places = plan.functions.positions[0][:: plan.functions.bases[0].degrees]
+        told = sums.parts[0][np.ix_(places, plan.functions.size + np.arange(2))]
+        np.testing.assert_allclose(told.sum(axis=0), np.bincount(Y))
+        least = int(told[told > 0.5].min().round())
+        sums.released(min_count=least)
+        with pytest.raises(ValueError, match="some cell of 'a' in class"):
+            sums.released(min_count=least + 1)
 
     def test_few_missing_cells_are_refused_and_the_bar_itself_is_not(self):
-        gappy = X.copy()
+        gappy = X[["a", "b"]].copy()
         gappy.loc[np.flatnonzero(Y == 1)[:4], "a"] = np.nan
         plan = Plan.of(gappy, Y, folds=1)
         sums = Statistics(plan).update(gappy, Y)
-        with pytest.raises(ValueError, match="a missing cell of column 'a' in class 1"):
+        with pytest.raises(ValueError, match="some cell of 'a' in class 1"):
             sums.released(min_count=5)
         sums.released(min_count=4)
 

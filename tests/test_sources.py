@@ -136,7 +136,28 @@ class TestSameModel:
     def test_with_categories_that_come_as_numbers(self):
         chosen = {"categorical_features": ["few", "site", "flag"]}
         one = EM2NOLCClassifier(**OPTIONS, **chosen).fit(cut(3, X, Y))
-        same(one, EM2NOLCClassifier(engine="statistics", **OPTIONS, **chosen).fit(X, Y))
+        same(one, EM2NOLCClassifier(engine="statistics", **OPTIONS, **chosen).fit(X, Y), 1e-6)
+
+    @pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2)])
+    def test_where_a_category_has_no_cell_in_some_block(self, order):
+        table, parts = X.copy(), []
+        table["site"] = table["site"].astype(object)
+        table.loc[:999, "site"] = None
+        for k in order:
+            parts.append((table[1000 * k : 1000 * (k + 1)], Y[1000 * k : 1000 * (k + 1)]))
+        whole = EM2NOLCClassifier(engine="statistics", **OPTIONS).fit(table, Y)
+        found = EM2NOLCClassifier(**OPTIONS).fit(parts)
+        np.testing.assert_allclose(found.decision_function(X), whole.decision_function(X), atol=1e-6)
+        surveys = [Survey("auto", "absent", None, 0).update(Block(k, *part)) for k, part in enumerate(parts)]
+        for total in (surveys[0] + surveys[1] + surveys[2], surveys[2] + (surveys[1] + surveys[0])):
+            assert set(total.levels) == {table.columns.get_loc("site")} | set(surveys[1].levels)
+
+    def test_from_a_dataset_on_another_file_system(self, tmp_path):
+        pq.write_table(pa.table({"a": X["a"], "y": Y}), tmp_path / "a.parquet")
+        there = pa.fs.SubTreeFileSystem(str(tmp_path), pa.fs.LocalFileSystem())
+        found = EM2NOLCClassifier(4, 1).fit(ds.dataset("a.parquet", filesystem=there, format="parquet"), "y")
+        same_here = EM2NOLCClassifier(4, 1).fit(tmp_path / "a.parquet", "y")
+        np.testing.assert_array_equal(found.decision_function(X[["a"]]), same_here.decision_function(X[["a"]]))
 
     def test_in_a_search(self):
         options = {"max_instances": 4, "max_features": 3, "bandwidths": (1.0,), "cv": 3}

@@ -39,7 +39,11 @@ def row_keys(table: Table, seed: int) -> np.ndarray:
         bits ^= bits >> np.uint64(29)
         total = np.add.reduce(bits, axis=1)
         for j, values in part.labels.items():
-            total += label_keys(values, seed) * factors[j]  # where the numbers have gaps
+            own = label_keys(values, seed)  # a gap is one of either kind: an empty column may be of both
+            own[[value is None for value in values.tolist()]] = np.uint64(
+                0
+            )
+            total += own * factors[j]  # where the numbers have gaps
         keys[start : start + len(total)] = mix(total)
 
     thread_map(fill, range(0, n, BLOCK))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tamis.data.keys import lowest
-from tamis.data.table import Table, joined
+from tamis.data.table import Table, joined, with_empty_labels
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,13 @@ class Reservoir:
         rows = rows.take(np.flatnonzero(keep))
         self.parts = [rows]
         return rows
+
+    def with_empty_labels(self, columns: set[int]) -> Reservoir:
+        """The same rows, with those columns, of which they have no cell, as categories."""
+        out = Reservoir(self.size, self.each, distinct=self.distinct)
+        out.bar, out.bars = self.bar, dict(self.bars)
+        out.parts = [replace(part, table=with_empty_labels(part.table, columns)) for part in self.parts]
+        return out
 
     def __add__(self, other: Reservoir) -> Reservoir:
         total = Reservoir(self.size, self.each, distinct=self.distinct)

@@ -206,7 +206,10 @@ def euclidean(S: Array, T: Array, scale: Array | None = None, width: float = 1.0
     if scale is not None:
         scale = xp.concat([scale] * (A.shape[1] // S.shape[1]))[None, :]
         A, B = A * scale, B * scale
-    D = xp.sum(A * A, axis=1)[:, None] + xp.sum(B * B, axis=1)[None, :] - 2.0 * (A @ B.T)
+    squares = xp.sum(A * A, axis=1)
+    D = squares[:, None] + xp.sum(B * B, axis=1)[None, :] - 2.0 * (A @ B.T)
+    if not bool(xp.all(xp.isfinite(squares))):  # rows beyond all numbers are far from those of T, which are near
+        D = xp.where(xp.isfinite(squares)[:, None], D, xp.full_like(D, xp.inf))
     return xp.where(D > 0, D, xp.zeros_like(D))
 
 

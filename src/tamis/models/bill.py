@@ -8,13 +8,15 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 
 from tamis.data.rows import Rows, spread
-from tamis.kernels.bank import COMPACT, MEMORY
+from tamis.kernels.bank import COMPACT, MEMORY, Channel
 from tamis.kernels.base import is_by_position
+from tamis.kernels.chebyshev import degrees_needed
 from tamis.kernels.factored import SHARE
 from tamis.kernels.recipes import Recipe
 from tamis.models.model import Encoded, make_bank
@@ -22,13 +24,14 @@ from tamis.parallel import available_cores
 
 NUMBER = 8  # bytes
 LOOKED_AT = 200  # rows that say how many kernels there will be
-SHORT = 30  # factors of a smooth kernel of one column, roughly
+FEW = 0.5  # share of distinct values below which these are the rank of a kernel
+GROUP = "/proc/self/cgroup"
 BESIDE = 2.0  # matrices between all rows that are in memory at a time where the others are on a graphics card
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 TEXT = re.compile(r"^\s*([0-9]*\.?[0-9]+)\s*([kmgt]i?)?b?\s*$", re.IGNORECASE)
-CGROUPS = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+CGROUPS = (  # where groups of processes are told of, in their two versions: root, limit, use, what of it can be freed
+    ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+    ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
 
 Bill = dict[str, float]  # bytes, by what takes them
@@ -45,6 +48,7 @@ class Size:
     kernels : how many; of several choices the most
     single : those among them that stand on one column
     outputs : one for two classes and for a number, else one for each class
+    ranks : (single,) about how many factors those of one column have, however many rows there are
     """
 
     rows: int
@@ -52,6 +56,7 @@ class Size:
     kernels: int
     single: int
     outputs: int
+    ranks: tuple[float, ...] = ()
 
     @property
     def table(self) -> float:
@@ -70,19 +75,19 @@ class Size:
 
     def factors(self, most: int) -> float:
         """Rows of the factors of all kernels, each of at most `most`."""
-        return self.single * min(most, SHORT) + (self.kernels - self.single) * most
+        return sum(min(most, rank) for rank in self.ranks) + (self.kernels - len(self.ranks)) * most
 
 
 def size_of(rows: Rows, sources: Mapping[str, Any], default: Recipe, settings: Mapping[str, Any]) -> Size:
     """The size of a fit to some rows; kernels are counted on a few of them, `settings` as in `Encoded.of`."""
     n, d = rows.table.numbers.shape
     counts = [_count(rows, source, default, settings) for source in sources.values()]
-    kernels, single = max(counts, default=(d, d))
-    return Size(n, d, kernels, single, 1 if rows.response is not None else rows.targets.shape[1])
+    kernels, single, ranks = max(counts, default=(d, d, ()))
+    return Size(n, d, kernels, single, 1 if rows.response is not None else rows.targets.shape[1], ranks)
 
 
-def _count(rows: Rows, source: Any, default: Recipe, settings: Mapping[str, Any]) -> tuple[int, int]:
-    """How many kernels there will be, and how many of one column; one for each column where they cannot be made."""
+def _count(rows: Rows, source: Any, default: Recipe, settings: Mapping[str, Any]) -> tuple[int, int, tuple[float, ...]]:
+    """How many kernels there will be, how many of one column, and the ranks of these; of columns if they fail."""
     d = rows.table.numbers.shape[1]
     some = rows.take(spread(len(rows), LOOKED_AT))
     with warnings.catch_warnings():
@@ -92,9 +97,19 @@ def _count(rows: Rows, source: Any, default: Recipe, settings: Mapping[str, Any]
             here = encoded.positions() if is_by_position(source) else encoded
             bank = make_bank(source, default, here.sample, 1.0)
         except ValueError:  # the fit itself refuses what is wrong
-            return d, d
-    single = 0 if is_by_position(source) else sum(len(channel.columns) == 1 for channel in bank.channels)
-    return len(bank), single
+            return d, d, ()
+    if is_by_position(source):
+        return len(bank), 0, ()
+    single = [channel for channel in bank.channels if len(channel.columns) == 1]
+    return len(bank), len(single), tuple(_rank(channel, here.sample.Z[:, channel.columns[0]]) for channel in single)
+
+
+def _rank(channel: Channel, z: np.ndarray) -> float:
+    """About how many factors a kernel of one column has; infinite where they are as many as there may be."""
+    found = z[np.isfinite(z)]
+    if len(np.unique(found)) < FEW * len(z):
+        return float(len(np.unique(found)))
+    return float(degrees_needed(channel.kernel, float(np.ptp(found))) or np.inf)
 
 
 def kept_values(size: Size, form: str) -> float:
@@ -102,7 +117,7 @@ def kept_values(size: Size, form: str) -> float:
     most = {"dense": np.inf, "auto": MEMORY, "compact": COMPACT}.get(form, 0)
     if form == "factored":
         tried = size.square / SHARE if size.single < size.kernels else 0.0  # and streamed where they are too long
-        return tried + NUMBER * size.rows * size.single * SHORT
+        return tried + NUMBER * size.rows * sum(rank for rank in size.ranks if np.isfinite(rank))
     return size.values if size.values <= most else 0.0
 
 
@@ -160,9 +175,17 @@ def _from_meminfo() -> list[float]:
 
 
 def _from_cgroups() -> list[float]:
-    """Linux: what a container still has."""
-    pairs = [(_read(limit).strip(), _read(used).strip()) for limit, used in CGROUPS]
-    return [max(0.0, float(limit) - float(used)) for limit, used in pairs if limit.isdigit() and used.isdigit()]
+    """Linux: what a container still has, the groups that it is within included; files held in memory can be freed."""
+    own = {line.rpartition(":")[2] for line in _read(GROUP).splitlines()} | {"/"}
+    paths = sorted({str(p) for path in own for p in (PurePosixPath(path), *PurePosixPath(path).parents)})
+    found = []
+    for root, limit, used, freed in CGROUPS:
+        for folder in (root + path for path in paths):
+            most, now = _read(f"{folder}/{limit}").strip(), _read(f"{folder}/{used}").strip()
+            if most.isdigit() and now.isdigit():
+                told = dict(line.split()[:2] for line in _read(f"{folder}/memory.stat").splitlines() if " " in line)
+                found.append(max(0.0, float(most) - float(now) + float(told.get(freed, 0))))
+    return found
 
 
 def _from_sysconf() -> list[float]:

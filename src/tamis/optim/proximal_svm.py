@@ -142,11 +142,11 @@ def _minimise(smooth: _Smooth, start: Primal, tol: float) -> tuple[Primal, bool]
     """Newton's method with a line search; whether it ended at the minimum."""
     w, b = start.w, start.intercept
     f = smooth.A.T @ w
-    inside, t = np.zeros(len(f), dtype=bool), 0.0
+    states, t = np.zeros(len(f), dtype=int), 0.0
     for _ in range(INNER):
         value, alpha = smooth.at(f, w, b)
-        before, inside = inside, smooth.inside(alpha)
-        if t == 1.0 and np.array_equal(before, inside):  # quadratic between the last point and this one
+        before, states = states, (alpha > 0) * 1 + (alpha >= smooth.cost)
+        if t == 1.0 and np.array_equal(before, states):  # quadratic between the last point and this one
             return Primal(w, b, alpha), True
         dw, db, promised = smooth.step(w, b, alpha)
         if promised <= tol * (1.0 + abs(value)):

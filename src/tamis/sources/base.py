@@ -140,6 +140,13 @@ def added(*totals: Any) -> Any:
     return sum(totals[1:], start=totals[0])
 
 
+def tree(totals: Sequence[Any], up: Callable[..., Any]) -> Any:
+    """One total of several: ``up(*some)`` adds up a few, where they are."""
+    while len(totals) > 1:
+        totals = [up(*totals[k : k + FAN]) for k in range(0, len(totals), FAN)]
+    return totals[0]
+
+
 def n_rows(X: Any) -> int:
     """Rows of a table of any kind."""
     if isinstance(X, dict):

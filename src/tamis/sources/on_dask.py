@@ -13,7 +13,7 @@ import numpy as np
 
 from tamis.parallel import limited
 from tamis.progress import report
-from tamis.sources.base import FAN, Block, M, Source, added, n_rows, part_total
+from tamis.sources.base import Block, M, Source, added, n_rows, part_total, tree
 
 
 class DaskSource(Source):
@@ -62,10 +62,10 @@ class DaskSource(Source):
         start, step = delayed(zero, traverse=False), delayed(add, traverse=False)
         one, up = delayed(part_total, pure=False), delayed(added, pure=False)
         level = [one(start, step, number, *parts) for number, parts in enumerate(zip(*self.parts, strict=True))]
-        while len(level) > 1:
-            level = [up(*level[k : k + FAN]) for k in range(0, len(level), FAN)]
+        if not level:
+            return zero()
         report(what, 0, 1)
-        total: M = level[0].compute()
+        total: M = tree(level, up).compute()
         report(what, 1, 1)
         return total
 

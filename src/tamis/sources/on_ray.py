@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tamis.progress import report
-from tamis.sources.base import FAN, Block, M, Source, added, part_total
+from tamis.sources.base import Block, M, Source, added, part_total, tree
 
 
 class RaySource(Source):
@@ -47,9 +47,7 @@ class RaySource(Source):
         held, step = ray.put(zero), ray.put(add)
         part, up = ray.remote(_summed), ray.remote(added)
         level = [part.remote(held, step, number, ref, self.aside) for number, ref in enumerate(self.refs)]
-        while len(level) > 1:
-            level = [up.remote(*level[k : k + FAN]) for k in range(0, len(level), FAN)]
-        total: M = ray.get(level[0])
+        total: M = ray.get(tree(level, up.remote)) if level else zero()
         report(what, 1, 1)
         return total
 

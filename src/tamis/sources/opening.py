@@ -76,6 +76,8 @@ def each_block(function: Callable[[Any], np.ndarray], X: Any, columns: Sequence[
         source: Source = ParquetSource(X, None, columns=columns)
     elif is_large_map(X):
         source = ArraySource(X, None)
+    elif is_ray(X):
+        source = RaySource(X, None)
     else:
         return None
     parts = [function(_by_name(block.X)) for block in ahead(source.blocks())]

@@ -58,7 +58,8 @@ class ParquetSource(Source):
 
     @property
     def fingerprint(self) -> str:
-        files = [(str(f), Path(f).stat().st_size, Path(f).stat().st_mtime_ns) for f in self.dataset.files]
+        found = self.dataset.filesystem.get_file_info(self.dataset.files)
+        files = [(file.path, file.size, file.mtime_ns) for file in found]
         return f"{super().fingerprint} {self.names} {self.target} {self.weight} {self.groups} {files}"
 
     @property

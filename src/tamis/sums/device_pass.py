@@ -142,15 +142,15 @@ def _outside(plan: Plan, X: Array) -> np.ndarray:
     xp, columns = namespace(X), plan.encoder.columns
     low, high = (to_device([getattr(c, name) for c in columns], device_of(X), "float64") for name in ("low", "high"))
     out = np.zeros(X.shape[1], dtype=np.int64)
+    few = {j: basis for j, basis in enumerate(plan.functions.bases) if isinstance(basis, Levels)}
     for start in range(0, X.shape[0], ROWS):
         x = X[start : start + ROWS, :]
-        out += to_numpy(xp.count_nonzero((x < low) | (x > high), axis=0))
-    for j, basis in enumerate(plan.functions.bases):
-        if isinstance(basis, Levels):
-            known = columns[j].decode(np.array(basis.values)).tolist()
-            x = X[:, j]
-            odd = (x >= low[j]) & (x <= high[j])
-            for value in known:
-                odd = odd & (xp.abs(x - value) > 1e-9 * max(1.0, abs(value)))
+        beyond = (x < low) | (x > high)
+        out += to_numpy(xp.count_nonzero(beyond, axis=0))
+        Z = device_encode(plan.encoder, x, None) if few else x
+        for j, basis in few.items():
+            odd = ~beyond[:, j] & ~xp.isnan(x[:, j])
+            for value in basis.values:  # in units of the column; encoding rounds otherwise than in numpy
+                odd = odd & (xp.abs(Z[:, j] - value) > 1e-9 * max(1.0, abs(value)))
             out[j] += int(xp.count_nonzero(odd))
     return out

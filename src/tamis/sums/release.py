@@ -1,10 +1,10 @@
-"""Sums that may be given away: no cell of few rows, and noise if asked."""
+"""Sums that may be given away: no table of few rows in them, and noise if asked."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tamis.kernels.chebyshev import Levels
+from tamis.kernels.chebyshev import Chebyshev, Levels
 from tamis.sums.plan import Plan
 
 
@@ -23,35 +23,52 @@ def sensitivity(plan: Plan) -> float:
 
 
 def check_counts(plan: Plan, parts: np.ndarray, min_count: int) -> None:
-    """Refuse sums in which a class, or a value or the missing cells of a column within one, has few rows in a fold.
+    """Refuse sums off which a cell of few rows of a fold can be read.
 
-    Columns that have neither few values nor a function for missing cells tell no counts. Rows count once each, but for
-    the factor of their class.
+    Products of indicators are counts: of classes, of values, panels and missing cells of a column within a class, and
+    of those of two columns together. Rows count once each, but for the factor of their class; where classes have
+    different factors, cells of two columns count as if all their rows had the largest. Moments of higher degree are not
+    looked at.
     """
-    top, names = plan.functions.size, plan.encoder.names
-    told = [
-        (name, places if isinstance(basis, Levels) else places[:1])
-        for name, basis, places, gap in zip(
-            names, plan.functions.bases, plan.functions.positions, plan.functions.gaps, strict=True
-        )
-        if gap or isinstance(basis, Levels)
-    ]
+    told = [(name, places) for name, places in zip(plan.encoder.names, _indicators(plan), strict=True) if len(places)]
+    top, largest = plan.functions.size, float(plan.class_factor.max())
     for fold, sums in enumerate(parts):
         for c, (label, factor) in enumerate(zip(plan.classes.tolist(), plan.class_factor.tolist(), strict=True)):
             rows = sums[top + c, top + c] / factor
-            _check(rows, min_count, f"class {label!r}", fold)
+            _check(np.array(rows), min_count, f"class {label!r}", fold)
             for name, places in told:
-                there = sums[places, top + c] / factor
-                for k, count in enumerate(there.tolist()):
-                    _check(count, min_count, f"value {k + 1} of column {name!r} in class {label!r}", fold)
-                _check(rows - there.sum(), min_count, f"a missing cell of column {name!r} in class {label!r}", fold)
+                _check(
+                    _with_rest(sums[places, top + c] / factor, rows), min_count, f"{name!r} in class {label!r}", fold
+                )
+        for k, (name, places) in enumerate(told):
+            whole = np.diag(sums)[places] / largest
+            for other, others in told[:k]:
+                cells = _with_rest(sums[np.ix_(places, others)].T / largest, whole)
+                _check(cells, min_count, f"{name!r} with {other!r}", fold)
 
 
-def _check(count: float, least: int, what: str, fold: int) -> None:
-    if 1e-6 < count < least - 1e-6:
+def _indicators(plan: Plan) -> list[np.ndarray]:
+    """Of each column the functions that are zero or one: values, panels, presence."""
+    found = []
+    for basis, places, gap in zip(plan.functions.bases, plan.functions.positions, plan.functions.gaps, strict=True):
+        if isinstance(basis, Levels):
+            found.append(places)
+        else:
+            assert isinstance(basis, Chebyshev)
+            found.append(places[:: basis.degrees] if basis.panels > 1 or gap else places[:0])
+    return found
+
+
+def _with_rest(counts: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Counts (k, ...) and those of the rows that are in none of them."""
+    return np.concatenate([counts, (whole - counts.sum(axis=0))[None]])
+
+
+def _check(counts: np.ndarray, least: int, what: str, fold: int) -> None:
+    if np.any((counts > 1e-6) & (counts < least - 1e-6)):
         raise ValueError(
-            f"min_count={least}: {what} has fewer rows in fold {fold + 1}: use fewer folds, merge values, or give more "
-            "rows"
+            f"min_count={least}: some cell of {what} has fewer rows in fold {fold + 1}: use fewer folds, merge values, "
+            "leave columns out, or give more rows"
         )
 
 

@@ -61,6 +61,7 @@ class Statistics:
         self.parts = np.zeros((plan.n_folds, size, size))
         self.count = np.zeros(plan.n_folds, dtype=np.int64)
         self.grouped: bool | None = None
+        self.weighted = False
         self._outside = np.zeros(len(plan.encoder.names), dtype=np.int64)
 
     def __repr__(self) -> str:
@@ -94,7 +95,7 @@ class Statistics:
         source = source_of(X, y, sample_weight, groups)
         if source is not None:
             total = source.total(partial(Statistics, self.plan), add_block, "summing rows")
-            self.add_sums(total.parts, total.count, total._outside, grouped=total.grouped)
+            self.add_sums(total.parts, total.count, total._outside, grouped=total.grouped, weighted=total.weighted)
             return self
         plan = self.plan
         names = block_names(X)
@@ -112,6 +113,7 @@ class Statistics:
         if not len(table):
             return self
         codes = known_codes(y, plan.classes, len(table))
+        self.weighted |= weight is not None and bool(np.any(weight != 1.0))
         if weight is not None or np.any(plan.class_factor != 1.0):
             weight = (1.0 if weight is None else weight) * plan.class_factor[codes]
         self.check_rows(table, keys is not None)
@@ -132,7 +134,7 @@ class Statistics:
         if not X.shape[0]:
             return self
         self._check_gaps(to_numpy(namespace(X).any(namespace(X).isnan(X), axis=0)), set())
-        self.add_sums(*plan_sums(plan, X, codes, weight, by), grouped=by is not None)
+        self.add_sums(*plan_sums(plan, X, codes, weight, by), grouped=by is not None, weighted=weight is not None)
         return self
 
     def check_columns(self, names: list[str], named: bool) -> None:
@@ -193,11 +195,14 @@ class Statistics:
         self.count += np.sum(counted, axis=0)
         self._outside += np.sum(outside, axis=0)
 
-    def add_sums(self, parts: np.ndarray, count: np.ndarray, outside: np.ndarray, *, grouped: bool | None) -> None:
+    def add_sums(
+        self, parts: np.ndarray, count: np.ndarray, outside: np.ndarray, *, grouped: bool | None, weighted: bool
+    ) -> None:
         """Add what was summed elsewhere: sums and rows by fold, and cells beyond the ranges by column."""
         if None not in (self.grouped, grouped) and grouped != self.grouped:
             raise ValueError("groups must be given for all rows or for none: they decide the folds")
         self.grouped = self.grouped if grouped is None else grouped
+        self.weighted |= weighted
         self.parts += parts
         self.count += count
         self._outside += outside
@@ -211,7 +216,7 @@ class Statistics:
         if len(known) > 1:
             raise ValueError("statistics with and without groups do not add up: groups decide the folds")
         total = Statistics(self.plan)
-        total.grouped = known.pop() if known else None
+        total.grouped, total.weighted = known.pop() if known else None, self.weighted or other.weighted
         total.parts = self.parts + other.parts
         total.count = self.count + other.count
         total._outside = self._outside + other._outside
@@ -239,15 +244,16 @@ class Statistics:
 
         Parameters
         ----------
-        min_count : refuse if a class, or a value of a category (or of a number with few values) within a class, or its
-            missing cells, have fewer rows than this in some fold, but some; for rows without sample weights
+        min_count : refuse if fewer rows than this, but some, of a fold stand in a cell that can be read off the sums:
+            a class, a value of a category or of a number with few values, a panel of a narrow kernel or the missing
+            cells of a column, within a class, or together with one of another column; for rows without sample weights
         noise : standard deviation of the noise in every sum
         random_state : seed of the noise; None draws one that nobody can know, which is what hides rows
         """
         check_integer("min_count", min_count, 0)
         check_number("noise", noise, 0.0)
         if min_count:
-            if abs(np.sum(self.class_mass / self.plan.class_factor) - self.n_rows) > 1e-6 * self.n_rows:
+            if self.weighted:
                 raise ValueError(f"min_count={min_count} counts rows, and these have sample weights: sum them without")
             check_counts(self.plan, self.parts, min_count)
         out = self + Statistics(self.plan)
@@ -269,7 +275,7 @@ class Statistics:
 
     def to_stored(self) -> dict[str, Any]:
         """What a file holds."""
-        names = ("plan", "parts", "count", "grouped", "_outside")
+        names = ("plan", "parts", "count", "grouped", "weighted", "_outside")
         return {name.lstrip("_"): getattr(self, name) for name in names}
 
     @classmethod
@@ -283,7 +289,7 @@ class Statistics:
             if parts[name].shape != own.shape:
                 raise ValueError("its sums do not fit its plan")
             own[...] = parts[name]
-        out.grouped = parts["grouped"]
+        out.grouped, out.weighted = parts["grouped"], parts.get("weighted", True)  # older files do not say
         return out
 
     @property
@@ -318,9 +324,9 @@ class Statistics:
 
 
 def add_block(statistics: Statistics, block: RowBlock, device: str | None = None) -> Statistics:
-    """Add a block of rows, which a device sums if one is given and they are numbers."""
+    """Add a block of rows, which a device sums if one is given and all columns are numbers."""
     X, plan = block.X, statistics.plan
-    if device is not None and not plan.categorical:
+    if device is not None and not plan.categorical and not plan.encoder.nominal.any():
         table, named = read_block(X, list(plan.encoder.names), plan.categorical, plan.allow_missing)
         statistics.check_columns(block_names(X), named)
         X = X if table.labels else to_device(np.ascontiguousarray(table.numbers), device)

@@ -55,6 +55,7 @@ class Survey:
         self.mass: dict[Any, float] = {}
         self.few: dict[int, np.ndarray] = {}
         self.levels: dict[int, dict[Any, dict[Any, float]]] = {}  # of each column, of each class
+        self.empty: set[int] = set()  # columns without a cell so far: they may be of either kind
         self.gaps = np.zeros(0, dtype=bool)
         self.look, self.salted = Reservoir(2 * LOOK, RARE), Reservoir(2 * LOOK, RARE)
         self.pool = Reservoir(0, candidates if isinstance(candidates, Integral) else POOL, distinct=True)
@@ -68,6 +69,7 @@ class Survey:
         table, named = read_block(block.X, known, self.categorical, self.missing is not None)
         if named and self.named and found != known:
             raise ValueError(f"block {block.number} has the columns {found}, and those before it {known}")
+        self._settle_kinds(self.empty & set(table.labels))
         table = with_empty_labels(table, set(self.levels))
         codes, classes = encode_classes(block.y, len(table))
         weight = checked_weight(block.weight, len(table))
@@ -95,16 +97,24 @@ class Survey:
         d = len(self.names)
         self.few = {j: np.empty(0) for j in range(d) if j not in table.labels}
         self.levels = {j: {} for j in table.labels}
+        self.empty = set(self.few)
         self.gaps = np.zeros(d, dtype=bool)
         return self.names
+
+    def _settle_kinds(self, categories: set[int]) -> None:
+        """Columns that had no cell yet turn out to be categories."""
+        if not categories:
+            return
+        self.empty -= categories
+        self.few = {j: values for j, values in self.few.items() if j not in categories}
+        self.levels |= {j: {} for j in categories}
+        for name in ("look", "salted", "pool"):
+            setattr(self, name, getattr(self, name).with_empty_labels(categories))
 
     def _count(self, table: Table, codes: np.ndarray, classes: np.ndarray, mass: np.ndarray) -> None:
         if set(table.labels) != set(self.levels):
             odd = sorted(set(table.labels) ^ set(self.levels))[0]
-            raise ValueError(
-                f"column {table.names[odd]!r} holds numbers in some blocks and categories in others: name it in "
-                "categorical_features, or convert it"
-            )
+            raise ValueError(_two_kinds(table.names[odd]))
         self.single &= table.numbers.dtype == np.float32
         for c, (label, n) in enumerate(zip(classes.tolist(), np.bincount(codes, minlength=len(classes)), strict=True)):
             if n:
@@ -112,6 +122,7 @@ class Survey:
                 self.mass[label] = self.mass.get(label, 0.0) + float(mass[codes == c].sum())
                 for j, values in table.labels.items():
                     _add(self.levels[j].setdefault(label, {}), level_masses(values[codes == c], mass[codes == c]))
+        self.empty = {j for j in self.empty if np.isnan(table.numbers[:, j]).all()}
         self.few = _still_few(self.few, {j: table.numbers[:, j] for j in self.few})
         self.gaps |= gaps_of(table)
 
@@ -137,10 +148,14 @@ class Survey:
     def __add__(self, other: Survey) -> Survey:
         if self.names is None or other.names is None:
             return self if other.names is None else other
-        if self.names != other.names or set(self.levels) != set(other.levels) or self.grouped != other.grouped:
-            raise ValueError(
-                f"the blocks differ in their columns, categories or groups: {self.names} here, {other.names} there"
-            )
+        if self.names != other.names:
+            raise ValueError(f"the blocks differ in their columns: {self.names} here, {other.names} there")
+        if self.grouped != other.grouped:
+            raise ValueError("groups must be given for all blocks or for none: they decide the folds")
+        for one, two in ((self, other), (other, self)):
+            one._settle_kinds(one.empty & set(two.levels))
+            if odd := sorted(set(two.levels) - set(one.levels)):
+                raise ValueError(_two_kinds(self.names[odd[0]]))
         total = Survey(self.categorical_features, self.missing, self.candidates, self.seed)
         total.names, total.named, total.categorical = self.names, self.named and other.named, self.categorical
         total.single, total.grouped = self.single and other.single, self.grouped
@@ -153,6 +168,7 @@ class Survey:
         for j, of_class in other.levels.items():
             for label, mass in of_class.items():
                 _add(total.levels[j].setdefault(label, {}), mass)
+        total.empty = self.empty & other.empty
         total.gaps = self.gaps | other.gaps
         total.look, total.salted = self.look + other.look, self.salted + other.salted
         total.pool = self.pool + other.pool
@@ -216,6 +232,13 @@ class Survey:
         starts = np.concatenate([[0], np.cumsum([self.lengths[k] for k in numbers.tolist()])[:-1]])
         position = starts[np.searchsorted(numbers, drawn.position >> PLACE)] + (drawn.position & ((1 << PLACE) - 1))
         return Rows(drawn.table, codes, classes, mass * factor[codes], mass, drawn.groups, position)
+
+
+def _two_kinds(name: str) -> str:
+    return (
+        f"column {name!r} holds numbers in some blocks and categories in others: name it in categorical_features, or "
+        "convert it"
+    )
 
 
 def _add(total: dict[Any, Any], more: dict[Any, Any]) -> None:
