@@ -22,6 +22,7 @@ from tamis.sums.look import LOOK
 from tamis.sums.summary import PreparedSums
 
 DECISION = 1e-4  # error of a decision that calls for exact kernels
+MANY = 2e6  # rows (in weight) that are not read again for the sake of a close choice
 MOST_PAIRS = 2000  # of instance and kernel that an exact refit takes on
 
 
@@ -50,7 +51,7 @@ def doubts(prepared: PreparedSums, task: Task, solution: Solution[State], found:
     """Whether the error of the short forms matters, and all rows are at hand to do without them.
 
     It matters if a decision is wrong by more than DECISION on some candidate (warned of, where no exact
-    refit can follow), or, for rows in memory, if a choice hangs on less. If the part of a member is wrong by
+    refit can follow), or, unless rows are MANY, if a choice hangs on less. If the part of a member is wrong by
     e, J per unit of weight is wrong by ``mean(r e + e^2 / 2)``, with residuals r; it is estimated on the
     candidates, plus two standard errors. What counts is the member that the closest exchange would drop,
     twice, because the one that would come in errs too.
@@ -69,7 +70,7 @@ def doubts(prepared: PreparedSums, task: Task, solution: Solution[State], found:
                 "wider bandwidth or a larger alpha",
             )
         return False
-    if error > DECISION or prepared.summary.rows is None:
+    if error > DECISION or task.design.total_weight > MANY:
         return error > DECISION
     value = solution.objective / task.design.total_weight
     for (margin, member), parts in zip(method.closest_exchanges(task, state), (by_instance, by_kernel), strict=True):
