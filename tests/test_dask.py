@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import threading
@@ -15,6 +16,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, TamisClassifier
+from tamis.progress import listening
 from tamis.sources.on_dask import DaskSource, mapped
 from tamis.sums.statistics import Statistics, add_block
 
@@ -70,6 +72,15 @@ def test_workers_give_the_model_of_one_machine(client, rows, whole):
     np.testing.assert_allclose(clf.decision_function(values), whole.decision_function(X), atol=1e-9)
     frame = dd.from_pandas(X.assign(y=y), npartitions=5)
     same(EM2NOLCClassifier(**OPTIONS).fit(frame, "y"), whole, X)
+
+
+def test_workers_tell_how_many_rows_are_done(client, rows):
+    told = []
+    with listening(lambda *words: told.append(words)):
+        X, y = rows
+        EM2NOLCClassifier(**OPTIONS).fit(da.from_array(X.to_numpy(), chunks=(2000, 5)), da.from_array(y, chunks=2000))
+    for what in ("looking at rows", "summing rows"):
+        assert [words[1:] for words in told if words[0] == what] == [(2000, N), (4000, N), (N, N)]
 
 
 def test_a_killed_worker_changes_nothing(client, rows, whole, tmp_path):
@@ -128,6 +139,18 @@ class TestLazyPredictions:
         lazy = whole.predict(frame)
         assert isinstance(lazy, da.Array)
         np.testing.assert_array_equal(lazy.compute(scheduler="threads"), whole.predict(X))
+
+    def test_explanations_can_be_had_in_memory(self, rows, whole):
+        X = rows[0][:200]
+        lazy = whole.explain(dd.from_pandas(X, npartitions=3))
+        assert lazy._repr_html_() is None
+        for name in ("to_frame", "to_dict", "to_shap"):
+            if name != "to_shap" or importlib.util.find_spec("shap"):
+                with pytest.raises(ValueError, match=rf"use \.compute\(\)\.{name}\(\)"):
+                    getattr(lazy, name)()
+        there, wanted = lazy.compute(), whole.explain(X)
+        np.testing.assert_array_equal(there.contributions, wanted.contributions)
+        assert there.to_dict()["contribution"] == wanted.to_dict()["contribution"] and there.rows == range(200)
 
     def test_explanations_add_up(self, rows, whole):
         X, _ = rows

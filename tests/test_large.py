@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from tamis import io
+from tamis import Results, io
 from tamis.cli.commands import app
 from tamis.workflow import Job, is_large, large, run_large
 from tamis.workflow import job as job_module
@@ -228,6 +228,17 @@ class TestCommand:
         )
         assert done.exit_code == 0, done.output
         assert len(io.read(tmp_path / "all.csv")["prediction"]) == N
+
+    def test_words_for_missing_cells_and_settings_of_the_method(self, tmp_path):
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=400)
+        cells = [f"{v:.3f}" if k % 9 else "unknown" for k, v in enumerate(x)]
+        pq.write_table(pa.table({"x": cells, "y": (x > 0).astype(int)}), tmp_path / "rows.parquet")
+        command = ["fit", str(tmp_path / "rows.parquet"), "--target", "y", "--memory-limit", "1kB", "--json"]
+        command += ["--out", str(tmp_path / "out"), "--set", "bandwidths=[1.0]"]
+        done = CliRunner().invoke(app, [*command, "--missing", "unknown"])
+        assert done.exit_code == 0, done.output
+        assert Results.load(tmp_path / "out" / "model.tamis").notes.missing == {"x": 45}
 
     def test_refuses_the_flagship_by_name(self, folder):
         done = CliRunner().invoke(app, ["fit", str(folder), "--target", "ill", "--method", "TamisClassifier"])

@@ -325,12 +325,78 @@ class TestStoppedPasses:
         assert sum(len(block) for block in early.values()) == N
 
 
+class TestWhatIsRefused:
+    @pytest.mark.parametrize("name", ["sample_weight", "groups"])
+    def test_what_stands_beside_blocks(self, name):
+        blocks = cut(3, X, Y)
+        for what in (blocks, lambda: blocks, iter(blocks)):
+            with pytest.raises(ValueError, match=f"{name} is given beside blocks: put it into them"):
+                EM2NOLCClassifier(**OPTIONS).fit(what, **{name: np.ones(N)})
+        with pytest.raises(ValueError, match=f"{name} is given beside blocks"):
+            Statistics(Plan.of(X, Y)).update(blocks, **{name: np.ones(N)})
+
+    def test_labels_of_two_kinds(self):
+        (first, words), (second, numbers) = (X[:1500], Y[:1500]), (X[1500:], (Y[1500:] == Y[0]).astype(int))
+        for blocks, where in (([(first, words), (second, numbers)], "numbers in block 1 and text"),
+                              ([(second, numbers), (first, words)], "text in block 1 and numbers")):  # fmt: skip
+            with pytest.raises(ValueError, match=f"y holds {where} in others"):
+                EM2NOLCClassifier(**OPTIONS).fit(blocks)
+        parts = [Survey("auto", "absent", None, 0).update(Block(k, *b)) for k, b in enumerate(blocks)]
+        with pytest.raises(ValueError, match="y holds text in some blocks and numbers in others"):
+            parts[0] + parts[1]
+
+    def test_files_that_change_while_they_are_read(self, tmp_path, monkeypatch):
+        path, original = tmp_path / "rows.parquet", Survey.class_factor
+        table = pa.table({"a": X["a"], "y": Y})
+        pq.write_table(table, path)
+
+        def written(self, class_weight):
+            pq.write_table(table.set_column(1, "y", pa.array(Y[::-1])), path)
+            return original(self, class_weight)
+
+        monkeypatch.setattr(Survey, "class_factor", written)
+        with pytest.raises(ValueError, match="X changed while it was read"):
+            EM2NOLCClassifier(4, 1).fit(path, "y")
+
+    def test_a_checkpoint_in_no_folder(self, tmp_path):
+        with pytest.raises(ValueError, match=r"checkpoint=.*there is no folder .*make it first"):
+            EM2NOLCClassifier(**OPTIONS).fit(cut(3, X, Y), checkpoint=tmp_path / "none" / "sums")
+
+    def test_blocks_to_predict(self):
+        clf = EM2NOLCClassifier(**OPTIONS).fit(X[:300], Y[:300])
+        blocks = cut(2, X, Y)
+        for what in (blocks, lambda: blocks, iter(blocks)):
+            with pytest.raises(ValueError, match="of blocks: give the rows of one block at a time"):
+                clf.predict(what)
+
+    def test_paths_and_lazy_tables_where_a_table_is_wanted(self, tmp_path):
+        import polars
+
+        for what in ([tmp_path / "a.parquet"], polars.LazyFrame({"a": [1]})):
+            with pytest.raises(ValueError, match=r"y='y' is the name of a column.*the path of a Parquet file or of a"):
+                EM2NOLCClassifier(**OPTIONS).fit(what, "y")
+        with pytest.raises(ValueError, match="X is a LazyFrame, and SimpleMKLClassifier needs all rows in memory"):
+            SimpleMKLClassifier().fit(polars.LazyFrame({"a": [1]}), [1])
+        with pytest.raises(ValueError, match=r"memory_bill needs all rows in memory: read them with tamis.io.read$"):
+            EM2NOLCClassifier().memory_bill(tmp_path, "y")
+
+
+def test_scores_of_files_are_those_of_their_rows(tmp_path):
+    path = parquet(tmp_path)
+    table = pq.read_table(path).to_pandas()
+    clf = EM2NOLCClassifier(**OPTIONS).fit(path, "y")
+    assert clf.score(path, "y") == pytest.approx(clf.score(table.drop(columns="y"), table["y"]))
+    assert clf.score(path, "y", sample_weight="few") == pytest.approx(
+        clf.score(table.drop(columns="y"), table["y"], table["few"])
+    )
+
+
 class TestProgress:
     def test_counts_rows(self):
         heard = []
         with listening(lambda *told: heard.append(told)):
             EM2NOLCClassifier(calibration=None, **OPTIONS).fit(cut(3, X, Y))
-        assert ("looking at rows", 1000, 1000) in heard
+        assert ("looking at rows", 1000, 0) in heard
         assert [told for told in heard if told[0] == "summing rows"] == [
             ("summing rows", 1000, N),
             ("summing rows", 2000, N),
@@ -346,6 +412,19 @@ class TestProgress:
         for done in (100, 200, 300):
             tell("summing rows", done, 500)
         assert lines == ["summing rows: 200 of 500, 30 s left", "summing rows: 300 of 500, 20 s left"]
+
+    @pytest.mark.parametrize(("ends", "expected"), [(True, ["a: 9 of 9", "b: 30 so far"]), (False, ["b: 30 so far"])])
+    def test_is_told_now_and_then(self, monkeypatch, ends, expected):
+        from tamis import progress
+
+        clock, lines = iter([0.0, 1.0, 1.0, 2.0, 9.0, 10.0]), []
+        monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
+        tell = Remaining(lambda form, *values: lines.append(form % values), ends=ends)
+        tell("a", 5, 9)
+        tell("a", 9, 9)
+        for done in (10, 20, 30, 40):  # of nobody knows how many
+            tell("b", done, 0)
+        assert lines == expected
 
 
 class TestMemory:

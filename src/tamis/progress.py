@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TypeVar
 
 T = TypeVar("T")
-Listener = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
+Listener = Callable[[str, int, int], None]  # what is being done, how many are done, of how many (0: nobody knows)
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
@@ -36,19 +36,24 @@ class Remaining:
     ----------
     write : takes a format and its values, as loggers do
     every : seconds between two lines
+    ends : whether the end of a loop is told that took less than that
     """
 
-    def __init__(self, write: Callable[..., object], every: float = 5.0):
-        self.write, self.every = write, every
+    def __init__(self, write: Callable[..., object], every: float = 5.0, *, ends: bool = True):
+        self.write, self.every, self.ends = write, every, ends
         self.what, self.start, self.last, self.first = "", 0.0, 0.0, 0
 
     def __call__(self, what: str, done: int, total: int) -> None:
         now = monotonic()
         if what != self.what:
             self.what, self.start, self.last, self.first = what, now, now, done
-        if now - self.last < self.every and done < total:
+        over = done >= total > 0 and (self.ends or self.last > self.start)
+        if now - self.last < self.every and not over:
             return
         self.last = now
+        if not total:
+            self.write("%s: %d so far", what, done)
+            return
         rate = (done - self.first) / (now - self.start) if now > self.start else 0.0
         left = f", {(total - done) / rate:.0f} s left" if rate > 0 and done < total else ""
         self.write("%s: %d of %d%s", what, done, total, left)

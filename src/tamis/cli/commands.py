@@ -87,11 +87,14 @@ def fit(
     with session(as_json) as now:
         from tamis import io
         from tamis.errors import BadOption
-        from tamis.workflow import METHOD, Job, is_large, run, run_large
+        from tamis.workflow import LARGE_METHOD, METHOD, Job, is_large, run, run_large
 
+        large = is_large(data, memory_limit)
+        if large and method == METHOD:
+            raise BadOption(f"--method {METHOD} needs all rows in memory: leave it out, or raise --memory-limit")
         job = Job(
             target=target,
-            method=method or METHOD,
+            method=method or (LARGE_METHOD if large else METHOD),
             max_instances=max_instances,
             max_features=max_features,
             positive=positive,
@@ -108,10 +111,8 @@ def fit(
         )
         beside = [name for name in (target, id, group, split, *job.categorical) if name]
         folder = out or Path(f"{data.name.split('.')[0]}-tamis")
-        if is_large(data, memory_limit):
-            if method == METHOD:
-                raise BadOption(f"--method {METHOD} needs all rows in memory: leave it out, or raise --memory-limit")
-            _fit(now, lambda: run_large(data, job, folder), folder)
+        if large:
+            _fit(now, lambda: run_large(data, job, folder, missing or ()), folder)
         else:
             table = io.read(data, text=beside, missing=missing or (), encoding=encoding)
             _fit(now, lambda: run(table, job, data.name), folder)

@@ -15,10 +15,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from tamis.errors import BadOption
-from tamis.progress import listening
+from tamis.progress import Remaining, listening
 
 FAILED, USAGE = 1, 2
 PATIENCE = 2.0  # seconds before a progress bar appears
+LINES = 30.0  # seconds between lines of progress where there is no terminal
 
 
 class Session:
@@ -59,6 +60,10 @@ class Session:
         if self.bars is not None:
             self.bars.stop()
         self.err.print(f"warning: {message}", style="yellow", markup=False)
+
+    def line(self, form: str, *values: Any) -> None:
+        """A line of progress, for logs."""
+        self.err.print(form % values, markup=False, soft_wrap=True)
 
     def fail(self, message: str, code: int) -> typer.Exit:
         """Say what went wrong; the exit to raise."""
@@ -116,10 +121,10 @@ class Bars:
     def __call__(self, what: str, done: int, total: int) -> None:
         """Hear of a loop."""
         if what not in self.tasks:
-            self.tasks[what] = self.progress.add_task(what, total=total)
+            self.tasks[what] = self.progress.add_task(what, total=total or None)
         for other, task in self.tasks.items():
             self.progress.update(task, visible=other == what)
-        self.progress.update(self.tasks[what], completed=done, total=total)
+        self.progress.update(self.tasks[what], completed=done, total=total or None)
 
     def start(self) -> None:
         """Appear, unless all is over."""
@@ -138,7 +143,8 @@ class Bars:
 @contextmanager
 def _progress(now: Session) -> Iterator[None]:
     if now.bars is None:
-        yield
+        with listening(Remaining(now.line, LINES, ends=False)):
+            yield
         return
     now.bars.timer.start()
     try:

@@ -92,8 +92,9 @@ class ChannelExplanation(Explanation):
         ]
         return "; ".join(gone[:NAMED]) + (f"; and {len(gone) - NAMED} more" if len(gone) > NAMED else "")
 
-    def _repr_html_(self) -> str:
-        return super()._repr_html_() + absence_html(self)
+    def _repr_html_(self) -> str | None:
+        html = super()._repr_html_()
+        return None if html is None else html + absence_html(self)
 
 
 def typical_range(by_kernel: np.ndarray, present: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.arrays import beside, is_tensor
+from tamis.arrays import beside, is_tensor, to_numpy
 from tamis.explain.html import explanation_html
 from tamis.kernels.terms import SIMILAR
 
@@ -43,6 +43,12 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
+def _in_memory(values: Any) -> np.ndarray:
+    """An array of numpy from one that is lazy, or elsewhere."""
+    values = values.compute() if hasattr(values, "compute") else values
+    return to_numpy(values) if is_tensor(values) else np.asarray(values)
+
+
 @dataclass(frozen=True, repr=False)
 class Explanation:
     """Exact contributions of kept instances and kernels to decision values.
@@ -68,6 +74,17 @@ class Explanation:
     def __repr__(self) -> str:
         rows, outputs, instances, kernels = self.contributions.shape
         return f"Explanation({rows} rows, {outputs} outputs, {instances} cases, {kernels} kernels)"
+
+    def compute(self) -> Explanation:
+        """The same with arrays of numpy in the place of lazy ones (of Dask) and of tensors."""
+        contributions, decision = (_in_memory(part) for part in (self.contributions, self.decision))
+        rows = self.rows if len(self.rows) == len(contributions) else range(len(contributions))
+        return replace(self, contributions=contributions, decision=decision, rows=rows)
+
+    def _computed(self, name: str) -> None:
+        if not isinstance(self.contributions, np.ndarray):
+            kind = type(self.contributions).__name__
+            raise ValueError(f"{name} needs numbers in memory, and these are a {kind}: use .compute().{name}()")
 
     @property
     def by_instance(self) -> np.ndarray:
@@ -146,10 +163,12 @@ class Explanation:
 
         All values are such as JSON knows: labels of other types, such as dates, become text.
         """
+        self._computed("to_dict")
         return {name: [_plain(value) for value in column] for name, column in self._summands().items()}
 
     def _summands(self) -> dict[str, list]:
         """The columns of `to_dict` with labels as they are."""
+        self._computed("to_frame")
         shape = self.contributions.shape
         place = np.indices(shape).reshape(4, -1)
         axes = [[axis[i] for i in index] for axis, index in zip(self._axes, place, strict=True)]
@@ -207,6 +226,7 @@ class Explanation:
             import shap
         except ImportError:
             raise ImportError("to_shap needs shap: pip install shap") from None
+        self._computed("to_shap")
         values, base = self.by_part.transpose(0, 2, 1), np.tile(self.base_value, (len(self.rows), 1))
         single = len(self.outputs) == 1
         return shap.Explanation(
@@ -217,5 +237,5 @@ class Explanation:
             output_names=None if single else [str(output) for output in self.outputs],
         )
 
-    def _repr_html_(self) -> str:
-        return explanation_html(self)
+    def _repr_html_(self) -> str | None:
+        return explanation_html(self) if isinstance(self.contributions, np.ndarray) else None

@@ -221,7 +221,8 @@ def _level(alpha: np.ndarray, y: np.ndarray, cost: np.ndarray) -> np.ndarray:
     heavy = y * over > 0
     for some in (heavy & (alpha < cost), heavy):
         held = float(alpha[some].sum())
-        alpha = np.where(some, alpha * (1.0 - min(1.0, abs(over) / max(held, TINY))), alpha)
+        share = abs(over) / held if held > abs(over) else 1.0
+        alpha = np.where(some, alpha * (1.0 - share), alpha)
         over = np.sign(over) * max(0.0, abs(over) - held)
     return alpha
 

@@ -186,7 +186,7 @@ class KernelEstimator(Explaining, Keeping, BaseEstimator):
         ----------
         X, y, sample_weight : rows as in `fit`
         """
-        check_in_memory(X, f"{type(self).__name__}.memory_bill")
+        check_in_memory(X, f"{type(self).__name__}.memory_bill", "")
         other = clone(self)
         other._check_parameters()
         other._seed = draw_seed(self.random_state)

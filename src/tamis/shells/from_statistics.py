@@ -23,7 +23,7 @@ from tamis.shells.classifying import KernelClassifier
 from tamis.shells.explaining import measured_variation, variation_shares
 from tamis.shells.parameters import parameters
 from tamis.sources.base import Source
-from tamis.sources.opening import source_of, table_source
+from tamis.sources.opening import by_name, source_of, table_source
 from tamis.sums.grid import grid_labels
 from tamis.sums.one_pass import OnePass, second_look, sum_rows
 from tamis.sums.plan import Plan, is_grid
@@ -140,7 +140,7 @@ class FromStatistics(KernelClassifier):
         if checkpoint is not None and (source is None or not source.resumes):
             raise ValueError(
                 f"checkpoint={str(checkpoint)!r} is for blocks that this process reads one after another: leave it out "
-                "with tensors and clusters"
+                "with tensors, clusters and iterators (give a function that returns one)"
             )
         with self._afresh(), blas_threads(1), self._telling():
             self._seed = draw_seed(self.random_state)
@@ -156,6 +156,23 @@ class FromStatistics(KernelClassifier):
             Path(checkpoint).unlink(missing_ok=True)
         self._report_outside(one.statistics)
         return self
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows that `predict` gets right.
+
+        Parameters
+        ----------
+        X, y, sample_weight : rows and labels, or rows in blocks with the names of columns, as in `fit`
+        """
+        source = source_of(X, y, sample_weight) if isinstance(y, str) else None
+        if source is None:
+            return float(super().score(X, y, sample_weight))
+        right = total = 0.0
+        for block in source.blocks():
+            weight = np.ones(len(block)) if block.weight is None else np.asarray(block.weight, dtype=float)
+            right += float(weight @ (self.predict(by_name(block.X)) == np.asarray(block.y)))
+            total += float(weight.sum())
+        return right / total
 
     def _labels_in(self, X: Any) -> np.ndarray:
         return grid_labels(self.instances_) if is_grid(self.candidates) else super()._labels_in(X)

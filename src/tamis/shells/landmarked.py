@@ -84,7 +84,9 @@ class LandmarkClassifier(Landmarked, CostClassifier):
         if self.landmarks is not None and self.landmarks < size.rows:
             return f"use fewer than landmarks={self.landmarks}"
         bills = {m: sum(clone(self).set_params(landmarks=m)._whole_bill(size).values()) for m in FEW}
-        m = next((m for m in FEW if bills[m] <= room), FEW[-1])
+        m = next((m for m in FEW if bills[m] <= room), None)
+        if m is None:
+            return "use EM2NOLCClassifier, whose memory does not grow with the rows"
         where = "" if self.device is None else " and device=None"
         return f"use landmarks={m} or so{where}, which takes about {shown(bills[m])}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ class ArraySource(Source):
 
     @property
     def fingerprint(self) -> str:
-        return f"{super().fingerprint} {self.X.shape} {self.X.dtype} {getattr(self.X, 'filename', '')}"
+        path = getattr(self.X, "filename", None)
+        written = Path(path).stat().st_mtime_ns if path is not None and Path(path).exists() else ""
+        return f"{super().fingerprint} {self.X.shape} {self.X.dtype} {path} {written}"
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
         step = block_rows(self.X.shape[1])

@@ -112,7 +112,7 @@ class Source(ABC):
             if len(block):
                 total = add(total, block)
             done += len(block)
-            report(what, done, max(done, every or done))
+            report(what, done, max(done, every) if every else 0)
             if keeper is not None:
                 keeper.keep(total, block.number + 1)
         return total

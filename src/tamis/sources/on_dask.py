@@ -7,7 +7,10 @@ part to it and adds up the results in a tree, and a `mapped` that applies a func
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -60,14 +63,46 @@ class DaskSource(Source):
         """
         delayed: Any = _dask().delayed
         start, step = delayed(zero, traverse=False), delayed(add, traverse=False)
-        one, up = delayed(part_total, pure=False), delayed(added, pure=False)
-        level = [one(start, step, number, *parts) for number, parts in enumerate(zip(*self.parts, strict=True))]
-        if not level:
-            return zero()
-        report(what, 0, 1)
-        total: M = tree(level, up).compute()
-        report(what, 1, 1)
+        one, up = delayed(_part, pure=False), delayed(added, pure=False)
+        with _reporting(what, self.n_rows or n_rows or 0) as topic:
+            every = enumerate(zip(*self.parts, strict=True))
+            level = [one(topic, start, step, number, *parts) for number, parts in every]
+            total: M = tree(level, up).compute() if level else zero()
         return total
+
+
+@contextmanager
+def _reporting(what: str, total: int) -> Iterator[str | None]:
+    """The topic under which workers tell how many rows they have done; None without a cluster, where none tell."""
+    try:
+        from distributed import get_client
+
+        client: Any = get_client()
+    except (ImportError, ValueError):
+        yield None
+        return
+    context, topic, done = copy_context(), f"tamis {uuid4().hex}", 0
+
+    def heard(event: tuple[float, int]) -> None:
+        nonlocal done
+        done += event[1]
+        context.run(report, what, min(done, total) if total else done, total)  # parts of lost workers are done again
+
+    client.subscribe_topic(topic, heard)
+    try:
+        yield topic
+    finally:
+        client.unsubscribe_topic(topic)
+
+
+def _part(topic: str | None, zero: Callable[[], M], add: Callable[[M, Block], M], number: int, *parts: Any) -> M:
+    """The total of a partition, on a worker."""
+    total = part_total(zero, add, number, *parts)
+    if topic is not None:
+        from distributed import get_worker
+
+        get_worker().log_event(topic, n_rows(parts[0]))
+    return total
 
 
 def mapped(function: Callable[[Any], np.ndarray], X: Any) -> Any:

@@ -15,6 +15,8 @@ from tamis.sources.on_dask import DaskSource, is_dask, mapped
 from tamis.sources.on_ray import RaySource, is_ray
 from tamis.sources.parquet import ParquetSource, is_parquet
 
+IN_BLOCKS = ", or use EM2NOLCClassifier or EM2NOLCClassifierCV, which take rows in blocks"
+
 
 def source_of(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Source | None:
     """A source where rows come in blocks; None where X is a table in memory.
@@ -30,7 +32,11 @@ def source_of(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> 
     if y is not None and (callable(X) or (hasattr(X, "__next__") and hasattr(X, "__iter__"))):
         raise ValueError(f"y is given beside a {type(X).__name__} of blocks: the blocks hold their labels, leave y out")
     if isinstance(y, str) and not (is_parquet(X) or is_dask(X) or is_ray(X)):
-        raise ValueError(f"y={y!r} is the name of a column, and X is a table in memory: give the labels themselves")
+        what = f"a {type(X).__name__}" if hasattr(X, "collect_schema") or _are_paths(X) else "a table in memory"
+        raise ValueError(
+            f"y={y!r} is the name of a column, and X is {what}: give the labels themselves, or as X the path of a "
+            "Parquet file or of a folder of them"
+        )
     if is_parquet(X):
         return ParquetSource(X, *(_name(*pair) for pair in _named(y, sample_weight, groups)))
     if is_dask(X):
@@ -40,6 +46,11 @@ def source_of(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> 
     if is_large_map(X):
         return ArraySource(X, y, sample_weight, groups)
     if is_blocks(X, y):
+        for name, value in (("sample_weight", sample_weight), ("groups", groups)):
+            if value is not None:
+                raise ValueError(
+                    f"{name} is given beside blocks: put it into them, as tuples (X, y, sample_weight, groups)"
+                )
         return IterableSource(X)
     return None
 
@@ -56,12 +67,11 @@ def is_in_blocks(X: Any) -> bool:
     return is_parquet(X) or is_dask(X) or is_ray(X) or is_large_map(X)
 
 
-def check_in_memory(X: Any, name: str) -> None:
-    """Refuse rows in blocks, for the estimator `name`, which needs all of them at once."""
-    if is_parquet(X) or is_dask(X) or is_ray(X) or callable(X):
+def check_in_memory(X: Any, name: str, instead: str = IN_BLOCKS) -> None:
+    """Refuse rows in blocks, for the estimator or function `name`, which needs all of them at once."""
+    if is_parquet(X) or is_dask(X) or is_ray(X) or callable(X) or hasattr(X, "collect_schema"):
         raise ValueError(
-            f"X is a {type(X).__name__}, and {name} needs all rows in memory: read them with tamis.io.read, or use "
-            "EM2NOLCClassifier or EM2NOLCClassifierCV, which take rows in blocks"
+            f"X is a {type(X).__name__}, and {name} needs all rows in memory: read them with tamis.io.read{instead}"
         )
 
 
@@ -78,17 +88,23 @@ def each_block(function: Callable[[Any], np.ndarray], X: Any, columns: Sequence[
         source = ArraySource(X, None)
     elif is_ray(X):
         source = RaySource(X, None)
+    elif is_blocks(X, None):
+        raise ValueError(f"X is a {type(X).__name__} of blocks: give the rows of one block at a time")
     else:
         return None
-    parts = [function(_by_name(block.X)) for block in ahead(source.blocks())]
+    parts = [function(by_name(block.X)) for block in ahead(source.blocks())]
     if not parts:
         raise ValueError("X has no rows")
     return np.concatenate(parts)
 
 
-def _by_name(X: Any) -> Any:
+def by_name(X: Any) -> Any:
     """Columns by name, where they have names."""
     return dict(zip(X.columns, X.values.T, strict=True)) if isinstance(X, NamedNumbers) else X
+
+
+def _are_paths(X: Any) -> bool:
+    return isinstance(X, list | tuple) and bool(X) and all(is_parquet(path) for path in X)
 
 
 def _named(y: Any, sample_weight: Any, groups: Any) -> list[tuple[str, Any]]:

@@ -306,7 +306,7 @@ def make_plan(
         raise TooLarge(
             f"engine='statistics' would sum {size} x {size} products for each of {n_folds} folds, more than a gibibyte "
             f"(column {encoder.names[widest]!r} alone has {bases[widest].size} functions): use fewer columns, a wider "
-            "bandwidth, fewer folds or another engine"
+            "bandwidth, fewer folds or, with rows in memory, another engine"
         )
     return replace(draft, functions=functions)
 

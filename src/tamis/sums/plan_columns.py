@@ -83,7 +83,7 @@ def choose_basis(
             if basis is None:
                 raise NotSummable(
                     f"engine='statistics' has no short form of the kernel of {channel.name!r}, which is too narrow for "
-                    "its range or neither Gaussian nor polynomial: use others, or another engine"
+                    "its range or neither Gaussian nor polynomial: use others, or, with rows in memory, another engine"
                 )
             found.append(basis)
     most = max(found, key=lambda basis: basis.size, default=Chebyshev(low, high, SIZES[0]))
@@ -101,6 +101,6 @@ def only_column(channel: Channel) -> int:
     if len(channel.columns) != 1:
         raise NotSummable(
             f"engine='statistics' works with kernels of one column, and {channel.name!r} stands on "
-            f"{len(channel.columns)}: use per_feature() kernels or another engine"
+            f"{len(channel.columns)}: use per_feature() kernels or, with rows in memory, another engine"
         )
     return channel.columns[0]

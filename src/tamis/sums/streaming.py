@@ -37,7 +37,7 @@ def sum_source(
     Blocks of numbers are summed on `device`, if one is given. With `checkpoint`, a file, a pass that was stopped goes
     on from what it has written there last.
     """
-    n_folds, categorical = wanted.n_folds, wanted.categorical_features
+    n_folds, categorical, rows = wanted.n_folds, wanted.categorical_features, source.fingerprint
     if source.categorical is not None and isinstance(categorical, str):
         categorical = list(source.categorical)
     empty = partial(Survey, categorical, wanted.missing, wanted.candidates, wanted.seed)
@@ -51,8 +51,8 @@ def sum_source(
         named=survey.named,
         categorical=None if survey.categorical is None else tuple(survey.categorical),
     )
-    rows = f"{source.fingerprint} {sorted(survey.lengths.items())}"
-    keeper = None if checkpoint is None else _File(Path(checkpoint), plan, rows)
+    lengths = sorted(survey.lengths.items())
+    keeper = None if checkpoint is None else _File(Path(checkpoint), plan, f"{rows} {lengths}")
     if head is None:
         statistics = source.total(
             partial(Statistics, plan),
@@ -65,8 +65,9 @@ def sum_source(
         statistics, survey = head.rest(plan, empty(), device)
         seen = survey.seen(factor)
     _check_again(sum(survey.count.values()), statistics.n_rows)
+    _check_unchanged(source, rows)
     look = looked_at(seen, survey.class_mass * factor, n_folds)
-    return OnePass(statistics, n_folds, *look, None, None if source.once else partial(_again, source, statistics))
+    return OnePass(statistics, n_folds, *look, None, None if source.once else partial(_again, source, statistics, rows))
 
 
 def _check_again(first: int, second: int) -> None:
@@ -76,6 +77,12 @@ def _check_again(first: int, second: int) -> None:
             f"X gave {first} rows (of positive weight) when it was first read and {second} when it was read again: a "
             "function must return a new iterator over the same rows whenever it is called"
         )
+
+
+def _check_unchanged(source: Source, fingerprint: str) -> None:
+    """Refuse files that were written while they were read."""
+    if source.fingerprint != fingerprint:
+        raise ValueError("X changed while it was read: its files are of another size or time now; fit again")
 
 
 # ---------------------------------------------------------------------- an iterator that can be read once
@@ -137,6 +144,8 @@ class _File:
     def __init__(self, path: Path, plan: Plan, source: str):
         self.path, self.plan, self.source = path, plan, source
         self.last = time.monotonic()
+        if not path.parent.is_dir():
+            raise ValueError(f"checkpoint={str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
 
     def found(self) -> tuple[Statistics, int] | None:
         if not self.path.exists():
@@ -178,13 +187,19 @@ class _Sums:
 
 
 def _again(
-    source: Source, statistics: Statistics, functions: Functions, encoder: Encoder, columns: np.ndarray
+    source: Source,
+    statistics: Statistics,
+    fingerprint: str,
+    functions: Functions,
+    encoder: Encoder,
+    columns: np.ndarray,
 ) -> np.ndarray:
     """As `sum_again`, over the rows of a source."""
     plan = statistics.plan
     add = partial(_add_again, plan=plan, functions=functions, encoder=encoder, columns=columns)
     zero = partial(_Sums, functions, len(plan.classes))
     total = source.total(zero, add, "summing exact kernels", n_rows=statistics.n_rows)
+    _check_unchanged(source, fingerprint)
     return total.values * statistics.unit
 
 

@@ -50,6 +50,7 @@ class Survey:
         self.categorical: list[int] | None = None
         self.single = True  # whether all numbers came in single precision
         self.grouped: bool | None = None
+        self.text: bool | None = None  # whether classes are text
         self.lengths: dict[int, int] = {}
         self.count: dict[Any, int] = {}
         self.mass: dict[Any, float] = {}
@@ -72,6 +73,7 @@ class Survey:
         self._settle_kinds(self.empty & set(table.labels))
         table = with_empty_labels(table, set(self.levels))
         codes, classes = encode_classes(block.y, len(table))
+        self._check_labels(classes.dtype.kind not in "biuf", f"block {block.number}")
         weight = checked_weight(block.weight, len(table))
         check_length("groups", block.groups, len(table))
         if self.grouped is not None and self.grouped != (block.groups is not None):
@@ -88,6 +90,12 @@ class Survey:
             self._count(table, codes, classes, mass)
             self._draw(block.number, table, codes, classes, mass, None if groups is None else groups[rows], rows)
         return self
+
+    def _check_labels(self, text: bool, where: str) -> None:
+        if self.text is not None and text != self.text:
+            kinds = ("text", "numbers") if text else ("numbers", "text")
+            raise ValueError(f"y holds {kinds[0]} in {where} and {kinds[1]} in others: give labels of one kind")
+        self.text = text
 
     def _begin(self, X: Any) -> list[str]:
         """Learn the columns from the first rows."""
@@ -152,13 +160,14 @@ class Survey:
             raise ValueError(f"the blocks differ in their columns: {self.names} here, {other.names} there")
         if self.grouped != other.grouped:
             raise ValueError("groups must be given for all blocks or for none: they decide the folds")
+        self._check_labels(bool(other.text), "some blocks")
         for one, two in ((self, other), (other, self)):
             one._settle_kinds(one.empty & set(two.levels))
             if odd := sorted(set(two.levels) - set(one.levels)):
                 raise ValueError(_two_kinds(self.names[odd[0]]))
         total = Survey(self.categorical_features, self.missing, self.candidates, self.seed)
         total.names, total.named, total.categorical = self.names, self.named and other.named, self.categorical
-        total.single, total.grouped = self.single and other.single, self.grouped
+        total.single, total.grouped, total.text = self.single and other.single, self.grouped, self.text
         total.lengths = self.lengths | other.lengths
         total.count, total.mass = dict(self.count), dict(self.mass)
         _add(total.count, other.count)

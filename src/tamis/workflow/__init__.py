@@ -12,11 +12,12 @@ from tamis.workflow.files import (
     write_comparison,
 )
 from tamis.workflow.job import METHOD, Job, describe, evaluate_on, run
-from tamis.workflow.large import is_large, run_large
+from tamis.workflow.large import LARGE_METHOD, is_large, run_large
 from tamis.workflow.score import predicted
 from tamis.workflow.told import Told, explain_row
 
 __all__ = [
+    "LARGE_METHOD",
     "METHOD",
     "Comparison",
     "Job",

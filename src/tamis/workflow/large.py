@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,23 +53,28 @@ def is_large(path: Path, memory_limit: Any = None) -> bool:
     return OVERHEAD * 8 * meta.num_rows * meta.num_columns > limit
 
 
-def run_large(path: Path, job: Job, folder: Path) -> Results:
-    """Do the main job on a file or folder of any size; sums of a stopped pass are kept in `folder`."""
+def run_large(path: Path, job: Job, folder: Path, missing: Collection[str] = ()) -> Results:
+    """Do the main job on a file or folder of any size; sums of a stopped pass are kept in `folder`.
+
+    Cells that hold one of the words `missing` are missing, besides the usual marks.
+    """
+    marks = MISSING | set(missing)
     if job.method == METHOD:
         job = replace(job, method=LARGE_METHOD)
     if job.method not in METHODS:
         raise BadOption(f"--method {job.method} needs all rows in memory: use {' or '.join(METHODS)} for this table")
     seconds: dict[str, float] = {}
     with timed(seconds, "sample"):
-        sample = _Sample.of(path, job)
+        sample = _Sample.of(path, job, missing)
         data, job = prepared(sample.table, job)
         positive = positive_class(data.y, job.positive)
-    source = _Training(path, job, data)
+    source = _Training(path, job, data, marks)
     with timed(seconds, "fit"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         folder.mkdir(parents=True, exist_ok=True)
         categorical = list(data.categories)
-        model: Any = job.classifier().set_params(categorical_features=categorical or "auto")
+        sums = {"engine": "statistics"} | dict(job.options)  # the folds of the sample are summed, too
+        model: Any = job.classifier().set_params(categorical_features=categorical or "auto", engine=sums["engine"])
         model.fit(source, checkpoint=folder / "pass.tamis")
     for warning in caught:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
@@ -152,7 +158,7 @@ class _Sample:
     kept: np.ndarray
 
     @classmethod
-    def of(cls, path: Path, job: Job) -> _Sample:
+    def of(cls, path: Path, job: Job, missing: Collection[str] = ()) -> _Sample:
         """Draw rows at random, block by block."""
         pa, whole = arrow(), ParquetSource(path, None)
         for name in (job.target, job.id, job.group, job.split, *job.categorical, *job.drop):
@@ -175,7 +181,7 @@ class _Sample:
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "sample.parquet")
             pa.parquet.write_table(pa.concat_tables(parts), file)
-            columns = read(file, text=beside)
+            columns = read(file, text=beside, missing=missing)
         known = np.array([v is not None and v == v for v in columns[job.target].tolist()])
         return cls(columns, np.concatenate(masks), n, np.flatnonzero(known))
 
@@ -183,9 +189,9 @@ class _Sample:
 class _Training(ParquetSource):
     """The features and classes of a job; rows that are held out or have no class weigh nothing."""
 
-    def __init__(self, path: Path, job: Job, data: Data):
+    def __init__(self, path: Path, job: Job, data: Data, marks: Collection[str] = MISSING):
         super().__init__(path, job.target, groups=job.group, columns=list(data.columns))
-        self.job, self.split = job, job.split
+        self.job, self.split, self.marks = job, job.split, marks
         self.without: dict[int, int] = {}  # rows without a class, of each block
         self.kinds = {name: values.dtype == object for name, values in data.columns.items()}
         self.known = {level(label): label for label in np.unique(data.y).tolist()}
@@ -213,7 +219,7 @@ class _Training(ParquetSource):
         if self.dtype is not None and not any(self.kinds.values()):
             X = super()._block(number, table).X
         else:
-            X = {name: _cells(table.column(name), text) for name, text in self.kinds.items()}
+            X = {name: _cells(table.column(name), text, self.marks) for name, text in self.kinds.items()}
         return Block(number, X, y, weight, groups)
 
     def rows_at(self, positions: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
@@ -221,13 +227,13 @@ class _Training(ParquetSource):
         wanted = [*self.names, *self.aside, *([] if self.job.id is None else [self.job.id])]
         found = self.take(positions, list(dict.fromkeys(wanted)))
         names = positions + 1 if self.job.id is None else _texts(found.column(self.job.id))
-        X = {name: _cells(found.column(name), text) for name, text in self.kinds.items()}
+        X = {name: _cells(found.column(name), text, self.marks) for name, text in self.kinds.items()}
         return X, self._labels(found.column(self.target))[0], names
 
     def _labels(self, column: Any) -> tuple[np.ndarray, np.ndarray]:
         """Class labels, and which rows have one; the others get any."""
         coded = column.combine_chunks().dictionary_encode()
-        found = cleaned([level(v) for v in coded.dictionary.to_pylist()], MISSING)
+        found = cleaned([level(v) for v in coded.dictionary.to_pylist()], self.marks)
         odd = [word for word in found.tolist() if word is not None and word not in self.known]
         if odd:
             raise ValueError(
@@ -247,14 +253,14 @@ def _texts(column: Any) -> np.ndarray:
     return levels(values(column))
 
 
-def _cells(column: Any, text: bool) -> np.ndarray:
+def _cells(column: Any, text: bool, marks: Collection[str]) -> np.ndarray:
     """A feature as the sample had it: text, or numbers, whatever it is in the file."""
     cells = values(column)
     if text:
-        return cleaned(levels(cells).tolist(), MISSING)
+        return cleaned(levels(cells).tolist(), marks)
     if cells.dtype != object:
         return cells
-    found = numbers(cleaned(cells.tolist(), MISSING))
+    found = numbers(cleaned(cells.tolist(), marks))
     if found is None:
         raise ValueError("a column of numbers in the sample holds text elsewhere: name it as categorical, or clean it")
     return found
