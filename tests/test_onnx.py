@@ -477,6 +477,29 @@ def test_random_models(seed):
         agrees(clf, holed(X[::-1], 0.2, seed), dtype)
 
 
+@pytest.mark.parametrize("number", [0.0, 1e-150, -1e-60, 1e-46, 1.0, 1 - 2.0**-30, 1 + 1e-8])
+@pytest.mark.parametrize("do", [np.add, np.subtract, np.multiply, np.divide])
+def test_one_number_is_not_taken_for_zero_or_one(do, number):
+    if do is np.divide and number == 0:
+        return
+    graph, kind = Graph(np.dtype(float), np.dtype(float)), {"subtract": "Sub"}.get(do.__name__, do.__name__[:3].title())
+    x = graph.op("Neg", graph.input("X", 1))
+    for name, pair in {"a": (x, graph.number([number])), "b": (graph.number([number]), x)}.items():
+        graph.output(name, graph.op("Neg", graph.op(kind, *pair)), np.dtype(float), ("rows", 1))
+    cells = np.array([[number or 1.0], [2 * number + 1e-70], [0.3], [-7e40]])
+    found = session(graph.model("m", "", {}, "0")).run(None, {"X": -cells})
+    np.testing.assert_array_equal(found, [-do(cells, number), -do(number, cells)])
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-50, 1 - 1e-8, 1 + 3e-8, 1e50, 1e150])
+def test_one_column_of_any_size(size):
+    z = np.random.default_rng(0).normal(size=(60, 1))
+    z = (z - z.mean()) / z.std() + (0.5 if abs(size - 1) > 0.5 else 0.0)
+    for name in ("EM2NOLCClassifier", "LinearL0SVC"):
+        clf = quick(name).fit(z * size, z[:, 0] > 0.5)
+        agrees(clf, z[::-1] * size * 1.5, "float64")
+
+
 @pytest.mark.parametrize("limit", [None, 1, 3])
 @pytest.mark.parametrize("d", [1, 5, 9])
 def test_codes_are_those_of_the_pursuit(d, limit):

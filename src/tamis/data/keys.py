@@ -40,9 +40,7 @@ def row_keys(table: Table, seed: int) -> np.ndarray:
         total = np.add.reduce(bits, axis=1)
         for j, values in part.labels.items():
             own = label_keys(values, seed)  # a gap is one of either kind: an empty column may be of both
-            own[[value is None for value in values.tolist()]] = np.uint64(
-                0
-            )
+            own[[value is None for value in values.tolist()]] = np.uint64(0)
             total += own * factors[j]  # where the numbers have gaps
         keys[start : start + len(total)] = mix(total)
 
