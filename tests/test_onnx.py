@@ -301,6 +301,33 @@ def test_unscaled_columns_far_from_zero(share):
     agrees(whole, holed(X[::-1], share, seed=2), "float64")
 
 
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_roots_of_distances_at_the_kept_cases(share):
+    X = holed(TABLE, share)
+    y = (TABLE[:, 0] + TABLE[:, 1] ** 2 > 0.5).astype(int)
+    bank = [("two", Laplacian(1.0), [0, 1]), ("three", Laplacian(0.3), [1, 2, 3]), ("twice", Laplacian(2.0), [0, 3, 3])]
+    clf = EM2NOLCClassifier(12, 3, kernels=bank, coupling="full", calibration=None).fit(X, y)
+    assert len(clf.kernels_) > 1
+    for dtype in DTYPES:
+        agrees(clf, X, dtype)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+@pytest.mark.parametrize("kernel", [Gaussian(1.0), Mixture((1e3, 1.0)), Laplacian(1.0), Epanechnikov(1.0)])
+def test_columns_that_are_wide_beside_the_kernel(kernel, share):
+    X = holed(TABLE * 1e8 + 1e9, share)
+    bank = [("a", kernel, [0]), ("abc", kernel, [0, 1, 2]), ("cd", kernel, [2, 3])]
+    clf = EM2NOLCClassifier(20, 3, kernels=bank, scaling=None, coupling="full", calibration=None)
+    clf.fit(X, TABLE[:, 0] > 0)
+    assert len(clf.kernels_) > 1
+    near = np.vstack([X + shift for shift in (0.0, 0.2, 0.5)])
+    assert np.ptp(clf.decision_function(near)) > 0.1
+    agrees(clf, near, "float64")
+    narrow = SimpleMKLClassifier(kernels=bandwidths([1e-5], on="both"), calibration=None).fit(X, TABLE[:, 0] > 0)
+    for dtype in DTYPES:
+        agrees(narrow, rounded(near, dtype), dtype)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ranks_of_numbers_that_are_close(dtype):
     small = 1e-42 if dtype == "float32" else 1e-310  # differences whose reciprocals are no numbers
