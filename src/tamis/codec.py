@@ -174,8 +174,15 @@ def plain_labels(labels: np.ndarray) -> np.ndarray:
     if labels.dtype != object:
         return labels
     out = np.empty(len(labels), dtype=object)
-    out[:] = [v if v is None or isinstance(v, str | bool | int | float | np.number) else str(v) for v in labels]
+    out[:] = [_plain_label(v) for v in labels]
     return out
+
+
+def _plain_label(label: Any) -> Any:
+    if isinstance(label, tuple):
+        parts = map(_plain_label, label)
+        return str(tuple(v.item() if isinstance(v, np.generic) else v for v in parts))
+    return label if label is None or isinstance(label, str | bool | int | float | np.number) else str(label)
 
 
 def _parts(value: Any, *, strict: bool = True) -> tuple[bytes, list[bytes]]:
