@@ -56,10 +56,9 @@ class Keeping:
 
     def __getstate__(self) -> dict[str, Any]:
         """What skops writes, which has no more room for labels of any type than a file has."""
-        state = super().__getstate__()  # type: ignore[misc]
-        if "instance_labels_" in state:
-            state = state | {"instance_labels_": plain_labels(state["instance_labels_"])}
-        return state
+        state: Any = super().__getstate__()
+        own = {"instance_labels_": plain_labels(self.instance_labels_)} if "instance_labels_" in state else {}
+        return state | own
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         """What pickle writes: the labels as they are."""
