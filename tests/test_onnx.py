@@ -622,7 +622,7 @@ class Mine:
 def test_kernels_without_a_formula_are_refused_by_name():
     X, y = mixed()
     clf = EM2NOLCClassifier(2, 2, kernels=[("my own", Mine(), ["v"])], calibration=None).fit(X, y)
-    with pytest.raises(ValueError, match=r"the kernel 'my own' is of the type Mine, .* use tamis.io.save"):
+    with pytest.raises(ValueError, match=r"the kernel 'my own' is of the type Mine, .* use pickle or joblib to"):
         io.to_onnx(clf)
     channels = AbsentMKLClassifier(kernels=[("my own", Mine(), ["v"])], calibration=None).fit(X, y)
     with pytest.raises(ValueError, match="of the type Mine"):
@@ -630,7 +630,9 @@ def test_kernels_without_a_formula_are_refused_by_name():
     K = np.exp(-np.square(np.subtract.outer(TABLE[:, 0], TABLE[:, 0])))
     clf = SimpleMKLClassifier(kernels=precomputed({"given": K}), calibration=None)
     clf.fit(np.arange(90)[:, None], TABLE[:, 0] > 0)
-    with pytest.raises(ValueError, match="the kernel 'given' is of the type Precomputed"):
+    with pytest.raises(
+        ValueError, match=r"the kernel 'given' is of the type Precomputed, .* use tamis.io.save and tamis.io.load"
+    ):
         io.to_onnx(clf)
     series = IMKPLClassifier(calibration=None).fit(TABLE.reshape(45, 2, 4), np.arange(45) % 2)
     with pytest.raises(ValueError, match="of the type Precomputed"):

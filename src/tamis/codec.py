@@ -55,6 +55,11 @@ def stored(cls: C) -> C:
     return cls
 
 
+def is_stored(cls: type) -> bool:
+    """Whether objects of a class may be written to files."""
+    return STORED.get(cls.__name__) is cls
+
+
 # ---------------------------------------------------------------------- values
 
 
@@ -104,7 +109,7 @@ class Encoding:
 
     def _object(self, value: Any) -> Any:
         cls = type(value)
-        if STORED.get(cls.__name__) is cls:
+        if is_stored(cls):
             return {
                 "$": "object",
                 "type": cls.__name__,

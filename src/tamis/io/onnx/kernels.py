@@ -30,6 +30,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from tamis.codec import is_stored
 from tamis.io.onnx.cells import Cells, Feature
 from tamis.io.onnx.graph import Graph
 from tamis.kernels.bank import Channel
@@ -134,10 +135,11 @@ def _refuse(channel: Channel) -> NoReturn:
     kernel: Any = channel.kernel
     while isinstance(kernel, Normalised | Whole):
         kernel = kernel.kernel
+    way = "tamis.io.save and tamis.io.load" if is_stored(type(kernel)) else "pickle or joblib"
     raise ValueError(
         f"the kernel {channel.name!r} is of the type {type(kernel).__name__}, which has no form in the standard "
-        "operators of ONNX: use tamis.io.save and tamis.io.load to take this model elsewhere, or fit with kernels such "
-        "as Gaussian, Polynomial and Categorical on columns of a table"
+        f"operators of ONNX: use {way} to take this model elsewhere, or fit with kernels such as Gaussian, Polynomial "
+        "and Categorical on columns of a table"
     )
 
 
