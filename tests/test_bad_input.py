@@ -11,7 +11,18 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Gaussian, Job, KernelBank, Plan, Statistics, product, run
+from tamis import (
+    EM2NOLCClassifier,
+    EM2NOLCClassifierCV,
+    Gaussian,
+    GaussianImputer,
+    Job,
+    KernelBank,
+    Plan,
+    Statistics,
+    product,
+    run,
+)
 from tamis.data.checks import check_names, resolve_columns
 
 import zoo
@@ -105,9 +116,18 @@ def test_refused_with_one_sentence(changes, sentence):
         fit(**changes)
 
 
-def test_sparse_input_is_refused_with_the_reason():
-    with pytest.raises(TypeError, match=r"dense data is required: use X.toarray\(\)"):
+@pytest.mark.parametrize("kind", [TypeError, ValueError])
+def test_sparse_and_nested_input_is_refused_with_the_reason(kind):
+    """A ValueError like all others, and the TypeError that scikit-learn asks for."""
+    with pytest.raises(kind, match=r"dense data is required: use X.toarray\(\)"):
         fit(sparse.csr_matrix(X))
+    with pytest.raises(kind, match=r"dense data is required: use X.toarray\(\)"):
+        GaussianImputer().fit(sparse.csr_matrix(X))
+    nested = X.astype(object)
+    nested[3, 0] = [1, 2]
+    for cells in (nested, nested.tolist(), pd.DataFrame(nested)):
+        with pytest.raises(kind, match=r"holds \[1, 2\], and an argument must be a string or a number: convert it"):
+            fit(cells)
 
 
 @pytest.mark.parametrize(

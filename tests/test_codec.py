@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from dataclasses import dataclass
 from enum import Enum
@@ -197,3 +198,35 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
         raise KeyboardInterrupt
     assert read(tmp_path / "f", "thing") == 1
     assert [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+def test_only_files_are_replaced(tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name, match in (
+        ("folder", "folder' is a folder"),
+        ("pipe", "pipe' is a device or a pipe"),
+        ("link", "pipe' is"),
+    ):
+        with pytest.raises(OSError, match=match):
+            write(tmp_path / name, "thing", 1)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "link", "pipe"]
+    assert (tmp_path / "pipe").is_fifo() and not list((tmp_path / "folder").iterdir())
+
+
+def test_a_link_stays_one(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there/f")
+    for value in (1, 2):  # of a file that is not there yet, then of one that is
+        write(tmp_path / "link", "thing", value)
+        assert (tmp_path / "link").is_symlink() and read(tmp_path / "there" / "f", "thing") == value
+    assert [p.name for p in (tmp_path / "there").iterdir()] == ["f"]
+
+
+def test_a_new_file_has_the_permissions_of_the_old_one(tmp_path):
+    write(tmp_path / "f", "thing", 1)
+    for mode in (0o600, 0o664, 0o444):
+        (tmp_path / "f").chmod(mode)
+        write(tmp_path / "f", "thing", mode)
+        assert (tmp_path / "f").stat().st_mode & 0o777 == mode and read(tmp_path / "f", "thing") == mode

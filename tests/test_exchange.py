@@ -6,9 +6,12 @@ import json
 import multiprocessing
 import pickle
 import warnings
+from copy import deepcopy
+from uuid import UUID
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
@@ -104,6 +107,32 @@ def test_several_classes_travel_too():
     X, y = (part[::3] for part in load_iris(return_X_y=True))
     clf = TamisClassifier(4, 2, interactions=1, cv=2).fit(X, y)
     same(clf, through_skops(clf), X)
+
+
+@pytest.mark.parametrize(
+    ("index", "first"),
+    [
+        (pd.date_range("2020", periods=90), "2020-01-01 00:00:00"),
+        (pd.period_range("2020", periods=90, freq="D"), "2020-01-01"),
+        (pd.to_timedelta(np.arange(90), "D"), "0 days 00:00:00"),
+        (pd.interval_range(0, 90), "(0, 1]"),
+        (pd.Index([UUID(int=i) for i in range(90)], dtype=object), str(UUID(int=0))),
+        (pd.MultiIndex.from_arrays([np.arange(90), ["a", "b"] * 45]), "(0, 'a')"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_labels_of_any_type_are_text_in_files_and_stay_in_pickles(index, first, tmp_path):
+    X, y = mixed(90)
+    X.index = index
+    clf = EM2NOLCClassifier(**SMALL).fit(X, y)
+    clf.instance_labels_[0] = index[0]
+    io.save(clf, tmp_path / "m.tamis")
+    for again in (through_skops(clf), io.load(tmp_path / "m.tamis")):
+        assert again.instance_labels_[0] == first
+        np.testing.assert_array_equal(again.predict(X), clf.predict(X))
+    for again in (pickle.loads(pickle.dumps(clf)), pickle.loads(pickle.dumps(clf, 0)), deepcopy(clf)):
+        assert again.instance_labels_.tolist() == clf.instance_labels_.tolist()
+    assert clf.instance_labels_[0] == index[0]
 
 
 def test_trusted_types_are_data():

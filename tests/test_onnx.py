@@ -301,6 +301,33 @@ def test_unscaled_columns_far_from_zero(share):
     agrees(whole, holed(X[::-1], share, seed=2), "float64")
 
 
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_roots_of_distances_at_the_kept_cases(share):
+    X = holed(TABLE, share)
+    y = (TABLE[:, 0] + TABLE[:, 1] ** 2 > 0.5).astype(int)
+    bank = [("two", Laplacian(1.0), [0, 1]), ("three", Laplacian(0.3), [1, 2, 3]), ("twice", Laplacian(2.0), [0, 3, 3])]
+    clf = EM2NOLCClassifier(12, 3, kernels=bank, coupling="full", calibration=None).fit(X, y)
+    assert len(clf.kernels_) > 1
+    for dtype in DTYPES:
+        agrees(clf, X, dtype)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+@pytest.mark.parametrize("kernel", [Gaussian(1.0), Mixture((1e3, 1.0)), Laplacian(1.0), Epanechnikov(1.0)])
+def test_columns_that_are_wide_beside_the_kernel(kernel, share):
+    X = holed(TABLE * 1e8 + 1e9, share)
+    bank = [("a", kernel, [0]), ("abc", kernel, [0, 1, 2]), ("cd", kernel, [2, 3])]
+    clf = EM2NOLCClassifier(20, 3, kernels=bank, scaling=None, coupling="full", calibration=None)
+    clf.fit(X, TABLE[:, 0] > 0)
+    assert len(clf.kernels_) > 1
+    near = np.vstack([X + shift for shift in (0.0, 0.2, 0.5)])
+    assert np.ptp(clf.decision_function(near)) > 0.1
+    agrees(clf, near, "float64")
+    narrow = SimpleMKLClassifier(kernels=bandwidths([1e-5], on="both"), calibration=None).fit(X, TABLE[:, 0] > 0)
+    for dtype in DTYPES:
+        agrees(narrow, rounded(near, dtype), dtype)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ranks_of_numbers_that_are_close(dtype):
     small = 1e-42 if dtype == "float32" else 1e-310  # differences whose reciprocals are no numbers
@@ -477,6 +504,29 @@ def test_random_models(seed):
         agrees(clf, holed(X[::-1], 0.2, seed), dtype)
 
 
+@pytest.mark.parametrize("number", [0.0, 1e-150, -1e-60, 1e-46, 1.0, 1 - 2.0**-30, 1 + 1e-8])
+@pytest.mark.parametrize("do", [np.add, np.subtract, np.multiply, np.divide])
+def test_one_number_is_not_taken_for_zero_or_one(do, number):
+    if do is np.divide and number == 0:
+        return
+    graph, kind = Graph(np.dtype(float), np.dtype(float)), {"subtract": "Sub"}.get(do.__name__, do.__name__[:3].title())
+    x = graph.op("Neg", graph.input("X", 1))
+    for name, pair in {"a": (x, graph.number([number])), "b": (graph.number([number]), x)}.items():
+        graph.output(name, graph.op("Neg", graph.op(kind, *pair)), np.dtype(float), ("rows", 1))
+    cells = np.array([[number or 1.0], [2 * number + 1e-70], [0.3], [-7e40]])
+    found = session(graph.model("m", "", {}, "0")).run(None, {"X": -cells})
+    np.testing.assert_array_equal(found, [-do(cells, number), -do(number, cells)])
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-50, 1 - 1e-8, 1 + 3e-8, 1e50, 1e150])
+def test_one_column_of_any_size(size):
+    z = np.random.default_rng(0).normal(size=(60, 1))
+    z = (z - z.mean()) / z.std() + (0.5 if abs(size - 1) > 0.5 else 0.0)
+    for name in ("EM2NOLCClassifier", "LinearL0SVC"):
+        clf = quick(name).fit(z * size, z[:, 0] > 0.5)
+        agrees(clf, z[::-1] * size * 1.5, "float64")
+
+
 @pytest.mark.parametrize("limit", [None, 1, 3])
 @pytest.mark.parametrize("d", [1, 5, 9])
 def test_codes_are_those_of_the_pursuit(d, limit):
@@ -572,7 +622,7 @@ class Mine:
 def test_kernels_without_a_formula_are_refused_by_name():
     X, y = mixed()
     clf = EM2NOLCClassifier(2, 2, kernels=[("my own", Mine(), ["v"])], calibration=None).fit(X, y)
-    with pytest.raises(ValueError, match=r"the kernel 'my own' is of the type Mine, .* use tamis.io.save"):
+    with pytest.raises(ValueError, match=r"the kernel 'my own' is of the type Mine, .* use pickle or joblib to"):
         io.to_onnx(clf)
     channels = AbsentMKLClassifier(kernels=[("my own", Mine(), ["v"])], calibration=None).fit(X, y)
     with pytest.raises(ValueError, match="of the type Mine"):
@@ -580,7 +630,9 @@ def test_kernels_without_a_formula_are_refused_by_name():
     K = np.exp(-np.square(np.subtract.outer(TABLE[:, 0], TABLE[:, 0])))
     clf = SimpleMKLClassifier(kernels=precomputed({"given": K}), calibration=None)
     clf.fit(np.arange(90)[:, None], TABLE[:, 0] > 0)
-    with pytest.raises(ValueError, match="the kernel 'given' is of the type Precomputed"):
+    with pytest.raises(
+        ValueError, match=r"the kernel 'given' is of the type Precomputed, .* use tamis.io.save and tamis.io.load"
+    ):
         io.to_onnx(clf)
     series = IMKPLClassifier(calibration=None).fit(TABLE.reshape(45, 2, 4), np.arange(45) % 2)
     with pytest.raises(ValueError, match="of the type Precomputed"):

@@ -11,6 +11,7 @@ import io
 import json
 import math
 import os
+import stat
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,6 +53,11 @@ def stored(cls: C) -> C:
         raise TypeError(f"two classes named {cls.__name__!r} cannot both be stored: rename one")
     STORED[cls.__name__] = cls
     return cls
+
+
+def is_stored(cls: type) -> bool:
+    """Whether objects of a class may be written to files."""
+    return STORED.get(cls.__name__) is cls
 
 
 # ---------------------------------------------------------------------- values
@@ -103,7 +109,7 @@ class Encoding:
 
     def _object(self, value: Any) -> Any:
         cls = type(value)
-        if STORED.get(cls.__name__) is cls:
+        if is_stored(cls):
             return {
                 "$": "object",
                 "type": cls.__name__,
@@ -174,8 +180,15 @@ def plain_labels(labels: np.ndarray) -> np.ndarray:
     if labels.dtype != object:
         return labels
     out = np.empty(len(labels), dtype=object)
-    out[:] = [v if v is None or isinstance(v, str | bool | int | float | np.number) else str(v) for v in labels]
+    out[:] = [_plain_label(v) for v in labels]
     return out
+
+
+def _plain_label(label: Any) -> Any:
+    if isinstance(label, tuple):
+        parts = map(_plain_label, label)
+        return str(tuple(v.item() if isinstance(v, np.generic) else v for v in parts))
+    return label if label is None or isinstance(label, str | bool | int | float | np.number) else str(label)
 
 
 def _parts(value: Any, *, strict: bool = True) -> tuple[bytes, list[bytes]]:
@@ -199,15 +212,27 @@ def _checksum(content: bytes, arrays: list[bytes]) -> str:
 
 @contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
-    """A temporary name beside `path` to write to; renamed to `path` at the end, removed on any failure."""
-    path = Path(path)
-    if not path.absolute().parent.is_dir():
+    """A temporary name beside `path` to write to; renamed to `path` at the end, removed on any failure.
+
+    A link stays one, to the new file, and a file that was there leaves its permissions to the new one.
+    """
+    path = Path(os.path.realpath(path))
+    if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+    there = path.exists()
+    if path.is_dir():
+        raise IsADirectoryError(f"{str(path)!r} is a folder: name a file in it to write to")
+    if there and not path.is_file():
+        raise OSError(
+            f"{str(path)!r} is a device or a pipe, and a file is replaced as a whole: name a file to write to"
+        )
     temporary = path.with_name(f".{path.name}.{uuid4().hex[:12]}.part")
     try:
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())  # a disk may tell only now that it is full
+        if there:
+            temporary.chmod(stat.S_IMODE(path.stat().st_mode))
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

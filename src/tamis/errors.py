@@ -14,6 +14,10 @@ class UnknownColumn(BadOption):
     """A column was asked for that the table does not have."""
 
 
+class NotATable(TypeError, ValueError):
+    """What was given holds other things than cells; scikit-learn asks for a TypeError where it is sparse or nested."""
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line outside the package from which it was called."""
     frame, level = sys._getframe(1), 2  # a level of one would be here

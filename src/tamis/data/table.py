@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from tamis.data.checks import check_names, is_missing
+from tamis.errors import NotATable
 
 EXACT = 2.0**53  # whole numbers beyond are not all floats
 TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
@@ -299,8 +300,8 @@ def _number(cell: Any, name: str) -> float:
         return float(cell)
     except OverflowError:
         raise ValueError(f"column {name!r} holds {cell!r:.30}, too large for a float: use other units") from None
-    except (TypeError, ValueError):  # scikit-learn expects a TypeError of these words
-        raise TypeError(
+    except (TypeError, ValueError):  # scikit-learn expects these words
+        raise NotATable(
             f"column {name!r} holds {cell!r:.60}, and an argument must be a string or a number: convert it"
         ) from None
 
@@ -342,12 +343,17 @@ def checked_input(X: Any) -> tuple[Any, list[str]]:
     return checked, [f"x{j}" for j in range(checked.shape[1])]
 
 
-def check_plain(X: Any) -> np.ndarray:
-    """Validate an array that is not a frame: numbers, or objects with other cells in some columns."""
+def check_dense(X: Any) -> None:
+    """Refuse sparse matrices."""
     if issparse(X):
-        raise TypeError(
+        raise NotATable(
             f"X is sparse ({type(X).__name__}), but dense data is required: use X.toarray(), if that fits into memory"
         )
+
+
+def check_plain(X: Any) -> np.ndarray:
+    """Validate an array that is not a frame: numbers, or objects with other cells in some columns."""
+    check_dense(X)
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(float), np.nan)
     kind = X.dtype.kind if isinstance(X, np.ndarray) else ""

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tamis.data.checks import LARGEST, check_integer, check_number
 from tamis.data.rows import check_weights
+from tamis.data.table import check_dense
 from tamis.methods.filling import conditional_means, fit_gaussian
 from tamis.parallel import blas_threads
 
@@ -123,6 +124,7 @@ class GaussianImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return out
 
     def _read(self, X: Any, *, reset: bool) -> np.ndarray:
+        check_dense(X)
         return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:

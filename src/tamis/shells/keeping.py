@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from sklearn import get_config
@@ -53,6 +53,19 @@ class Keeping:
             setattr(out, name, value)
         _check_model(out.model_)
         return out
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What skops writes, which has no more room for labels of any type than a file has."""
+        state: Any = super().__getstate__()
+        own = {"instance_labels_": plain_labels(self.instance_labels_)} if "instance_labels_" in state else {}
+        return state | own
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        """What pickle writes: the labels as they are."""
+        reduced: Any = super().__reduce_ex__(protocol)
+        make, args, state, *rest = reduced
+        own = {"instance_labels_": self.instance_labels_} if "instance_labels_" in state else {}
+        return (make, args, state | own, *rest)
 
     @contextmanager
     def _afresh(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ import numpy as np
 OPSET, IR = 18, 8
 TEXT_OPSET, TEXT_IR = 19, 9  # the first that compares text
 ROWS = "rows"  # the name of the dimension of rows
+NOTHING = {"Add": 0.0, "Sub": 0.0, "Mul": 1.0, "Div": 1.0}  # the number with which an operator does nothing
 
 
 def onnx_library() -> Any:
@@ -42,6 +43,7 @@ class Graph:
         self._constants: dict[tuple, str] = {}
         self._tensors: list[Any] = []
         self._made: dict[tuple, str] = {}
+        self._slight: dict[str, np.ndarray] = {}
         self._text = False
 
     # ------------------------------------------------------------------ growing
@@ -66,6 +68,8 @@ class Graph:
         if key not in self._constants:
             self._constants[key] = self._fresh(f"constant {len(self._constants)}")
             self._tensors.append(self._onnx.numpy_helper.from_array(array, self._constants[key]))
+            if array.dtype == np.float64 and array.size == 1 and _is_slight(array.item()):
+                self._slight[self._constants[key]] = array
         return self._constants[key]
 
     def number(self, values: Any) -> str:
@@ -74,12 +78,30 @@ class Graph:
 
     def op(self, kind: str, *values: str, **attributes: Any) -> str:
         """The result of an operator; equal calls are one node."""
+        if kind in ("Add", "Mul") and self._seems_nothing(kind, values[0]):
+            values = values[::-1]
+        if kind in NOTHING and self._seems_nothing(kind, values[1]):
+            return self._slightly(kind, values[0], self._slight[values[1]])
         key = (kind, values, tuple(sorted((name, str(value)) for name, value in attributes.items())))
         if key not in self._made:
             name = self._fresh(f"{kind} {len(self._nodes)}")
             self._nodes.append(self._onnx.helper.make_node(kind, list(values), [name], name=name, **attributes))
             self._made[key] = name
         return self._made[key]
+
+    def _seems_nothing(self, kind: str, value: str) -> bool:
+        """Whether a value is a constant that float32 takes for the number with which an operator does nothing."""
+        return value in self._slight and np.float32(self._slight[value].item()) == NOTHING[kind]
+
+    def _slightly(self, kind: str, value: str, constant: np.ndarray) -> str:
+        """The same result by nodes that onnxruntime keeps; powers of two are exact.
+
+        It leaves out sums with one zero and products with one one, and rounds to float32 to see which they are.
+        """
+        if kind in ("Add", "Sub"):
+            return self.op("Sum", value, self.number(constant if kind == "Add" else -constant))
+        half = self.op(kind, value, self.number(constant * (0.5 if kind == "Mul" else 2.0)))
+        return self.op("Mul", half, self.number([2.0]))
 
     def cast(self, value: str, dtype: Any) -> str:
         """A value as another type."""
@@ -182,3 +204,8 @@ class Graph:
 
     def _info(self, name: str, dtype: np.dtype, shape: Sequence[str | int]) -> Any:
         return self._onnx.helper.make_tensor_value_info(name, self._type(dtype), list(shape))
+
+
+def _is_slight(value: float) -> bool:
+    """Whether a number is zero or one in float32 only."""
+    return value not in (0.0, 1.0) and abs(value) < 2.0 and np.float32(value) in (0.0, 1.0)

@@ -5,7 +5,8 @@ With the `Feature`s phi of a row x (`cells.py`), the values of one kernel with w
     k(x_j, x) = prod_f shape_f(phi(x)'weights_f[:, j] + bias_f[j])
 
 where the shapes are few and all that a case is goes into weights and biases. Kernels of equal shapes can stand side by
-side in one matrix product. A kernel that has no such form is refused by name.
+side in one matrix product. Squared distances whose rounding errors would be seen that way are taken from differences
+instead, ``sum_c (s_cj (phi_c(x) - t_cj))^2``, beside the product. A kernel that has no such form is refused by name.
 
 shape         of u
 bump          sum over r of ``exp(-r u^2)``
@@ -24,11 +25,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 
+from tamis.codec import is_stored
 from tamis.io.onnx.cells import Cells, Feature
 from tamis.io.onnx.graph import Graph
 from tamis.kernels.bank import Channel
@@ -48,6 +50,7 @@ from tamis.kernels.normalised import Normalised, diagonal, inverse_roots
 from tamis.kernels.whole import Whole
 
 FAR = 10.0  # spreads from zero beyond which distances are taken from the middle of the kept cases
+LOST = 1e-12 / float(np.finfo(float).eps)  # size of numbers up to which an error of their last digit is not seen
 NOWHERE = 1e8  # a distance at which kernels vanish, also its root
 ROUNDING = 2.0**-24  # relative, of float32
 WIDTHS = (1e-6, 1e6)  # of kernels that float32 serves
@@ -58,15 +61,20 @@ IDENTITY: Shape = ("identity", ())
 
 @dataclass(frozen=True)
 class Factor:
-    """``shape(phi'weights + bias)`` for w cases: weights {feature: (w,)} and bias (w,)."""
+    """``shape(phi'weights + bias)`` for w cases: weights {feature: (w,)} and bias (w,).
+
+    `apart` {feature: (w, 2)} are pairs t, s that add ``(s (phi - t))^2`` within the shape.
+    """
 
     shape: Shape
     weights: Mapping[Feature, np.ndarray]
     bias: np.ndarray
+    apart: Mapping[Feature, np.ndarray] = field(default_factory=dict)
 
     def take(self, cases: np.ndarray) -> Factor:
         """The same for some of the cases."""
-        return Factor(self.shape, {f: weight[cases] for f, weight in self.weights.items()}, self.bias[cases])
+        weights, apart = ({f: of[cases] for f, of in some.items()} for some in (self.weights, self.apart))
+        return Factor(self.shape, weights, self.bias[cases], apart)
 
     def rounding(self, codes: np.ndarray) -> np.ndarray:
         """A bound (w,) of the error of float32, inf where none is known; `codes` says which columns are categories.
@@ -127,10 +135,11 @@ def _refuse(channel: Channel) -> NoReturn:
     kernel: Any = channel.kernel
     while isinstance(kernel, Normalised | Whole):
         kernel = kernel.kernel
+    way = "tamis.io.save and tamis.io.load" if is_stored(type(kernel)) else "pickle or joblib"
     raise ValueError(
         f"the kernel {channel.name!r} is of the type {type(kernel).__name__}, which has no form in the standard "
-        "operators of ONNX: use tamis.io.save and tamis.io.load to take this model elsewhere, or fit with kernels such "
-        "as Gaussian, Polynomial and Categorical on columns of a table"
+        f"operators of ONNX: use {way} to take this model elsewhere, or fit with kernels such as Gaussian, Polynomial "
+        "and Categorical on columns of a table"
     )
 
 
@@ -151,9 +160,9 @@ def _mixture(kernel: Mixture, columns: tuple[int, ...], T: np.ndarray, gappy: np
     widest = max(kernel.bandwidths)
     ratios = tuple(sorted((widest / width) ** 2 for width in kernel.bandwidths))
     mean = Factor(IDENTITY, {}, np.full(len(T), 1.0 / len(ratios)))
-    if len(columns) == 1 and not any(cost > 0 for cost in kernel.mismatch):
-        return _difference(("bump", ratios), 0.5**0.5 / widest, columns[0], T), mean
     rates = np.full(len(columns), 0.5 / widest**2)
+    if _is_near(rates * ratios[-1], columns, T) and not any(cost > 0 for cost in kernel.mismatch):
+        return _difference(("bump", ratios), 0.5**0.5 / widest, columns[0], T), mean
     return _distance(("decay", ratios), rates, kernel.mismatch, columns, T, gappy, kernel), mean
 
 
@@ -163,17 +172,17 @@ def _scaled_gaussian(kernel: ScaledGaussian, columns: tuple[int, ...], T: np.nda
 
 
 def _laplacian(kernel: Laplacian, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors:
-    rate = 1.0 / kernel.bandwidth
-    if len(columns) == 1:
-        return (_difference(("spike", ()), rate, columns[0], T),)
-    return (_distance(("root_decay", ()), np.full(len(columns), rate**2), (), columns, T, gappy, kernel),)
+    rates = np.full(len(columns), kernel.bandwidth**-2.0)
+    if _is_near(rates, columns, T):
+        return (_difference(("spike", ()), 1.0 / kernel.bandwidth, columns[0], T),)
+    return (_distance(("root_decay", ()), rates, (), columns, T, gappy, kernel),)
 
 
 def _epanechnikov(kernel: Epanechnikov, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors:
-    rate = 1.0 / kernel.bandwidth
-    if len(columns) == 1:
-        return (_difference(("arch", ()), rate, columns[0], T),)
-    return (_distance(("tent", ()), np.full(len(columns), rate**2), (), columns, T, gappy, kernel),)
+    rates = np.full(len(columns), kernel.bandwidth**-2.0)
+    if _is_near(rates, columns, T):
+        return (_difference(("arch", ()), 1.0 / kernel.bandwidth, columns[0], T),)
+    return (_distance(("tent", ()), rates, (), columns, T, gappy, kernel),)
 
 
 def _polynomial(kernel: Polynomial, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors:
@@ -262,6 +271,11 @@ def _difference(shape: Shape, rate: float, column: int, T: np.ndarray) -> Factor
     return Factor(shape, {Feature("far", (column,), middle): np.full(len(T), rate)}, -rate * t)
 
 
+def _is_near(rates: np.ndarray, columns: tuple[int, ...], T: np.ndarray) -> bool:
+    """Whether there is one column, and a product is good enough for its differences."""
+    return len(columns) == 1 and _widths_off(rates, columns, T) <= LOST
+
+
 def _product(shape: Shape, scale: float, offset: float, columns: tuple[int, ...], T: np.ndarray) -> Factor:
     """``shape(scale x't + offset)``."""
     weights: dict[Feature, np.ndarray] = {}
@@ -281,32 +295,59 @@ def _distance(
 ) -> Factor:
     """``shape(sum_c rates[c] d_c(x, t))`` with the squared distances of `tamis.kernels.base`; far where x is absent."""
     weights: dict[Feature, np.ndarray] = {}
+    apart: dict[Feature, np.ndarray] = {}
     bias = np.zeros(len(T))
-    for place, (c, rate) in enumerate(zip(columns, rates.tolist(), strict=True)):
+    narrowest = max(shape[1], default=1.0)
+    costs = rates * [mismatch[place] if place < len(mismatch) else 0.0 for place in range(len(columns))]
+    by_difference = shape[0] == "root_decay" or _widths_off(narrowest * rates * (costs == 0), columns, T) ** 2 > LOST
+    for c, rate, cost in zip(columns, rates.tolist(), costs.tolist(), strict=True):
         if rate == 0:
             continue
-        cost, there = rate * (mismatch[place] if place < len(mismatch) else 0.0), ~np.isnan(T[:, c])
+        there = ~np.isnan(T[:, c])
         if cost > 0:
             bias += cost
             for code in np.unique(T[there, c]).tolist():
                 _add(weights, Feature("is", (c,), code), -cost * (T[:, c] == code))
-            gap = -cost * ~there
+            if gappy[c]:
+                _add(weights, Feature("gap", (c,)), -cost * ~there)
+        elif by_difference:
+            again = rates[np.equal(columns, c)].sum()  # a group may name a column twice
+            root = np.full(len(T), again**0.5)
+            apart[Feature("zero", (c,))] = np.column_stack([np.where(there, T[:, c], 0.0), root])
+            if gappy[c]:
+                apart[Feature("gap", (c,))] = np.column_stack([~there, root])
         else:
-            middle = _middle(T[there, c])
-            t = np.where(there, T[:, c], 0.0) - middle
-            moved = np.where(there, t, 0.0)
-            _add(weights, Feature("square", (c,), middle), np.full(len(T), rate))
-            _add(weights, Feature("zero", (c,), middle), -2.0 * rate * t)
-            bias += rate * moved * moved
-            gap = np.where(there, rate * (2.0 * moved * middle + middle**2 + 1.0), 0.0)
-            if not there.all():
-                _add(weights, Feature("has", (c,)), np.where(there, 0.0, rate * (middle**2 + 1.0)))
-        if gappy[c]:
-            _add(weights, Feature("gap", (c,)), gap)
+            bias += _by_products(weights, rate, c, T[:, c], bool(gappy[c]))
     lacks = lacking(kernel, columns, gappy)
     if lacks is not None:
         _add(weights, lacks, np.full(len(T), NOWHERE))
-    return Factor(shape, weights, bias)
+    return Factor(shape, weights, bias, apart)
+
+
+def _by_products(
+    weights: dict[Feature, np.ndarray], rate: float, c: int, column: np.ndarray, gappy: bool
+) -> np.ndarray:
+    """Add weights of ``rate (x - t)^2``, and of one unit between a gap and a number; returns the bias."""
+    there = ~np.isnan(column)
+    middle = _middle(column[there])
+    t = np.where(there, column, 0.0) - middle
+    moved = np.where(there, t, 0.0)
+    _add(weights, Feature("square", (c,), middle), np.full(len(column), rate))
+    _add(weights, Feature("zero", (c,), middle), -2.0 * rate * t)
+    if not there.all():
+        _add(weights, Feature("has", (c,)), np.where(there, 0.0, rate * (middle**2 + 1.0)))
+    if gappy:
+        _add(weights, Feature("gap", (c,)), np.where(there, rate * (2.0 * moved * middle + middle**2 + 1.0), 0.0))
+    return rate * moved * moved
+
+
+def _widths_off(rates: np.ndarray, columns: tuple[int, ...], T: np.ndarray) -> float:
+    """How far cases are from the middles of columns, at most, in widths of a kernel."""
+    squares = np.zeros(len(T))
+    for c, rate in zip(columns, rates.tolist(), strict=True):
+        there = ~np.isnan(T[:, c])
+        squares += rate * np.where(there, T[:, c] - _middle(T[there, c]), 0.0) ** 2
+    return float(squares.max(initial=0.0)) ** 0.5
 
 
 def _middle(t: np.ndarray) -> float:
@@ -328,10 +369,13 @@ def merged(factors: Sequence[Factor]) -> Factor:
     """Factors of one shape side by side, as one."""
     ends = np.cumsum([0, *(len(factor.bias) for factor in factors)])
     weights: dict[Feature, np.ndarray] = {}
+    apart: dict[Feature, np.ndarray] = {}
     for factor, start, end in zip(factors, ends, ends[1:]):
         for feature, weight in factor.weights.items():
             weights.setdefault(feature, np.zeros(ends[-1]))[start:end] = weight
-    return Factor(factors[0].shape, weights, np.concatenate([factor.bias for factor in factors]))
+        for feature, pairs in factor.apart.items():
+            apart.setdefault(feature, np.zeros((ends[-1], 2)))[start:end] = pairs
+    return Factor(factors[0].shape, weights, np.concatenate([factor.bias for factor in factors]), apart)
 
 
 def linear(cells: Cells, factor: Factor, onto: np.ndarray | None = None) -> str:
@@ -346,9 +390,21 @@ def linear(cells: Cells, factor: Factor, onto: np.ndarray | None = None) -> str:
     return graph.op("Gemm", table, graph.number(weights), graph.number(bias))
 
 
+def _inner(cells: Cells, factor: Factor) -> str:
+    """What the shape of a factor is of (rows, w)."""
+    graph = cells.graph
+    out = linear(cells, factor) if factor.weights or factor.bias.any() or not factor.apart else None
+    for feature, pairs in factor.apart.items():
+        away = graph.op("Sub", cells.table([feature])[0], graph.number(pairs[:, 0]))
+        away = graph.op("Mul", away, graph.number(pairs[:, 1]))
+        square = graph.op("Mul", away, away)
+        out = square if out is None else graph.op("Add", out, square)
+    return str(out)
+
+
 def values(cells: Cells, factors: Factors) -> str:
     """The product of factors (rows, w)."""
-    parts = [_shaped(cells.graph, *factor.shape, linear(cells, factor)) for factor in factors]
+    parts = [_shaped(cells.graph, *factor.shape, _inner(cells, factor)) for factor in factors]
     out = parts[0]
     for part in parts[1:]:
         out = cells.graph.op("Mul", out, part)
