@@ -84,8 +84,8 @@ def test_violation_sees_a_machine_that_is_not_solved():
 
 def test_steps_by_curvature_take_about_one_machine_each():
     runs = [solve(problem(**shape), tol=1e-8) for shape in ({}, {"C": 1.0}, {"n": 100, "d": 5}, {"seed": 3})]
-    assert all(solution.status is Status.CONVERGED and solution.n_iter <= 9 for solution in runs)
-    assert sum(solution.state.solves - len(solution.history) for solution in runs) <= 6
+    assert all(solution.status is Status.CONVERGED and solution.n_iter <= 12 for solution in runs)
+    assert sum(solution.state.solves - len(solution.history) for solution in runs) <= 12
 
 
 def test_objective_is_the_value_of_the_machine_of_the_combination():

@@ -375,8 +375,6 @@ class TestWhatIsRefused:
         for what in ([tmp_path / "a.parquet"], polars.LazyFrame({"a": [1]})):
             with pytest.raises(ValueError, match=r"y='y' is the name of a column.*the path of a Parquet file or of a"):
                 EM2NOLCClassifier(**OPTIONS).fit(what, "y")
-        with pytest.raises(ValueError, match="X is a LazyFrame, and SimpleMKLClassifier needs all rows in memory"):
-            SimpleMKLClassifier().fit(polars.LazyFrame({"a": [1]}), [1])
         with pytest.raises(ValueError, match=r"memory_bill needs all rows in memory: read them with tamis.io.read$"):
             EM2NOLCClassifier().memory_bill(tmp_path, "y")
 

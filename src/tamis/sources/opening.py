@@ -32,7 +32,7 @@ def source_of(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> 
     if y is not None and (callable(X) or (hasattr(X, "__next__") and hasattr(X, "__iter__"))):
         raise ValueError(f"y is given beside a {type(X).__name__} of blocks: the blocks hold their labels, leave y out")
     if isinstance(y, str) and not (is_parquet(X) or is_dask(X) or is_ray(X)):
-        what = f"a {type(X).__name__}" if hasattr(X, "collect_schema") or _are_paths(X) else "a table in memory"
+        what = "a list of paths" if _are_paths(X) else f"a {type(X).__name__}"
         raise ValueError(
             f"y={y!r} is the name of a column, and X is {what}: give the labels themselves, or as X the path of a "
             "Parquet file or of a folder of them"
@@ -69,7 +69,7 @@ def is_in_blocks(X: Any) -> bool:
 
 def check_in_memory(X: Any, name: str, instead: str = IN_BLOCKS) -> None:
     """Refuse rows in blocks, for the estimator or function `name`, which needs all of them at once."""
-    if is_parquet(X) or is_dask(X) or is_ray(X) or callable(X) or hasattr(X, "collect_schema"):
+    if is_parquet(X) or is_dask(X) or is_ray(X) or callable(X):
         raise ValueError(
             f"X is a {type(X).__name__}, and {name} needs all rows in memory: read them with tamis.io.read{instead}"
         )
