@@ -23,6 +23,7 @@ from tamis import (
     bandwidths,
     precomputed,
 )
+from tamis.kernels.base import Gaussian, Laplacian
 from tamis.models import bill as module
 from tamis.models.bill import Size, available_memory, jobs_of, kept_values, shown, square_bill, to_bytes
 
@@ -198,10 +199,19 @@ class TestBill:
         path = tmp_path / "rows.parquet"
         columns = {f"x{j}": column for j, column in enumerate(X.T)}
         parquet.write_table(pa.table({**columns, "label": y}), path)
-        clf = cls(memory_limit=KILO)
+        clf = cls(3, 2, memory_limit=KILO)
         assert clf.fit(path, "label").score(columns, y) > 0.6
         with pytest.raises(ValueError, match=rf"{cls.__name__}.memory_bill needs all rows in memory"):
             clf.memory_bill(path, "label")
+
+    def test_kernels_that_are_not_short_have_long_factors(self, rng):
+        X, y = some(400, rng)
+        factors = {}
+        for kernel in (Gaussian(3.0), Gaussian(0.02), Laplacian()):
+            bank = [(f"k{j}", kernel, [j]) for j in range(X.shape[1])]
+            bill = AverageMKLClassifier(kernels=bank, landmarks=200).memory_bill(X, y)
+            factors[kernel] = bill["factors of the kernels"] / (2.5 * 8 * len(X) * X.shape[1])
+        assert factors[Gaussian(3.0)] < 20 and factors[Gaussian(0.02)] == factors[Laplacian()] == 200
 
     def test_a_graphics_card_has_its_own_memory(self):
         size = Size(rows=1000, columns=5, kernels=4, single=4, outputs=1)

@@ -729,7 +729,11 @@ class TestRefusals:
             ([(np.ones((3, 2)),)], None, "block 0 is a tuple"),
             (lambda: 3, None, "must return an iterable"),
             (list, [0, 1], "leave y out"),
-            (pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]}), "y", "name of a column, and X is a DataFrame: give the labels"),
+            (
+                pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]}),
+                "y",
+                "name of a column, and X is a DataFrame: give the labels",
+            ),
             (lambda: [np.ones((3, 2))], None, "block 0 is a ndarray"),
             (lambda: iter(()), None, "no rows"),
             (lambda: [(np.ones((3, 2)), [1, 1, 1])], None, "one class only"),
