@@ -113,6 +113,12 @@ class TestStore:
         with pytest.raises(BadOption, match="a database of something else"):
             Store(tmp_path / "other.sqlite")
 
+    def test_many_may_open_a_new_one_at_once(self, tmp_path):
+        for k in range(20):
+            with ThreadPoolExecutor(6) as pool:
+                found = list(pool.map(Store, [tmp_path / f"{k}.sqlite"] * 6))
+            assert found[0].add(row()) and len(found[5].rows()) == 1
+
     def test_what_one_run_has_claimed_another_leaves(self, store):
         other = Store(store.path)
         parent = os.getppid()

@@ -120,6 +120,7 @@ SOMETIMES = {  # what only some fits learn
     "n_items_",
     "n_kernels_",
     "landmark_error_",
+    "pool_error_",
 }
 
 

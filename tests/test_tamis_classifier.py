@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tamis import TamisClassifier
-from tamis.data.rows import merge_rows
+from tamis.data.rows import merge_rows, some_of_each_class
 from tamis.methods import blend as method
 from tamis.optim.logistic import fit_logistic
 from tamis.shells import blending as estimator
@@ -180,14 +180,12 @@ class TestTamisClassifier:
             np.average(y, weights=weight), abs=0.05
         )
 
-    def test_the_sample_has_the_shares_of_the_classes(self, monkeypatch):
-        monkeypatch.setattr(estimator, "MOST", 300)
+    def test_the_sample_has_the_shares_of_the_classes(self):
         X, y = table(3000)
         y = np.where(np.arange(3000) % 10 == 0, 1, 0)
         fit = TamisClassifier(2, 2, interactions=0, cv=2)
         rows = fit.fit(X[:50], y[:50])._rows(X, y, None, None)
-        monkeypatch.setattr(estimator, "RARE", 5)
-        assert np.bincount(rows.codes[estimator._sample(rows, 0)]).tolist() == [270, 30]
+        assert np.bincount(rows.codes[some_of_each_class(rows, 300, 5, 0)]).tolist() == [270, 30]
 
     def test_contributions_are_centred_by_sample_weights_alone(self):
         X, y = table(100)

@@ -172,6 +172,16 @@ def spread(n: int, most: int) -> np.ndarray:
     return np.arange(0, n, -(-n // most))
 
 
+def some_of_each_class(rows: Rows, most: int, least: int, seed: int) -> np.ndarray:
+    """Positions of about `most` rows: of each class in proportion but not too few, whatever the order of the rows."""
+    keys = sampling_keys(row_keys(rows.table, seed), rows.codes, rows.ties)
+    chosen = []
+    for c in range(len(rows.classes)):
+        members = np.flatnonzero(rows.codes == c)
+        chosen.append(members[lowest(keys[members], max(least, round(most * len(members) / len(rows))))])
+    return np.sort(np.concatenate(chosen))
+
+
 def _sortable(numbers: np.ndarray) -> np.ndarray:
     """Missing cells as one value that no number takes."""
     return np.where(np.isnan(numbers), np.inf, numbers)

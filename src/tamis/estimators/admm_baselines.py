@@ -16,6 +16,7 @@ from tamis.kernels.recipes import product
 from tamis.methods import admm_kernel_svm, admm_lasso, admm_linear_svm
 from tamis.shells.linear import Coordinates, Found, LinearClassifier, carried
 from tamis.shells.parameters import parameters
+from tamis.shells.pooled import Pooled
 from tamis.shells.stacked import Answer, CostClassifier, Task
 
 
@@ -63,7 +64,7 @@ class LinearSVMADMM(LinearClassifier):
 
 @stored
 @parameters
-class KernelSVMADMM(CostClassifier):
+class KernelSVMADMM(Pooled, CostClassifier):
     """Kernel support vector machine by ADMM on its dual, the SVMC of [Zhang2022].
 
     Parameters

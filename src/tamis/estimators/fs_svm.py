@@ -21,6 +21,7 @@ from tamis.optim.driver import Solution
 from tamis.shells.direct import DirectClassifier
 from tamis.shells.learning import Factors
 from tamis.shells.parameters import parameters
+from tamis.shells.pooled import Pooled
 from tamis.shells.stacked import factors_of
 
 # [Weston2000], as in docs/references.bib
@@ -34,7 +35,7 @@ SQUARES = 2.6  # matrices between all rows that the solver holds at its peak
 
 @stored
 @parameters
-class FeatureScalingSVC(Factors, DirectClassifier):
+class FeatureScalingSVC(Factors, Pooled, DirectClassifier):
     """Support vector machine on a Gaussian kernel with a learned factor for each of a few features [Weston2000].
 
     The kernel is ``exp(-1/2 sum_c factor_c (s_c - t_c)^2 / width^2)`` with at most `max_features` factors that are
@@ -96,7 +97,7 @@ class FeatureScalingSVC(Factors, DirectClassifier):
             mean = np.atleast_2d(self.feature_factors_).mean(axis=0)
             names = zip(self.model_.encoder.names, mean, strict=True)
             found["factors"] = ", ".join(f"{name} {factor:.2g}" for name, factor in names)
-        return found
+        return found | super().chosen()
 
     def _bill(self, size: Size) -> Bill:
         return {**super()._bill(size), "matrices between all rows": SQUARES * size.square}

@@ -20,6 +20,7 @@ from tamis.models.model import PreparedRows
 from tamis.shells.extending import Extending
 from tamis.shells.learning import Factors, LearningClassifier
 from tamis.shells.parameters import parameters
+from tamis.shells.pooled import Pooled
 from tamis.shells.selecting import Selecting
 from tamis.shells.stacked import Answer, StackClassifier, Task
 
@@ -34,7 +35,7 @@ ENGINES = ("auto", "dense", "streaming", "chebyshev")
 
 
 @parameters
-class L0Classifier(Selecting, Extending, Factors, LearningClassifier):
+class L0Classifier(Selecting, Extending, Factors, Pooled, LearningClassifier):
     """What `L0MKLClassifier` and its search share.
 
     Parameters

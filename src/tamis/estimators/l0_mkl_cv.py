@@ -142,4 +142,5 @@ class L0MKLClassifierCV(L0Classifier, SearchClassifier):
             "tightness theta": self.theta_,
             **self._told_choice(),
             **told_factors(self),
+            **super().chosen(),
         }

@@ -51,18 +51,27 @@ class Store:
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         db.execute("PRAGMA journal_mode=WAL")
-        found = db.execute("PRAGMA user_version").fetchone()[0]
-        if found not in (0, VERSION):
-            raise BadOption(f"{str(self.path)!r} is of version {found}, and this tamis writes {VERSION}: name another")
-        if found == 0 and db.execute("SELECT 1 FROM sqlite_master").fetchone():
+        if self._version(db) == VERSION:
+            return
+        db.execute("BEGIN IMMEDIATE")  # others find all of it or nothing; closing undoes what is open
+        if self._version(db) == VERSION:
+            return
+        if db.execute("SELECT 1 FROM sqlite_master").fetchone():
             raise BadOption(f"{str(self.path)!r} is a database of something else: name another file")
         key = ", ".join(f"{name} {'INTEGER' if name == 'split' else 'TEXT'} NOT NULL" for name in KEY)
         numbers = ", ".join(f"{name} REAL" for name in MEASURES)
         texts = ", ".join(f"{name} TEXT NOT NULL" for name in TEXTS)
         unique = f"PRIMARY KEY ({', '.join(KEY)})"
-        db.execute(f"CREATE TABLE IF NOT EXISTS rows ({key}, {numbers}, seed INTEGER NOT NULL, {texts}, {unique})")
-        db.execute(f"CREATE TABLE IF NOT EXISTS claims ({key}, owner TEXT NOT NULL, since REAL NOT NULL, {unique})")
+        db.execute(f"CREATE TABLE rows ({key}, {numbers}, seed INTEGER NOT NULL, {texts}, {unique})")
+        db.execute(f"CREATE TABLE claims ({key}, owner TEXT NOT NULL, since REAL NOT NULL, {unique})")
         db.execute(f"PRAGMA user_version = {VERSION}")
+        db.execute("COMMIT")
+
+    def _version(self, db: sqlite3.Connection) -> int:
+        found = int(db.execute("PRAGMA user_version").fetchone()[0])
+        if found not in (0, VERSION):
+            raise BadOption(f"{str(self.path)!r} is of version {found}, and this tamis writes {VERSION}: name another")
+        return found
 
     # ------------------------------------------------------------------ rows
 

@@ -225,15 +225,15 @@ def check_bill(
         return
     parts = ", ".join(f"{shown(value)} for {what}" for what, value in entries.items())
     given = "the memory that is available" if limit is None else f"memory_limit={limit!r}"
-    fitting = _fitting(size, bill, room)
-    fewer = f"give at most {fitting} rows, or " if fitting else ""
+    most = fitting(size, bill, room)
+    fewer = f"give at most {most} rows, or " if most else ""
     raise ValueError(
         f"X has {size.rows} distinct rows, for which {name} takes about {shown(total)}: {parts}. That is more than "
         f"{given} ({shown(room)}): {instead(size, room)}, or {fewer}raise memory_limit"
     )
 
 
-def _fitting(size: Size, bill: Callable[[Size], Bill], room: float) -> int:
+def fitting(size: Size, bill: Callable[[Size], Bill], room: float) -> int:
     """About how many rows there is room for, to two digits."""
     low, high = 0, size.rows
     while high - low > 1:

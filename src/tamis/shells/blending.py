@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from tamis.data.checks import check_cv, check_integer, check_values
 from tamis.data.encoding import usual_ranges
 from tamis.data.folds import counted_folds, folds, positions, resolved
-from tamis.data.keys import lowest, row_keys, sampling_keys
-from tamis.data.rows import Rows, merge_rows
+from tamis.data.rows import Rows, merge_rows, some_of_each_class
 from tamis.expansion import CentredExpansion, Coefficients, KernelExpansion
 from tamis.kernels.grouping import keep_columns, telling_columns
 from tamis.kernels.recipes import Sample
@@ -139,7 +138,7 @@ class Blending(KernelEstimator):
 
     def _looked_at(self, rows: Rows) -> tuple[Rows, Rows]:
         """The rows that everything is chosen on, as given and merged."""
-        some = rows if len(rows) <= MOST else rows.take(_sample(rows, self._seed))
+        some = rows if len(rows) <= MOST else rows.take(some_of_each_class(rows, MOST, RARE, self._seed))
         return some, merge_rows(some)
 
     def _weighed(self, given: Rows, some: Rows, merged: Rows, *, alone: bool) -> tuple[np.ndarray, Held]:
@@ -361,14 +360,3 @@ def _counted(rows: Rows) -> Rows:
     if counts.min() > 0.5 and counts.max() < EXACT and np.allclose(counts, np.round(counts), rtol=0.0, atol=1e-9):
         rows = replace(rows, mass=np.round(counts), unit=1.0)
     return replace(rows, weight=rows.weight * (rows.mass.sum() / rows.weight.sum()))
-
-
-def _sample(rows: Rows, seed: int) -> np.ndarray:
-    """Some rows of each class, in proportion but not too few, whatever the order of the rows."""
-    keys = sampling_keys(row_keys(rows.table, seed), rows.codes, rows.ties)
-    chosen = []
-    for c in range(len(rows.classes)):
-        members = np.flatnonzero(rows.codes == c)
-        size = max(RARE, round(MOST * len(members) / len(rows)))
-        chosen.append(members[lowest(keys[members], size)])
-    return np.sort(np.concatenate(chosen))

@@ -32,6 +32,7 @@ from tamis.models.model import Groundwork, Model
 from tamis.optim.driver import Solution
 from tamis.shells.explaining import measured_variation
 from tamis.shells.extending import Extending
+from tamis.shells.pooled import Pooled
 from tamis.shells.series import OnSeries
 from tamis.shells.stacked import WIDTH, told_weights
 
@@ -113,7 +114,7 @@ class Prototype:
         return len(self.instances)
 
 
-class PrototypeClassifier(Extending, OnSeries):
+class PrototypeClassifier(Extending, Pooled, OnSeries):
     """Base of the classifiers by prototypes.
 
     Parameters
@@ -291,7 +292,8 @@ class PrototypeClassifier(Extending, OnSeries):
         if not hasattr(self, "model_"):
             return {}
         found = {"prototypes": ", ".join(f"{n} of {label}" for label, n in self.prototypes_per_class_.items())}
-        return {**found, "weights of kernels": told_weights(self.kernel_names_, self.kernel_weights_)}
+        weights = told_weights(self.kernel_names_, self.kernel_weights_)
+        return {**found, "weights of kernels": weights, **super().chosen()}
 
     def prototype_measures(self, X: Any, y: Any) -> dict[str, float]:
         """Quality of the prototypes [Hosseini2019, Sect. 5.2], on rows that the fit should not have seen.

@@ -102,7 +102,7 @@ class StackClassifier(Extending, Factors, DirectClassifier):
         """Refuse kernels that the method cannot work with."""
 
     def chosen(self) -> dict[str, Any]:
-        return told_factors(self)
+        return {**told_factors(self), **super().chosen()}
 
     def _bill(self, size: Size) -> Bill:
         return {**super()._bill(size), **square_bill(size, self._kept(size), self._squares, self._device)}
