@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -81,6 +82,12 @@ def test_workers_tell_how_many_rows_are_done(client, rows):
         EM2NOLCClassifier(**OPTIONS).fit(da.from_array(X.to_numpy(), chunks=(2000, 5)), da.from_array(y, chunks=2000))
     for what in ("looking at rows", "summing rows"):
         assert [words[1:] for words in told if words[0] == what] == [(2000, N), (4000, N), (N, N)]
+
+
+def test_a_cluster_need_not_be_used(client, rows, whole):
+    frame = dd.from_pandas(rows[0].assign(y=rows[1]), npartitions=2)
+    with dask.config.set(scheduler="synchronous"):
+        same(EM2NOLCClassifier(**OPTIONS).fit(frame, "y"), whole, rows[0])
 
 
 def test_a_killed_worker_changes_nothing(client, rows, whole, tmp_path):

@@ -88,6 +88,14 @@ def test_what_is_no_number_of_rows_is_refused(value):
         L0MKLClassifier(pool=value).fit(*rows())
 
 
+def test_a_fit_that_fails_leaves_nothing_behind():
+    X, y = rows()
+    clf = KernelSVMADMM(pool=POOL, memory_limit="1kB", calibration=None)
+    with pytest.raises(ValueError, match="memory_limit"):
+        clf.fit(X, y)
+    assert not any(hasattr(value, "codes") for value in vars(clf).values())
+
+
 def test_series_are_refused():
     series = np.random.default_rng(0).normal(size=(12, 2, 5))
     with pytest.raises(ValueError, match="pool=6 is for tables, and X holds series: give fewer of them"):

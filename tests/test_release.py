@@ -153,8 +153,19 @@ class TestRelease:
         sums = Statistics(Plan.of(table, Y, folds=1)).update(table, Y)
         sums.released(min_count=50)
         table.loc[1000, "u"] = "1"
-        with pytest.raises(ValueError, match="some cell of 'v' with 'u' has fewer rows in fold 1"):
+        with pytest.raises(ValueError, match="some cell of 'u' with 'v' has fewer rows in fold 1"):
             Statistics(sums.plan).update(table, Y).released(min_count=50)
+
+    @pytest.mark.parametrize("gappy", ["u", "v"])
+    def test_few_missing_cells_beside_a_value_are_refused(self, gappy):
+        table = pd.DataFrame({"u": np.arange(N) % 2, "v": np.arange(N) // 2 % 2}).astype(str).astype(object)
+        table.loc[np.flatnonzero(table[{"u": "v", "v": "u"}[gappy]] == "0")[:400], gappy] = None
+        labels = np.arange(N) // 4 % 2
+        sums = Statistics(Plan.of(table, labels, folds=1)).update(table, labels)
+        sums.released(min_count=50)
+        table.loc[np.flatnonzero(table[{"u": "v", "v": "u"}[gappy]] == "1")[:3], gappy] = None
+        with pytest.raises(ValueError, match=r"'[uv]' with '[uv]' has fewer rows"):
+            Statistics(sums.plan).update(table, labels).released(min_count=50)
 
     def test_few_rows_of_a_panel_are_refused(self):
         one = X[["a"]]

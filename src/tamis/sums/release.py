@@ -42,7 +42,7 @@ def check_counts(plan: Plan, parts: np.ndarray, min_count: int) -> None:
                 )
         for k, (name, places) in enumerate(told):
             whole = np.diag(sums)[places] / largest
-            for other, others in told[:k]:
+            for other, others in told[:k] + told[k + 1 :]:  # both ways: either of two cells may be missing
                 cells = _with_rest(sums[np.ix_(places, others)].T / largest, whole)
                 _check(cells, min_count, f"{name!r} with {other!r}", fold)
 
