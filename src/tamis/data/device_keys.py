@@ -42,10 +42,36 @@ def mixed(x: Array) -> Array:
     return x ^ shifted(x, 31)
 
 
-def device_folds(keys: Array, n_folds: int) -> Array:
-    """Folds (n,) of keys, as `fold_of` gives them."""
+def device_key_folds(keys: Array, n_folds: int) -> Array:
+    """Folds (n,) of keys, as `key_folds` gives them."""
     x = mixed(~keys)
     return ((shifted(x, 1) % n_folds) * 2 + (x & 1)) % n_folds
+
+
+def device_block_folds(
+    keys: Array, codes: Array, n_folds: int, weight: Array | None = None, before: Array | int = 0
+) -> Array:
+    """Folds (n,) of the rows of a block, as `block_folds` gives them with the weights as ties."""
+    return (device_key_folds(keys, n_folds) + device_copies_before(keys, codes, weight) + before) % n_folds
+
+
+def device_copies_before(keys: Array, codes: Array | None, weight: Array | None = None) -> Array:
+    """How many rows with the same key and class come before each row (n,), as `copies_before` gives them."""
+    xp, n = namespace(keys), keys.shape[0]
+    order = xp.arange(n, dtype=xp.int64, device=device_of(keys))
+    for part in (weight, codes, keys):  # the last one counts most
+        if part is not None:
+            order = xp.take(order, xp.argsort(xp.take(part, order), stable=True))
+    sorted_keys = xp.take(keys, order)
+    new = sorted_keys[1:] != sorted_keys[:-1]
+    if bool(xp.all(new)):
+        return xp.zeros_like(order)
+    if codes is not None:
+        sorted_codes = xp.take(codes, order)
+        new = new | (sorted_codes[1:] != sorted_codes[:-1])
+    number = xp.concat([xp.zeros_like(order[:1]), xp.cumulative_sum(xp.astype(new, xp.int64))])
+    copies = xp.arange(n, dtype=xp.int64, device=device_of(keys)) - xp.searchsorted(number, number)
+    return xp.take(copies, xp.argsort(order))
 
 
 def ordered(keys: Array) -> Array:
@@ -54,15 +80,6 @@ def ordered(keys: Array) -> Array:
 
 
 def device_sampling_keys(keys: Array, codes: Array) -> Array:
-    """Keys in which equal rows differ too, as `sampling_keys` gives them without ties."""
-    xp = namespace(keys)
-    keys = mixed(keys + codes * signed(GAP))
-    order = xp.argsort(ordered(keys), stable=True)
-    places = xp.take(ordered(keys), order)
-    if bool(xp.all(places[1:] != places[:-1])):
-        return keys
-    first = xp.searchsorted(places, places)
-    copies = xp.arange(keys.shape[0], dtype=xp.int64, device=device_of(keys)) - first
-    sorted_keys = xp.take(keys, order)
-    new = xp.where(copies == 0, sorted_keys, mixed(sorted_keys + copies * signed(GAP)))
-    return xp.take(new, xp.argsort(order))
+    """Keys in which equal rows differ too, as `sampling_keys` gives them with the codes as ties."""
+    copies = device_copies_before(keys, None, codes)
+    return namespace(keys).where(copies == 0, keys, mixed(keys + copies * signed(GAP)))

@@ -1,7 +1,7 @@
 """Random keys of rows that depend on their values and a seed alone.
 
 Folds, samples and candidate pools that follow the keys are the same however the rows are ordered, cut
-into blocks or spread over machines, and equal rows always go together.
+into blocks or spread over machines.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tamis.data.checks import is_missing
 from tamis.data.table import Table
 from tamis.parallel import thread_map
 
@@ -61,12 +62,12 @@ def label_keys(labels: Iterable[Any], seed: int) -> np.ndarray:
     return np.fromiter(map(known.__getitem__, labels), dtype=np.uint64, count=len(labels))
 
 
-def group_keys(groups: Iterable[Any], seed: int) -> np.ndarray:
+def group_keys(groups: Iterable[Any]) -> np.ndarray:
     """Keys of the labels of groups: whole numbers are the same group whatever their type; refuse missing labels."""
     labels = [label.item() if isinstance(label, np.generic) else label for label in groups]
-    if any(label is None or label != label for label in labels):
+    if any(is_missing(label) for label in labels):
         raise ValueError("groups has missing labels: give every row a group")
-    return label_keys([int(v) if isinstance(v, float) and v.is_integer() else v for v in labels], seed)
+    return label_keys([int(v) if isinstance(v, float) and v.is_integer() else v for v in labels], 0)
 
 
 def _label_key(label: Any, seed: int) -> int:
@@ -81,29 +82,37 @@ def mix(x: np.ndarray) -> np.ndarray:
     return x ^ (x >> np.uint64(31))
 
 
-def fold_of(keys: np.ndarray, n_folds: int) -> np.ndarray:
-    """Fold (n,) of each key, independent of the order of the keys."""
-    return (mix(~keys) % np.uint64(max(1, n_folds))).astype(np.int64)
+def repeated(keys: np.ndarray) -> np.ndarray:
+    """Positions of the rows whose key another row has too."""
+    ordered = np.sort(keys)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    return np.flatnonzero(np.isin(keys, twice)) if len(twice) else np.empty(0, dtype=np.int64)
 
 
-def sampling_keys(keys: np.ndarray, codes: np.ndarray, ties: Sequence[np.ndarray] = (), salt: int = 0) -> np.ndarray:
-    """Keys (n,) of rows of given classes in which equal rows differ too, so that the lowest are a sample of rows.
+def copies_before(keys: np.ndarray, codes: np.ndarray, ties: Sequence[np.ndarray] = ()) -> np.ndarray:
+    """How many rows with the same key and class come before each row (n,).
+
+    Rows with the same key and class come in the order of `ties`, the last of which counts first, then of their places.
+    """
+    out = np.zeros(len(keys), dtype=np.int64)
+    some = repeated(keys)
+    if not len(some):
+        return out
+    order = some[np.lexsort([*(tie[some] for tie in ties), codes[some], keys[some]])]
+    first = np.r_[True, (keys[order[1:]] != keys[order[:-1]]) | (codes[order[1:]] != codes[order[:-1]])]
+    place = np.arange(len(order))
+    out[order] = place - np.maximum.accumulate(np.where(first, place, 0))
+    return out
+
+
+def sampling_keys(keys: np.ndarray, ties: Sequence[np.ndarray] = (), salt: int = 0) -> np.ndarray:
+    """Keys (n,) in which equal rows differ too, so that the lowest are a sample of rows.
 
     `ties` are what else tells rows with equal keys apart, so that it does not matter which of them comes first; `salt`
     tells all but the first copies in different blocks of rows apart.
     """
-    keys = mix(keys + codes.astype(np.uint64) * GAP)
-    ordered = np.sort(keys)
-    if np.all(ordered[1:] != ordered[:-1]):
-        return keys
-    order = np.lexsort([*ties, keys])
-    ordered = keys[order]
-    first = np.r_[True, ordered[1:] != ordered[:-1]]
-    place = np.arange(len(keys))
-    copies = place - np.maximum.accumulate(np.where(first, place, 0))
-    out = np.empty_like(keys)
-    out[order] = np.where(first, ordered, mix(ordered + (copies + (salt << 32)).astype(np.uint64) * GAP))
-    return out
+    copies = copies_before(keys, np.zeros(len(keys), dtype=np.int64), ties)
+    return np.where(copies == 0, keys, mix(keys + (copies + (salt << 32)).astype(np.uint64) * GAP))
 
 
 def lowest(keys: np.ndarray, size: int) -> np.ndarray:

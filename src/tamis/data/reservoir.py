@@ -27,6 +27,8 @@ class Drawn:
     groups : (n,) keys of their groups, or None
     position : (n,) number of the block and of the row in it
     keys : (n,) by their values
+    copies : (n,) rows with the same values and class that come before them in their block
+    copied : (n,) whether rows with the same values and class were met elsewhere
     rank : (n,) what rows are drawn by: the lowest stay
     """
 
@@ -36,20 +38,22 @@ class Drawn:
     groups: np.ndarray | None
     position: np.ndarray
     keys: np.ndarray
+    copies: np.ndarray
+    copied: np.ndarray
     rank: np.ndarray
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def take(self, rows: np.ndarray) -> Drawn:
-        names = ("labels", "mass", "position", "keys", "rank")
+        names = ("labels", "mass", "position", "keys", "copies", "copied", "rank")
         arrays = {name: getattr(self, name)[rows] for name in names}
         groups = None if self.groups is None else self.groups[rows]
         return replace(self, table=self.table.take(rows), groups=groups, **arrays)
 
 
 def _joined(parts: Sequence[Drawn]) -> Drawn:
-    names = ("labels", "mass", "position", "keys", "rank")
+    names = ("labels", "mass", "position", "keys", "copies", "copied", "rank")
     arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     groups = None if parts[0].groups is None else np.concatenate([part.groups for part in parts])
     return replace(parts[0], table=joined([part.table for part in parts]), groups=groups, **arrays)
@@ -94,6 +98,7 @@ class Reservoir:
         rows = _joined(self.parts) if len(self.parts) > 1 else self.parts[0]
         classes, codes = np.unique(rows.labels, return_inverse=True)
         keep = np.zeros(len(rows), dtype=bool)
+        copied = rows.copied.copy()
         if self.size:
             keep[lowest(rows.rank, self.size)] = True
             if len(rows) >= self.size:
@@ -101,12 +106,14 @@ class Reservoir:
         for c, label in enumerate(classes.tolist()):
             members = np.flatnonzero(codes == c)
             if self.distinct:
-                members = members[np.unique(rows.rank[members], return_index=True)[1]]
+                _, first, times = np.unique(rows.rank[members], return_index=True, return_counts=True)
+                members = members[first]
+                copied[members] |= times > 1
             some = members[lowest(rows.rank[members], self.each)]
             keep[some] = True
             if len(members) >= self.each:
                 self.bars[label] = rows.rank[some].max()
-        rows = rows.take(np.flatnonzero(keep))
+        rows = replace(rows, copied=copied).take(np.flatnonzero(keep))
         self.parts = [rows]
         return rows
 

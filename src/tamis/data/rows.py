@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.data.checks import is_missing
-from tamis.data.keys import lowest, row_keys, sampling_keys
+from tamis.data.keys import group_keys, lowest, row_keys, sampling_keys
 from tamis.data.table import Table, joined
 
 KEYS = 8  # columns that rows are first sorted by
@@ -27,10 +26,11 @@ class Rows:
     classes : the class labels, sorted
     weight : (n,) what a row counts in the loss: its sample weight times that of its class
     mass : (n,) what it counts in the population: its sample weight
-    groups : (n,) code of the group of each row, or None
+    groups : (n,) key of the group of each row, or None
     position : (n,) first row of the input with these values
     unit : the sample weight that counts as one in `weight` and `mass`, which are scaled to mean one
     response : (n,) the number to predict, where it is one: classes are then strata of it; else None
+    merged : (n,) how many rows of the input each row stands for; None: one each
     """
 
     table: Table
@@ -42,6 +42,7 @@ class Rows:
     position: np.ndarray
     unit: float = 1.0
     response: np.ndarray | None = None
+    merged: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -56,7 +57,13 @@ class Rows:
             groups=None if self.groups is None else self.groups[rows],
             position=self.position[rows],
             response=None if self.response is None else self.response[rows],
+            merged=None if self.merged is None else self.merged[rows],
         )
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many rows of the input (n,) each row stands for."""
+        return np.ones(len(self), dtype=np.int64) if self.merged is None else self.merged
 
     @property
     def targets(self) -> np.ndarray:
@@ -70,8 +77,9 @@ class Rows:
 
     @property
     def ties(self) -> list[np.ndarray]:
-        """What tells rows of equal values and class apart, each (n,)."""
-        return [part for part in (self.weight, self.mass, self.groups, self.response) if part is not None]
+        """What tells rows of equal values apart, each (n,); the class comes last and counts most."""
+        parts = (self.weight, self.mass, self.groups, self.response, self.codes)
+        return [part for part in parts if part is not None]
 
     @property
     def absolute_weight(self) -> np.ndarray:
@@ -100,20 +108,32 @@ def merge_rows(rows: Rows) -> Rows:
     Repeating a row and doubling its weight then give the same training set, and so does any
     permutation of the input.
     """
-    rows = rows.take(np.flatnonzero(rows.weight > 0))
-    ranks = _value_ranks(rows)
-    order = np.lexsort([rows.position, ranks])
-    starts = np.flatnonzero(np.diff(ranks[order], prepend=-1))
-    weight, mass = (np.add.reduceat(w[order], starts) for w in (rows.weight, rows.mass))
-    return replace(rows.take(order[starts]), weight=weight, mass=mass)
+    return part_of(*merge_places(rows), rows, np.arange(len(rows)))
 
 
-def merged_places(rows: Rows) -> np.ndarray:
-    """Where `merge_rows` puts each row (n,); -1 for rows of weight zero, which it drops."""
+def merge_places(rows: Rows) -> tuple[Rows, np.ndarray]:
+    """One row for each set of identical rows, sorted by value, and where each input row went (n,).
+
+    The place of a row of weight zero, which is dropped, is -1. Weights are those of the first rows of each set:
+    `part_of` adds them up.
+    """
     counted = np.flatnonzero(rows.weight > 0)
+    some = rows.take(counted)
+    ranks = _value_ranks(some)
+    order = np.lexsort([some.position, ranks])
     places = np.full(len(rows), -1)
-    places[counted] = _value_ranks(rows.take(counted))
-    return places
+    places[counted] = ranks
+    return some.take(order[np.flatnonzero(np.diff(ranks[order], prepend=-1))]), places
+
+
+def part_of(distinct: Rows, places: np.ndarray, rows: Rows, part: np.ndarray) -> Rows:
+    """The input rows at the positions `part`, merged; `distinct` and `places` are those of `merge_places`."""
+    part = part[places[part] >= 0]
+    place, n = places[part], len(distinct)
+    counts = np.bincount(place, weights=rows.counts[part], minlength=n)
+    kept = np.flatnonzero(counts)
+    weight, mass = (np.bincount(place, weights=w[part], minlength=n)[kept] for w in (rows.weight, rows.mass))
+    return replace(distinct.take(kept), weight=weight, mass=mass, merged=counts[kept].astype(np.int64))
 
 
 def _value_ranks(rows: Rows) -> np.ndarray:
@@ -140,7 +160,8 @@ def _ranks(keys: Sequence[np.ndarray]) -> np.ndarray:
 
 def concatenate(parts: Sequence[Rows]) -> Rows:
     """Rows one after another."""
-    names = ("codes", "weight", "mass", "position", *(() if parts[0].response is None else ("response",)))
+    names = ["codes", "weight", "mass", "position"]
+    names += [name for name in ("response", "merged") if getattr(parts[0], name) is not None]
     arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     groups = None if parts[0].groups is None else np.concatenate([part.groups for part in parts])
     return replace(parts[0], table=joined([part.table for part in parts]), groups=groups, **arrays)
@@ -155,16 +176,19 @@ def merge_keyed(rows: Rows, keys: np.ndarray) -> Rows:
     keys, codes = keys[order], rows.codes[order]
     first = np.r_[True, (keys[1:] != keys[:-1]) | (codes[1:] != codes[:-1])]
     starts = np.flatnonzero(first)
-    weight, mass = (np.add.reduceat(w[order], starts) for w in (rows.weight, rows.mass))
-    return replace(rows.take(order[first]), weight=weight, mass=mass)
+    weight, mass, merged = (np.add.reduceat(w[order], starts) for w in (rows.weight, rows.mass, rows.counts))
+    return replace(rows.take(order[first]), weight=weight, mass=mass, merged=merged)
 
 
 def sampled(rows: Rows, most: int) -> Rows:
     """At most `most` rows of positive mass, drawn by their values: the same ones in whatever order they come."""
     rows = rows.take(np.flatnonzero(rows.mass > 0))
-    if len(rows) <= most:
-        return rows
-    return rows.take(lowest(sampling_keys(row_keys(rows.table, 0), rows.codes, rows.ties), most))
+    return rows if len(rows) <= most else rows.take(lowest(draws(rows, 0), most))
+
+
+def draws(rows: Rows, seed: int) -> np.ndarray:
+    """Random numbers (n,) by which rows are drawn: they follow values, and equal rows have different ones."""
+    return sampling_keys(row_keys(rows.table, seed), rows.ties)
 
 
 def spread(n: int, most: int) -> np.ndarray:
@@ -174,7 +198,7 @@ def spread(n: int, most: int) -> np.ndarray:
 
 def some_of_each_class(rows: Rows, most: int, least: int, seed: int) -> np.ndarray:
     """Positions of about `most` rows: of each class in proportion but not too few, whatever the order of the rows."""
-    keys = sampling_keys(row_keys(rows.table, seed), rows.codes, rows.ties)
+    keys = draws(rows, seed)
     chosen = []
     for c in range(len(rows.classes)):
         members = np.flatnonzero(rows.codes == c)
@@ -194,17 +218,13 @@ def _label_codes(values: np.ndarray) -> np.ndarray:
 
 
 def check_groups(groups: Any, n: int) -> np.ndarray | None:
-    """Codes (n,) of group labels of any types."""
+    """Keys (n,) of group labels of any types."""
     if groups is None:
         return None
-    found = groups.to_numpy() if hasattr(groups, "to_numpy") else np.asarray(groups, dtype=object)
-    if found.shape != (n,):
-        raise ValueError(f"groups has shape {found.shape}, expected ({n},): one label per row")
-    labels = np.empty(n, dtype=object)
-    labels[:] = found
-    if any(is_missing(v) for v in labels):
-        raise ValueError("groups has missing labels: give every row a group")
-    return _label_codes(labels)
+    labels = groups.to_numpy() if hasattr(groups, "to_numpy") else np.asarray(groups, dtype=object)
+    if labels.shape != (n,):
+        raise ValueError(f"groups has shape {labels.shape}, expected ({n},): one label per row")
+    return group_keys(labels)
 
 
 def check_weights(sample_weight: Any, codes: np.ndarray, classes: np.ndarray) -> np.ndarray:

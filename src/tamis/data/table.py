@@ -48,6 +48,13 @@ class Table:
         )
 
 
+def any_table(X: Any) -> Table:
+    """Rows of any kind, series among them, as a table whose rows are equal where the input's are."""
+    if getattr(X, "ndim", 2) > 2:
+        X = np.asarray(X, dtype=float).reshape(len(X), -1)
+    return read_block(X, None, None, True)[0]
+
+
 def joined(tables: Sequence[Table]) -> Table:
     """The rows of tables with the same columns, one after another."""
     first = tables[0]

@@ -12,7 +12,7 @@ from tamis.models.model import Model
 from tamis.models.selection import row_scores
 from tamis.shells.blending import Blending, Held
 from tamis.shells.classifying import KernelClassifier
-from tamis.shells.learning import warn_unheld
+from tamis.shells.learning import warn_flat, warn_unheld
 from tamis.shells.parameters import parameters
 
 
@@ -40,9 +40,6 @@ class TamisClassifier(Blending, KernelClassifier):
     decision, are taken out); with more they are a softmax of the one-against-rest decisions, its slope fitted to
     held-out rows, and class weights move them too.
 
-    Sample weights that are whole numbers count rows: up to five thousand rows a weight of two and a row given twice are
-    the same. Of other weights only the ratios matter.
-
     From 8192 rows in one call on, decisions are read from tables, within 1e-6 of the sum of the coefficients' moduli;
     `explain` is exact.
 
@@ -68,7 +65,9 @@ class TamisClassifier(Blending, KernelClassifier):
         model, merged, held = self._blended(rows)
         if held is None or len(rows.classes) == 2:
             return model, _logistic(merged)
-        return model, held.tests.calibrator(held.decision)
+        calibrator = held.tests.calibrator(held.decision)
+        warn_flat(calibrator)
+        return model, calibrator
 
     def _warn_unheld(self) -> None:
         warn_unheld()

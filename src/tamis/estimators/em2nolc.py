@@ -93,7 +93,7 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
     weight before fitting.
 
     The statistics engine winsorises numbers with more than 64 values at their 0.1 and 99.9 per cent
-    quantiles, does not merge identical rows (they share a fold and count once as candidates), and draws
+    quantiles, does not merge identical rows (they count once as candidates), and draws
     folds, candidates and a second look at up to 50 000 rows by keys that depend on a row's values alone.
 
     Examples

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tamis.codec import stored
 from tamis.data.checks import check_bandwidth, check_choice, check_number, check_values
-from tamis.data.folds import resolved, search_folds
+from tamis.data.folds import folds, resolve_cv
 from tamis.data.rows import Rows, merge_rows
 from tamis.estimators.em2nolc import COUPLINGS, REFITS, ZHANG2022, EM2NOLCClassifier, ridge_scale
 from tamis.estimators.em2nolc_grid import Cell, Grid
@@ -71,7 +71,7 @@ class EM2NOLCClassifierCV(FromStatistics, Searching):
     cv : int, splitter or sequence of (train, test) positions
         An integer (None is 5) asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
         together. Splitters and positions speak of the rows of X as given. The statistics engine draws
-        folds at random (equal rows share one), and needs folds that train on all other rows.
+        folds at random, and needs folds that train on all other rows.
     scoring : {"auto", "log_loss", "accuracy", "roc_auc", "squared_error"}
         Log-loss is taken after calibration of the held-out decisions. With the statistics engine the
         squared error comes from the sums of the held-out fold, without another look at its rows, and
@@ -140,7 +140,7 @@ class EM2NOLCClassifierCV(FromStatistics, Searching):
         if one is not None:
             return self._select_sums(one)
         merged = merge_rows(rows)
-        splits = search_folds(rows, merged, resolved(self.cv), self._seed)
+        splits = folds(rows, self.cv, self._seed)
         most = min((len(train) for train, _ in splits), default=0)
         numeric = len(rows.table.labels) < d
         grid = self._grid(len(merged), d, numeric)
@@ -149,7 +149,7 @@ class EM2NOLCClassifierCV(FromStatistics, Searching):
 
     @property
     def _summed_for(self) -> tuple[Sequence[Any], Sequence[Any], Any]:
-        return list(self._choices.values()), self.bandwidths, resolved(self.cv)
+        return list(self._choices.values()), self.bandwidths, resolve_cv(self.cv)
 
     def _select_sums(self, one: OnePass) -> tuple[Model, Calibrator | None]:
         if one.look is None and "logistic" in self.refits:

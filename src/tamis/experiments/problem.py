@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from tamis.data.encoding import Encoder
-from tamis.data.folds import pairs_of
+from tamis.data.folds import fold_positions
 from tamis.data.rows import coding
-from tamis.data.table import checked_input, read_table
+from tamis.data.table import any_table, checked_input, read_table
 from tamis.experiments.datasets import Dataset
 from tamis.kernels.recipes import Sample
 from tamis.kernels.whole import whole_bank
@@ -109,7 +109,8 @@ class Problem:
     def inner(self) -> list[tuple[Rows, Rows]]:
         """Folds of the training rows, whole groups together."""
         groups = None if self.groups is None else self.groups[: self.n_train]
-        return pairs_of(self.folds, self.y[: self.n_train], groups, self.seed)
+        X, y = self.train
+        return fold_positions(self.folds, any_table(X), y, groups, self.seed)
 
     def stack(self, key: str, kernels: Any, fit: Rows, new: Rows, old: Rows, *, whole: bool = False) -> Stack:
         """Kernels between the rows `new` and `old`, scaled by the rows `fit`.

@@ -12,8 +12,8 @@ import numpy as np
 from tamis.codec import stored
 from tamis.data.checks import check_range, places
 from tamis.data.encoding import Encoder
-from tamis.data.keys import lowest, row_keys, sampling_keys
-from tamis.data.rows import Rows
+from tamis.data.keys import lowest
+from tamis.data.rows import Rows, draws
 from tamis.data.table import Table
 from tamis.expansion import Coefficients, Expansion, KernelExpansion
 from tamis.kernels.bank import Channel, KernelBank
@@ -332,15 +332,17 @@ def draw_candidates(rows: Rows, size: int | str | None, seed: int, fewest: int =
     size = pool_size(size, n)
     if size >= n:
         return np.arange(n)
-    rng = np.random.default_rng(seed)
-    share = size / n
-    pools = [rng.permutation(np.flatnonzero(rows.codes == c)) for c in range(len(rows.classes))]
-    return np.sort(np.concatenate([p[: max(fewest, round(share * len(p)))] for p in pools]))
+    return _drawn(rows, size, seed, fewest)
 
 
 def draw_landmarks(rows: Rows, size: int, seed: int) -> np.ndarray:
     """About `size` merged rows, sorted: of each class its share, at least one, by values and seed alone."""
-    keys = sampling_keys(row_keys(rows.table, seed), rows.codes, rows.ties)
+    return _drawn(rows, size, seed, 1)
+
+
+def _drawn(rows: Rows, size: int, seed: int, fewest: int) -> np.ndarray:
+    """About `size` rows, sorted: of each class its share, at least `fewest`."""
+    keys = draws(rows, seed)
     parts = [np.flatnonzero(rows.codes == c) for c in range(len(rows.classes))]
-    shares = [max(1, round(size * len(part) / len(rows))) for part in parts]
+    shares = [max(fewest, round(size * len(part) / len(rows))) for part in parts]
     return np.sort(np.concatenate([part[lowest(keys[part], k)] for part, k in zip(parts, shares, strict=True)]))

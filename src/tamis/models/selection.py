@@ -58,7 +58,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Tests:
-    """The test rows of all folds, one after another.
+    """The test rows of all folds, one after another; merged, they stand for `n_rows` rows of the input.
 
     `placed` says that zero is where the method itself would decide, as machines with a margin do: then held-out rows
     move it only on clear evidence (see `calibration`).
@@ -69,6 +69,7 @@ class Tests:
     weight: np.ndarray
     mass: np.ndarray
     fold: np.ndarray
+    n_rows: int
     placed: bool = False
 
     @classmethod
@@ -80,6 +81,7 @@ class Tests:
             np.concatenate([test.weight for test in tests]),
             np.concatenate([test.mass for test in tests]),
             np.repeat(np.arange(len(tests)), [len(test) for test in tests]),
+            sum(int(test.counts.sum()) for test in tests),
             placed,
         )
 
@@ -90,16 +92,19 @@ class Tests:
 
     def calibrator(self, decision: np.ndarray) -> Calibrator:
         """Probabilities in the population, fitted to held-out decisions."""
-        return Calibrator.fit(decision, self.targets, self.mass, placed=self.placed and self.even)
+        return Calibrator.fit(decision, self.targets, self.mass, self.n_rows, placed=self.placed and self.even)
 
     def shift(self, decision: np.ndarray) -> float:
         """What moves the boundary of held-out decisions to probability one half, class weights included."""
-        return Calibrator.fit(decision, self.targets, self.weight, placed=self.placed).shift
+        return Calibrator.fit(decision, self.targets, self.weight, self.n_rows, placed=self.placed).shift
 
     def fitted(self, decision: np.ndarray) -> tuple[Calibrator, float]:
-        """`calibrator` and `shift`, from one fit where class weights do not set them apart."""
+        """`calibrator` and `shift`, from one fit where class weights do not set them apart.
+
+        Nothing is moved where the calibration has failed.
+        """
         calibrator = self.calibrator(decision)
-        return calibrator, calibrator.shift if self.even else self.shift(decision)
+        return calibrator, calibrator.shift if self.even or calibrator.failed else self.shift(decision)
 
 
 @dataclass(frozen=True)

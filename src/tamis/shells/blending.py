@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tamis.data.checks import check_cv, check_integer, check_values
 from tamis.data.encoding import usual_ranges
-from tamis.data.folds import counted_folds, folds, positions, resolved
+from tamis.data.folds import folds, positions, resolve_cv
 from tamis.data.rows import Rows, merge_rows, some_of_each_class
 from tamis.expansion import CentredExpansion, Coefficients, KernelExpansion
 from tamis.kernels.grouping import keep_columns, telling_columns
@@ -35,7 +35,6 @@ MOST, RARE = 5_000, 100  # rows on which all but the last coefficients is chosen
 REPEATS, FEW = 2, 1000  # times that the folds are drawn where there are at most so many rows
 VALUES = 3  # copies of kernel values at the peak of a fit
 BUDGETS = (2, 5, 10, 20)
-EXACT = 2.0**31  # no weight from here on is a count
 
 
 class Held(NamedTuple):
@@ -127,7 +126,7 @@ class Blending(KernelEstimator):
 
     def _blended(self, given: Rows) -> tuple[Model, Rows, Held | None]:
         """The model, the merged rows that it was chosen on, and what was said of held-out rows, if any was."""
-        rows = self._units(_counted(given))
+        rows = self._units(_even(given))
         some, merged = self._looked_at(rows)
         held = None
         if isinstance(self.blend, str):
@@ -158,15 +157,15 @@ class Blending(KernelEstimator):
         return weights, Held(np.tensordot(weights.ravel(), held, 1), tests)
 
     def _splits(self, given: Rows, some: Rows, merged: Rows) -> list[Split]:
-        """Folds of the rows that are looked at; each training part is merged."""
-        cv = resolved(self.cv)
+        """Folds of the rows that are looked at, merged."""
+        cv = resolve_cv(self.cv)
         if not isinstance(cv, Integral):
             place = np.full(len(given), -1)
             place[some.position] = np.arange(len(some))
             pairs = [(place[a], place[b]) for a, b in positions(cv, given.labels, given.groups, given.table.numbers)]
             return folds(some, [(a[a >= 0], b[b >= 0]) for a, b in pairs], self._seed)
         again = REPEATS if len(merged) <= FEW else 1
-        return [split for r in range(again) for split in counted_folds(merged, int(cv), self._seed + r)]
+        return [split for r in range(again) for split in folds(some, int(cv), self._seed + r)]
 
     def _fitted(self, rows: Rows, callback: Callback | None = None) -> Fitted:
         """Choose features, instances and pairs, and fit all members to merged rows."""
@@ -243,7 +242,7 @@ class Blending(KernelEstimator):
         other._check_parameters()
         other._seed = draw_seed(self.random_state)
         given = other._rows(X, y, sample_weight, groups)
-        rows = other._units(_counted(given))
+        rows = other._units(_even(given))
         some, merged = other._looked_at(rows)
         cells = []
         for k in max_instances:
@@ -349,14 +348,8 @@ def _given(blend: Any) -> np.ndarray:
     return weights / weights.sum()
 
 
-def _counted(rows: Rows) -> Rows:
-    """Rows of positive weight; where all sample weights are whole numbers they count rows, else only ratios matter.
-
-    Of class weights only the ratios matter: they leave the weight of all rows as it is.
-    """
+def _even(rows: Rows) -> Rows:
+    """Rows of positive weight; class weights leave the weight of all rows as it is."""
     if not rows.weight.all():
         rows = rows.take(np.flatnonzero(rows.weight > 0))
-    counts = rows.mass * rows.unit
-    if counts.min() > 0.5 and counts.max() < EXACT and np.allclose(counts, np.round(counts), rtol=0.0, atol=1e-9):
-        rows = replace(rows, mass=np.round(counts), unit=1.0)
     return replace(rows, weight=rows.weight * (rows.mass.sum() / rows.weight.sum()))

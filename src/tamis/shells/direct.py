@@ -41,17 +41,17 @@ class DirectClassifier(LearningClassifier):
         return self.calibration is not None
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
-        rows = merge_rows(rows)
-        model = self._learn(rows)
-        return calibrated(model, *self._held_out(rows)) if self._calibrates else (model, None)
+        merged = merge_rows(rows)
+        model = self._learn(merged)
+        return calibrated(model, *self._held_out(rows, merged)) if self._calibrates else (model, None)
 
-    def _held_out(self, rows: Rows) -> tuple[np.ndarray, Tests]:
+    def _held_out(self, rows: Rows, merged: Rows) -> tuple[np.ndarray, Tests]:
         """Decisions on rows that the model did not see."""
         splits = folds(rows, self.calibration, self._seed)
         parts = each_fold(partial(_decide_fold, self), splits, self.n_jobs)
         if not parts:
             warn_unheld()
-            parts, splits = [self._learn(rows, quick=True).decision(rows.table)], [(rows, rows)]
+            parts, splits = [self._learn(merged, quick=True).decision(merged.table)], [(merged, merged)]
         return np.concatenate(parts), Tests.of(splits, placed=self._placed)
 
 

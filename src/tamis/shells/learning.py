@@ -58,12 +58,23 @@ class LearningClassifier(KernelClassifier):
 def calibrated(model: Model, decision: np.ndarray, tests: Tests) -> tuple[Model, Calibrator]:
     """Move the intercept so that zero stands at probability one half of held-out decisions; calibrate."""
     calibrator, shift = tests.fitted(decision)
+    warn_flat(calibrator)
     return model.shifted(shift), calibrator.shifted(shift)
+
+
+def warn_flat(calibrator: Calibrator) -> None:
+    """Warn of probabilities that say nothing of the rows."""
+    if calibrator.failed:
+        warn(
+            "calibration failed: on held-out rows, higher decision values do not go with the class more often. The "
+            "model may be no better than guessing. Probabilities are the same for every row, and labels are those of "
+            "the decision values as fitted; give more rows or features, or other parameters"
+        )
 
 
 def warn_unheld() -> None:
     """Say that probabilities rest on rows that the model has seen."""
     warn(
-        "nothing can be held out, because the smallest class has one distinct row (or group) or the statistics have "
+        "nothing can be held out, because the smallest class has one row (or group) or the statistics have "
         "one fold: probabilities are calibrated on training rows and too sure of themselves",
     )

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.data.encoding import Number
-from tamis.data.rows import Rows, by_class, merged_places
+from tamis.data.rows import Rows, by_class, merge_places
 from tamis.errors import warn
 from tamis.expansion import kept_parts
 from tamis.explain import measures, signed_percentages
@@ -155,7 +155,7 @@ class PrototypeClassifier(Extending, Pooled, OnSeries):
     # ------------------------------------------------------------------ fitting
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
-        places = merged_places(rows)
+        _, places = merge_places(rows)
         model, calibrator = super()._select(rows)
         codes = self.__dict__.pop("_merged_codes", None)
         self._codes = None

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.data.checks import check_choice, check_cv
-from tamis.data.folds import search_folds
+from tamis.data.folds import folds
 from tamis.data.rows import Rows, merge_rows
 from tamis.models.bill import Bill, Size
 from tamis.models.calibration import Calibrator
@@ -112,7 +112,7 @@ class Searching(KernelClassifier):
     def _check_splits(self, splits: Any) -> None:
         if not splits:
             raise ValueError(
-                f"cv={self.cv!r}: no fold can be made, the smallest class has too few distinct rows or groups (or the "
+                f"cv={self.cv!r}: no fold can be made, the smallest class has too few rows or groups (or the "
                 f"statistics have one fold); give more rows or folds, or use {self._single.__name__}"
             )
 
@@ -147,7 +147,7 @@ class SearchClassifier(Searching, LearningClassifier):
 
     def _select(self, rows: Rows) -> tuple[Model, Calibrator | None]:
         merged = merge_rows(rows)
-        splits = search_folds(rows, merged, self.cv, self._seed)
+        splits = folds(rows, self.cv, self._seed)
         self._check_splits(splits)
         tests = Tests.of(splits, placed=self._single._placed)
         results = cross_validate(self._tried, splits, tests, self.scoring, self.n_jobs)

@@ -11,9 +11,9 @@ from sklearn.base import is_classifier
 from sklearn.utils.parallel import Parallel, delayed
 
 from tamis.data.checks import check_cv
-from tamis.data.folds import pairs_of
+from tamis.data.folds import fold_positions
 from tamis.data.rows import check_groups, spread
-from tamis.data.table import columns_by_name
+from tamis.data.table import any_table, columns_by_name
 from tamis.explain.stability import Stability, stability
 from tamis.progress import tracked
 from tamis.shells.base import KernelEstimator
@@ -34,7 +34,8 @@ def stability_across_folds(estimator: KernelEstimator, X: Any, y: Any, cv: Any =
     """
     check_cv(cv)
     labels = np.asarray(y)
-    splits = pairs_of(cv, labels, check_groups(groups, len(labels)), 0, stratified=is_classifier(estimator))
+    groups = check_groups(groups, len(labels))
+    splits = fold_positions(cv, any_table(X), labels, groups, 0, stratified=is_classifier(estimator))
     return stability_of(fit_folds(estimator, X, labels, [train for train, _ in splits]), X)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.base import clone
 
 from tamis.data.checks import check_cv
-from tamis.data.folds import pairs_of
+from tamis.data.folds import fold_positions
+from tamis.data.table import any_table
 from tamis.kernels.alignment import check_series, is_series
 from tamis.progress import tracked
 from tamis.shells.base import draw_seed
@@ -46,7 +47,7 @@ def parameter_effects(
     _check(clf, grid)
     check_cv(cv)
     rows, labels = check_series(X) if is_series(X) else X, np.asarray(y)
-    splits = pairs_of(cv, labels, None, draw_seed(random_state))
+    splits = fold_positions(cv, any_table(rows), labels, None, draw_seed(random_state))
     trials = [(name, value) for name, values in grid.items() for value in values]
     effects: dict[str, dict[str, list[Any]]] = {
         name: {key: [] for key in ("values", *MEASURES, *(f"{m}_spread" for m in MEASURES))} for name in grid

@@ -9,7 +9,6 @@ import numpy as np
 from tamis.arrays import Array, device_of, is_tensor, namespace, quick_double, to_device, to_numpy
 from tamis.data.checks import encode_classes
 from tamis.data.device_encoding import device_encode
-from tamis.data.device_keys import device_folds, device_row_keys
 from tamis.data.encoding import Encoder
 from tamis.data.keys import group_keys
 from tamis.kernels.chebyshev import Levels
@@ -79,34 +78,33 @@ def device_weight(sample_weight: Any, X: Array) -> Array | None:
 
 
 def counted(
-    X: Array, codes: Array, weight: Array, by: Array | None
-) -> tuple[Array, Array, Array, Array | None, np.ndarray]:
+    X: Array, codes: Array, weight: Array, by: np.ndarray | None
+) -> tuple[Array, Array, Array, np.ndarray | None, np.ndarray]:
     """Rows of positive weight only, and where they stood."""
     xp = namespace(X)
     if bool(xp.all(weight > 0)):
         return X, codes, weight, by, np.arange(X.shape[0])
     rows = xp.nonzero(weight > 0)[0]
     X, codes, weight = (xp.take(part, rows, axis=0) for part in (X, codes, weight))
-    return X, codes, weight, None if by is None else xp.take(by, rows, axis=0), to_numpy(rows)
+    kept = to_numpy(rows)
+    return X, codes, weight, None if by is None else by[kept], kept
 
 
-def device_groups(groups: Any, X: Array, seed: int) -> Array | None:
-    """Keys (n,) of groups where X is, or None."""
+def device_groups(groups: Any, X: Array) -> np.ndarray | None:
+    """Keys (n,) of the groups of the rows of X, in numpy, or None."""
     if groups is None:
         return None
-    keys = group_keys(to_numpy(groups) if is_tensor(groups) else groups, seed)
+    keys = group_keys(to_numpy(groups) if is_tensor(groups) else groups)
     if len(keys) != X.shape[0]:
         raise ValueError(f"groups has length {len(keys)}, expected {X.shape[0]}: one label per row of X")
-    return to_device(keys.view(np.int64), device_of(X))
+    return keys
 
 
 def plan_sums(
-    plan: Plan, X: Array, codes: Array, weight: Array | None, groups: Array | None
+    plan: Plan, X: Array, codes: Array, weight: Array | None, fold: Array
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sums, counts of rows by fold and cells beyond the ranges by column, of rows on a device."""
     xp = namespace(X)
-    keys = device_row_keys(X, plan.seed) if groups is None else groups
-    fold = device_folds(keys, plan.n_folds)
     if weight is not None or np.any(plan.class_factor != 1.0):
         factor = xp.take(to_device(plan.class_factor, device_of(X), "float64"), codes)
         weight = factor if weight is None else weight * factor

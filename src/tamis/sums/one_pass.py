@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tamis.data.checks import check_integer
-from tamis.data.folds import positions
-from tamis.data.keys import fold_of, group_keys, label_keys, row_keys, sampling_keys
+from tamis.data.folds import positions, summed_folds
+from tamis.data.keys import row_keys, sampling_keys
 from tamis.data.rows import Rows, by_class
 from tamis.errors import warn
 from tamis.kernels.bank import MEMORY
@@ -20,7 +20,7 @@ from tamis.sums.again import Again, sum_again
 from tamis.sums.look import LOOK, second_rows
 from tamis.sums.plan import Plan, TooLarge, is_grid
 from tamis.sums.plan_columns import NotSummable
-from tamis.sums.seen import Seen, class_keys
+from tamis.sums.seen import Seen
 from tamis.sums.statistics import Statistics
 from tamis.sums.summary import Summary
 from tamis.sums.wanted import Wanted
@@ -66,8 +66,8 @@ class OnePass:
             return []
         if len(good) < self.n_folds:
             warn(
-                f"{self.n_folds - len(good)} of {self.n_folds} folds are left out: they have no rows (rows with equal "
-                "values, or of one group, share a fold), or leave no row of some class",
+                f"{self.n_folds - len(good)} of {self.n_folds} folds are left out: they have no rows, or leave no row of "
+                "some class (rows of one group share a fold)",
             )
         return good
 
@@ -121,13 +121,10 @@ def sum_rows(rows: Rows, engine: str, wanted: Wanted) -> OnePass | None:
         return None
     keys = row_keys(rows.table, wanted.seed)
     try:
-        fold, n_folds, n_parts = _parts(rows, keys, wanted.cv, wanted.seed)
-        if not rows.weight.all():
-            some = np.flatnonzero(rows.weight > 0)
-            rows, keys, fold = rows.take(some), keys[some], fold[some]
-        seen = Seen.of(rows, wanted.seed, keys)
+        rows, keys, fold, n_folds, n_parts = _parts(rows, keys, wanted.cv, wanted.seed)
+        seen = Seen.of(rows, keys, fold, n_parts)
         factor = by_class(rows.weight / rows.mass, rows.codes, len(rows.classes))
-        plan = wanted.plan(seen, factor, n_parts, fold=fold)
+        plan = wanted.plan(seen, factor, n_parts)
     except NotSummable as reason:
         if engine == "statistics" or grid:
             raise
@@ -148,20 +145,22 @@ def second_look(statistics: Statistics, rows: Rows | None, groups: Any = None) -
         return OnePass(statistics, n_folds)
     statistics.check_rows(rows.table, groups is not None)
     rows = replace(rows, weight=rows.mass * statistics.plan.class_factor[rows.codes])
+    rows = rows.take(np.flatnonzero(rows.weight > 0))
     keys = row_keys(rows.table, seed)
-    fold = fold_of(keys if groups is None else group_keys(groups, seed), n_folds)
-    random = sampling_keys(keys, class_keys(rows.classes, seed)[rows.codes])
-    return OnePass(statistics, n_folds, *second_rows(rows, keys, random, fold))
+    fold = summed_folds(rows, keys, n_folds, seed)
+    return OnePass(statistics, n_folds, *second_rows(rows, keys, sampling_keys(keys, rows.ties), fold))
 
 
-def _parts(rows: Rows, keys: np.ndarray, cv: Any, seed: int) -> tuple[np.ndarray, int, int]:
-    """Part (n,) of each row, how many of the parts are folds, and how many there are."""
-    if cv is None:
-        return np.zeros(len(rows), dtype=np.int64), 1, 1
-    if isinstance(cv, Integral):
+def _parts(rows: Rows, keys: np.ndarray, cv: Any, seed: int) -> tuple[Rows, np.ndarray, np.ndarray, int, int]:
+    """Rows of positive weight, their keys and parts (n,), how many of the parts are folds, and how many there are."""
+    counted = np.flatnonzero(rows.weight > 0)
+    every = len(counted) == len(rows)
+    if cv is None or isinstance(cv, Integral):
+        rows, keys = (rows, keys) if every else (rows.take(counted), keys[counted])
+        if cv is None:
+            return rows, keys, np.zeros(len(rows), dtype=np.int64), 1, 1
         check_integer("cv", cv, 2)
-        by = keys if rows.groups is None else label_keys(rows.groups, seed)
-        return fold_of(by, int(cv)), int(cv), int(cv)
+        return rows, keys, summed_folds(rows, keys, int(cv), seed), int(cv), int(cv)
     splits = positions(cv, rows.labels, rows.groups, rows.table.numbers)
     part = np.full(len(rows), len(splits))
     for k, (train, test) in enumerate(splits):
@@ -172,4 +171,4 @@ def _parts(rows: Rows, keys: np.ndarray, cv: Any, seed: int) -> tuple[np.ndarray
                 f"most once: cv={cv!r} does otherwise; use an integer or another engine"
             )
         part[test] = k
-    return part, len(splits), len(splits) + 1
+    return rows.take(counted), keys[counted], part[counted], len(splits), len(splits) + 1

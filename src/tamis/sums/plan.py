@@ -23,7 +23,8 @@ from tamis.data.checks import (
     resolve_columns,
 )
 from tamis.data.encoding import Encoder
-from tamis.data.keys import fold_of, group_keys, lowest, row_keys
+from tamis.data.folds import key_folds, summed_folds
+from tamis.data.keys import group_keys, lowest, row_keys
 from tamis.data.rows import Rows, by_class, check_weights, class_factors
 from tamis.data.table import Table, block_names, checked_input, read_block, read_table, row_labels
 from tamis.kernels.bank import KernelBank
@@ -142,7 +143,7 @@ class Plan:
             Which columns may have missing cells in the rows to come: those that have some in X, or all.
         candidates : as in `EM2NOLCClassifier`, or a pair (X, y) of the rows that may become instances. With "grid" no
             row of X is in the plan.
-        folds : parts that are summed apart, for cross-validation; rows with equal values share a fold
+        folds : parts that are summed apart, for cross-validation; equal rows are dealt over them
         dtype : {"float64", "float32"}
             Precision of the products within a block of rows. In single precision the pass takes half the
             time, and sums of differently cut rows agree to about 1e-7 instead of 1e-12.
@@ -172,14 +173,14 @@ class Plan:
         present, here = np.unique(codes, return_inverse=True)
         mass = check_weights(sample_weight, here, labels[present])
         factor = class_factors(class_weight, mass, here, labels[present])
-        rows = Rows(table, codes, labels, mass * factor, mass, None, np.arange(len(codes)))
-        by = None if groups is None else group_keys(groups, random_state)
-        if not mass.all():
-            kept = np.flatnonzero(mass > 0)
-            rows, by = rows.take(kept), None if by is None else by[kept]
+        by = None if groups is None else group_keys(groups)
+        rows = Rows(table, codes, labels, mass * factor, mass, by, np.arange(len(codes)))
+        rows = rows.take(np.flatnonzero(mass > 0)) if not mass.all() else rows
+        keys = row_keys(rows.table, random_state)
+        fold = summed_folds(rows, keys, folds, random_state)
         d = table.numbers.shape[1]
         plan = make_plan(
-            Seen.of(rows, random_state, limits=winsorise == 0),
+            Seen.of(rows, keys, fold, folds, limits=winsorise == 0),
             per_feature(),
             choices=[kernels],
             bandwidths=[check_bandwidth(b, d) for b in _listed(bandwidth)],
@@ -194,7 +195,6 @@ class Plan:
             n_folds=folds,
             seed=random_state,
             class_factor=by_class(factor, codes, len(labels)),
-            fold=None if by is None else fold_of(by, folds),
         )
         plan = replace(
             plan,
@@ -215,7 +215,7 @@ class Plan:
         codes, labels = encode_classes(y, len(table))
         codes, _ = _known_classes(codes, labels, self.classes)
         pool = Pool(self.encoder.encode(table), codes, np.arange(len(codes)))
-        fold = fold_of(row_keys(table, self.seed), self.n_folds)
+        fold = key_folds(row_keys(table, self.seed), self.n_folds)
         return replace(self, pool=pool, pool_fold=fold, pool_labels=row_labels(X, pool.position))
 
     def bank(self, kernels: Any, default: Recipe, bandwidth: Bandwidth) -> KernelBank:
@@ -261,12 +261,10 @@ def make_plan(
     categories: Mapping[int, Sequence[Any]] | None = None,
     degrees: int | Mapping[int, int] | None = None,
     all_gaps: bool = False,
-    fold: np.ndarray | None = None,
 ) -> Plan:
     """A plan for every kernel choice and bandwidth, from what was seen of the rows.
 
-    `ranges`, `categories` and `degrees` go by the position of the column; `fold` are those of the rows that
-    candidates are drawn from, by default those of their keys.
+    `ranges`, `categories` and `degrees` go by the position of the column.
     """
     rows, given = seen.pool, dict(ranges or {})
     seen = replace(seen, few={j: values for j, values in seen.few.items() if j not in given})
@@ -280,7 +278,7 @@ def make_plan(
     else:
         chosen = seen.draw(candidates)
         pool = Pool(encoder.encode(rows.table.take(chosen)), rows.codes[chosen], rows.position[chosen])
-        pool_fold = fold_of(seen.pool_keys[chosen], n_folds) if fold is None else fold[chosen]
+        pool_fold = seen.pool_fold[chosen]
         labels = pool.position
     gaps = tuple(bool(g) for g in (seen.gaps & columns_with_gaps(encoder)) | all_gaps)
     draft = Plan(

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tamis.data.encoding import level_masses
-from tamis.data.keys import label_keys, lowest, lowest_distinct, row_keys, sampling_keys
+from tamis.data.folds import only_folds
+from tamis.data.keys import lowest, lowest_distinct, sampling_keys
 from tamis.data.rows import Rows
 from tamis.data.table import Table
 from tamis.kernels.chebyshev import SIZES
@@ -26,6 +27,8 @@ class Seen:
     ----------
     rows, keys, random : rows of all classes, their keys, and the keys by which they were drawn
     pool, pool_keys : rows that candidates are drawn from: those with the lowest keys of each class, at least
+    fold : (n,) folds of `rows`
+    pool_fold : (p,) the fold that has all rows with the values of a row of the pool, or the number of folds
     counts : (classes,) how many rows there are
     few : {column: values, sorted} of the numbers that have few
     masses : {column: {level: weight}} of the categories
@@ -38,6 +41,8 @@ class Seen:
     random: np.ndarray
     pool: Rows
     pool_keys: np.ndarray
+    fold: np.ndarray
+    pool_fold: np.ndarray
     counts: np.ndarray
     few: Mapping[int, np.ndarray]
     masses: Mapping[int, Mapping[Any, float]]
@@ -45,11 +50,10 @@ class Seen:
     limits: np.ndarray | None
 
     @classmethod
-    def of(cls, rows: Rows, seed: int, keys: np.ndarray | None = None, *, limits: bool = False) -> Seen:
-        """See all rows at once; `limits` says whether least and largest numbers are wanted."""
+    def of(cls, rows: Rows, keys: np.ndarray, fold: np.ndarray, n_folds: int, *, limits: bool = False) -> Seen:
+        """See all rows at once, with their keys and folds; `limits` says if least and largest numbers are wanted."""
         table = rows.table
-        keys = row_keys(table, seed) if keys is None else keys
-        random = sampling_keys(keys, class_keys(rows.classes, seed)[rows.codes])
+        random = sampling_keys(keys, rows.ties)
         peek = table.take(lowest(random, PEEK))
         return cls(
             rows,
@@ -57,6 +61,8 @@ class Seen:
             random,
             rows,
             keys,
+            fold,
+            only_folds(keys, fold, n_folds),
             np.bincount(rows.codes, minlength=len(rows.classes)),
             _few(table, peek),
             {j: level_masses(values, rows.weight) for j, values in table.labels.items()},
@@ -77,11 +83,6 @@ class Seen:
             chosen.append(members[lowest_distinct(self.pool_keys[members], max(1, round(share * self.counts[c])))])
         drawn = np.concatenate(chosen)
         return drawn[np.argsort(self.pool_keys[drawn], kind="stable")]
-
-
-def class_keys(classes: np.ndarray, seed: int) -> np.ndarray:
-    """Keys (q,) of class labels, which tell apart rows that differ in nothing but their class."""
-    return label_keys(classes.tolist(), seed)
 
 
 def gaps_of(table: Table) -> np.ndarray:

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from tamis.arrays import is_tensor, namespace, to_device, to_numpy
+from tamis.arrays import device_of, is_tensor, namespace, to_device, to_numpy
 from tamis.codec import Unreadable, digest, read, stored, write
 from tamis.data.checks import check_integer, check_length, check_number, encode_classes
+from tamis.data.device_keys import device_block_folds, device_row_keys
 from tamis.data.encoding import UNSEEN, Nominal, Number
-from tamis.data.keys import fold_of, group_keys, row_keys
+from tamis.data.folds import Earlier, block_folds, group_folds, units_of
+from tamis.data.keys import group_keys, label_keys, row_keys
 from tamis.data.table import Table, block_names, read_block, with_empty_labels
 from tamis.kernels.chebyshev import Chebyshev, Levels
 from tamis.kernels.statistics import Block, outer_sums
@@ -82,6 +84,8 @@ class Statistics:
     def update(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Statistics:
         """Add rows, in place (from one thread at a time; add up statistics of several).
 
+        The fold of a row follows its values; equal rows of a class in one call go to one fold after another.
+
         Parameters
         ----------
         X : array, DataFrame or dict of columns, those of the plan; a tensor of torch is summed where it is. Or rows in
@@ -90,13 +94,19 @@ class Statistics:
         sample_weight : (n,) at least 0, or the name of a column
         groups : labels (n,), or the name of a column; rows of one group share a fold
         """
-        if is_tensor(X):
-            return self._update_tensor(X, y, sample_weight, groups)
-        source = source_of(X, y, sample_weight, groups)
+        source = None if is_tensor(X) else source_of(X, y, sample_weight, groups)
         if source is not None:
             total = source.total(partial(Statistics, self.plan), add_block, "summing rows")
             self.add_sums(total.parts, total.count, total._outside, grouped=total.grouped, weighted=total.weighted)
             return self
+        return self.add_rows(X, y, sample_weight, groups)
+
+    def add_rows(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, number: int = 0, earlier: Earlier | None = None
+    ) -> Statistics:
+        """Add the rows of the block `number`, whose equal rows in `earlier` blocks decide on their folds too."""
+        if is_tensor(X):
+            return self._add_tensor(X, y, sample_weight, groups, number, earlier)
         plan = self.plan
         names = block_names(X)
         table, named = read_block(X, list(plan.encoder.names), plan.categorical, plan.allow_missing)
@@ -104,38 +114,65 @@ class Statistics:
         table = with_empty_labels(table, set(np.flatnonzero(plan.encoder.nominal).tolist()))
         weight = checked_weight(sample_weight, len(table))
         check_length("groups", groups, len(table))
-        keys = None if groups is None else group_keys(groups, plan.seed)
+        by = None if groups is None else group_keys(groups)
         if weight is not None and not weight.all():
             kept = np.flatnonzero(weight)
             check_length("y", y, len(table))
             table, y, weight = table.take(kept), np.asarray(y)[kept], weight[kept]
-            keys = None if keys is None else keys[kept]
+            by = None if by is None else by[kept]
         if not len(table):
             return self
         codes = known_codes(y, plan.classes, len(table))
+        if by is None:
+            keys = row_keys(table, plan.seed)
+            before = self._before(keys, codes, number, earlier)
+            fold = block_folds(keys, codes, plan.n_folds, [] if weight is None else [weight], before)
+        else:
+            fold = group_folds(by, plan.n_folds, plan.seed)
         self.weighted |= weight is not None and bool(np.any(weight != 1.0))
         if weight is not None or np.any(plan.class_factor != 1.0):
             weight = (1.0 if weight is None else weight) * plan.class_factor[codes]
-        self.check_rows(table, keys is not None)
-        self.grouped = keys is not None
-        self.add_table(table, codes, weight, None if keys is None else fold_of(keys, plan.n_folds))
+        self.check_rows(table, by is not None)
+        self.grouped = by is not None
+        self.add_table(table, codes, weight, fold)
         return self
 
-    def _update_tensor(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Statistics:
-        """Add rows that live on a device, which sums them."""
+    def _before(self, keys: np.ndarray, codes: np.ndarray, number: int, earlier: Earlier | None) -> np.ndarray | int:
+        """How many equal rows of its class stand before the block of each row, as far as folds depend on it."""
+        if earlier is None or earlier.alike:
+            return 0
+        return earlier.before(number, keys, units_of(keys, class_keys(self.plan.classes)[codes]))
+
+    def _add_tensor(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, number: int, earlier: Earlier | None
+    ) -> Statistics:
+        """As `add_rows`, for rows that live on a device, which sums them."""
         plan = self.plan
         names = list(plan.encoder.names)
         nominal = bool(plan.categorical) or bool(plan.encoder.nominal.any())
         X = checked_tensor(X, names, categorical=nominal, allow_missing=plan.allow_missing)
         codes, _ = device_codes(y, X, plan.classes)
-        weight, by = device_weight(sample_weight, X), device_groups(groups, X, plan.seed)
+        weight, by = device_weight(sample_weight, X), device_groups(groups, X)
         if weight is not None:
             X, codes, weight, by, _ = counted(X, codes, weight, by)
         if not X.shape[0]:
             return self
         self._check_gaps(to_numpy(namespace(X).any(namespace(X).isnan(X), axis=0)), set())
-        self.add_sums(*plan_sums(plan, X, codes, weight, by), grouped=by is not None, weighted=weight is not None)
+        fold = self._device_folds(X, codes, weight, by, number, earlier)
+        self.add_sums(*plan_sums(plan, X, codes, weight, fold), grouped=by is not None, weighted=weight is not None)
         return self
+
+    def _device_folds(self, X: Any, codes: Any, weight: Any, by: Any, number: int, earlier: Earlier | None) -> Any:
+        plan = self.plan
+        if by is not None:
+            found = group_folds(by, plan.n_folds, plan.seed)
+            return to_device(found, device_of(X))
+        keys = device_row_keys(X, plan.seed)
+        before: Any = 0
+        if earlier is not None and not earlier.alike:
+            before = self._before(to_numpy(keys).view(np.uint64), to_numpy(codes), number, earlier)
+            before = to_device(np.asarray(before), device_of(X))
+        return device_block_folds(keys, codes, plan.n_folds, weight, before)
 
     def check_columns(self, names: list[str], named: bool) -> None:
         """Refuse other columns than those of the plan, or their names in another order."""
@@ -174,12 +211,10 @@ class Statistics:
         table: Table,
         codes: np.ndarray,
         weight: np.ndarray | None,
-        parts: np.ndarray | None,
+        parts: np.ndarray,
     ) -> None:
-        """Add rows that have been read already; `parts` are their folds, by default those of their keys."""
+        """Add rows that have been read already; `parts` are their folds."""
         plan, outside, counted = self.plan, [], []
-        if parts is None:
-            parts = fold_of(row_keys(table, plan.seed), plan.n_folds)
 
         def read(chunk: slice) -> Block:
             some = table.take(chunk)
@@ -323,14 +358,21 @@ class Statistics:
             )
 
 
-def add_block(statistics: Statistics, block: RowBlock, device: str | None = None) -> Statistics:
+def class_keys(classes: np.ndarray) -> np.ndarray:
+    """Keys (q,) of class labels."""
+    return label_keys(classes.tolist(), 0)
+
+
+def add_block(
+    statistics: Statistics, block: RowBlock, device: str | None = None, earlier: Earlier | None = None
+) -> Statistics:
     """Add a block of rows, which a device sums if one is given and all columns are numbers."""
     X, plan = block.X, statistics.plan
     if device is not None and not plan.categorical and not plan.encoder.nominal.any():
         table, named = read_block(X, list(plan.encoder.names), plan.categorical, plan.allow_missing)
         statistics.check_columns(block_names(X), named)
         X = X if table.labels else to_device(np.ascontiguousarray(table.numbers), device)
-    return statistics.update(X, block.y, block.weight, block.groups)
+    return statistics.add_rows(X, block.y, block.weight, block.groups, block.number, earlier)
 
 
 def checked_weight(sample_weight: Any, n: int) -> np.ndarray | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tamis.codec import digest, read, stored, write
 from tamis.data.encoding import Encoder
+from tamis.data.folds import Earlier
 from tamis.data.table import read_block
 from tamis.errors import warn
 from tamis.kernels.statistics import Block as Encoded
@@ -44,7 +45,8 @@ def sum_source(
     head = _Head(source) if source.once else None
     survey = (source if head is None else head).total(empty, Survey.update, "looking at rows")
     factor = survey.class_factor(wanted.class_weight)
-    seen = survey.seen(factor)
+    earlier = survey.units.earlier(n_folds, complete=head is None)
+    seen = survey.seen(factor, n_folds, earlier)
     plan = replace(
         wanted.plan(seen, factor, n_folds, all_gaps=source.once and wanted.missing == "absent"),
         dtype="float32" if survey.single else "float64",
@@ -56,17 +58,17 @@ def sum_source(
     if head is None:
         statistics = source.total(
             partial(Statistics, plan),
-            partial(add_block, device=device),
+            partial(add_block, device=device, earlier=earlier),
             "summing rows",
             n_rows=survey.n_rows,
             keeper=keeper,
         )
     else:
-        statistics, survey = head.rest(plan, empty(), device)
-        seen = survey.seen(factor)
+        statistics, survey = head.rest(plan, empty(), device, earlier)
+        seen = survey.seen(factor, n_folds, earlier)
     _check_again(sum(survey.count.values()), statistics.n_rows)
     _check_unchanged(source, rows)
-    look = looked_at(seen, survey.class_mass * factor, n_folds)
+    look = looked_at(seen, survey.class_mass * factor)
     return OnePass(statistics, n_folds, *look, None, None if source.once else partial(_again, source, statistics, rows))
 
 
@@ -104,13 +106,13 @@ class _Head(Source):
     def blocks(self, start: int = 0) -> Iterator[Block]:
         return iter(self.held[start:])
 
-    def rest(self, plan: Plan, survey: Survey, device: str | None) -> tuple[Statistics, Survey]:
+    def rest(self, plan: Plan, survey: Survey, device: str | None, earlier: Earlier) -> tuple[Statistics, Survey]:
         """Statistics and the survey of all blocks, in one pass."""
         every = _Chained(chain(self.held, self.coming))
 
         def add(statistics: Statistics, block: Block) -> Statistics:
             survey.update(block)
-            return add_block(statistics, block, device)
+            return add_block(statistics, block, device, earlier)
 
         return every.total(partial(Statistics, plan), add, "summing rows"), survey
 

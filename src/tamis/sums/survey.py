@@ -6,6 +6,7 @@ for the candidates. Surveys of parts of the rows add up to that of all of them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -13,15 +14,16 @@ import numpy as np
 
 from tamis.data.checks import check_length, encode_classes, resolve_columns
 from tamis.data.encoding import level_masses
-from tamis.data.keys import group_keys, mix, row_keys, sampling_keys
+from tamis.data.folds import Earlier, UnitCounts, group_folds, key_folds, units_of
+from tamis.data.keys import copies_before, group_keys, mix, row_keys, sampling_keys
 from tamis.data.reservoir import Drawn, Reservoir
 from tamis.data.rows import Rows, class_factors
 from tamis.data.table import Table, block_names, read_block, with_empty_labels
 from tamis.models.model import POOL
 from tamis.sources.base import Block
 from tamis.sums.look import LOOK, RARE
-from tamis.sums.seen import Seen, class_keys, few_values, gaps_of
-from tamis.sums.statistics import checked_weight
+from tamis.sums.seen import Seen, few_values, gaps_of
+from tamis.sums.statistics import checked_weight, class_keys
 
 PLACE = 32  # bits of a position that number the rows within a block
 SALT = 0xD6E8FEB86659FD93  # makes copies in different blocks differ
@@ -60,6 +62,7 @@ class Survey:
         self.gaps = np.zeros(0, dtype=bool)
         self.look, self.salted = Reservoir(2 * LOOK, RARE), Reservoir(2 * LOOK, RARE)
         self.pool = Reservoir(0, candidates if isinstance(candidates, Integral) else POOL, distinct=True)
+        self.units = UnitCounts()
 
     def update(self, block: Block) -> Survey:
         """Add a block of rows, in place."""
@@ -80,7 +83,7 @@ class Survey:
             raise ValueError("groups must be given for all blocks or for none: they decide the folds")
         self.grouped = block.groups is not None
         self.lengths[block.number] = len(table)
-        groups = None if block.groups is None else group_keys(block.groups, self.seed)
+        groups = None if block.groups is None else group_keys(block.groups)
         rows = np.arange(len(table))
         if weight is not None and not weight.all():
             rows = np.flatnonzero(weight)
@@ -145,13 +148,15 @@ class Survey:
         rows: np.ndarray,
     ) -> None:
         keys = row_keys(table, self.seed)
-        random = sampling_keys(keys, class_keys(classes, self.seed)[codes], salt=number)
+        copies, copied = copies_before(keys, codes, [mass]), np.zeros(len(keys), dtype=bool)
+        random = sampling_keys(keys, [mass, codes], salt=number)
         place = (number << PLACE) + rows
-        labels = classes[codes]
-        self.look.add(Drawn(table, labels, mass, groups, place, keys, random))
-        salted = mix(random + np.uint64((number + 1) * SALT % 2**64))
-        self.salted.add(Drawn(table, labels, mass, groups, place, keys, salted))
-        self.pool.add(Drawn(table, labels, mass, groups, place, keys, keys))
+        drawn = Drawn(table, classes[codes], mass, groups, place, keys, copies, copied, random)
+        self.look.add(drawn)
+        self.salted.add(replace(drawn, rank=mix(random + np.uint64((number + 1) * SALT % 2**64))))
+        self.pool.add(replace(drawn, rank=keys))
+        if groups is None:
+            self.units.add(number, units_of(keys, class_keys(classes)[codes]))
 
     def __add__(self, other: Survey) -> Survey:
         if self.names is None or other.names is None:
@@ -180,7 +185,7 @@ class Survey:
         total.empty = self.empty & other.empty
         total.gaps = self.gaps | other.gaps
         total.look, total.salted = self.look + other.look, self.salted + other.salted
-        total.pool = self.pool + other.pool
+        total.pool, total.units = self.pool + other.pool, self.units + other.units
         return total
 
     @property
@@ -207,10 +212,11 @@ class Survey:
             raise ValueError(f"X has {found}: a classifier needs rows of at least two classes")
         return class_factors(class_weight, self.class_mass, np.arange(len(classes)), classes)
 
-    def seen(self, factor: np.ndarray) -> Seen:
-        """What a plan is made from."""
+    def seen(self, factor: np.ndarray, n_folds: int, earlier: Earlier) -> Seen:
+        """What a plan is made from; `earlier` rows decide on folds."""
         look, pool, classes = self._sample(), self.pool.settle(), self.classes
         assert pool is not None
+        fold, pool_fold = (self._folds(drawn, n_folds, earlier) for drawn in (look, pool))
         factors = dict(zip(classes.tolist(), factor.tolist(), strict=True))
         masses = {j: _weighed(of_class, factors) for j, of_class in self.levels.items()}
         return Seen(
@@ -219,12 +225,26 @@ class Survey:
             look.rank,
             self._rows(pool, factor),
             pool.keys,
+            fold,
+            np.where(pool.copied, n_folds, pool_fold),
             np.array([self.count[label] for label in classes.tolist()]),
             {j: values for j, values in self.few.items() if len(values)},
             masses,
             self.gaps,
             None,
         )
+
+    def _folds(self, drawn: Drawn, n_folds: int, earlier: Earlier) -> np.ndarray:
+        """Folds (n,) of drawn rows."""
+        if drawn.groups is not None:
+            return group_folds(drawn.groups, n_folds, self.seed)
+        before = np.zeros(len(drawn), dtype=np.int64)
+        numbers = drawn.position >> PLACE
+        for number in [] if earlier.alike else np.unique(numbers).tolist():
+            some = np.flatnonzero(numbers == number)
+            of_class = class_keys(self.classes)[np.searchsorted(self.classes, drawn.labels[some])]
+            before[some] = earlier.before(number, drawn.keys[some], units_of(drawn.keys[some], of_class))
+        return (key_folds(drawn.keys, n_folds) + drawn.copies + before) % n_folds
 
     def _sample(self) -> Drawn:
         """A random sample of the rows: by their values, unless many have copies in other blocks, which go together."""

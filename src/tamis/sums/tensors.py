@@ -11,8 +11,9 @@ import numpy as np
 
 from tamis.arrays import Array, device_of, namespace, to_device, to_numpy
 from tamis.data.checks import resolve_columns
-from tamis.data.device_keys import device_row_keys, device_sampling_keys, ordered
+from tamis.data.device_keys import device_block_folds, device_row_keys, device_sampling_keys, ordered
 from tamis.data.encoding import Encoder
+from tamis.data.folds import group_folds, only_folds
 from tamis.data.rows import Rows, class_factors
 from tamis.data.table import Table, read_table
 from tamis.kernels.statistics import Functions
@@ -28,7 +29,7 @@ from tamis.sums.device_pass import (
 )
 from tamis.sums.look import LOOK, RARE
 from tamis.sums.one_pass import OnePass
-from tamis.sums.seen import Seen, class_keys, few_values
+from tamis.sums.seen import Seen, few_values
 from tamis.sums.statistics import Statistics
 from tamis.sums.wanted import Wanted, looked_at
 
@@ -42,13 +43,13 @@ def sum_tensor(X: Any, y: Any, sample_weight: Any, groups: Any, wanted: Wanted) 
     codes, classes = device_codes(y, X)
     if len(classes) < 2:
         raise ValueError(f"y has one class only ({classes.tolist()[0]!r}): a classifier needs rows of two at least")
-    weight, by, position = device_weight(sample_weight, X), device_groups(groups, X, seed), None
+    weight, by, position = device_weight(sample_weight, X), device_groups(groups, X), None
     if weight is not None:
         X, codes, weight, by, position = counted(X, codes, weight, by)
         if not X.shape[0]:
             raise ValueError("sample_weight is zero for all rows: give some of them a positive weight")
     size = wanted.candidates if isinstance(wanted.candidates, Integral) else POOL
-    survey = _Survey(X, codes, classes, weight, by, seed, int(size))
+    survey = _Survey(X, codes, classes, weight, by, seed, int(size), n_folds)
     factor = class_factors(wanted.class_weight, survey.mass, np.arange(len(classes)), classes)
     seen = survey.seen(factor, names)
     if position is not None:
@@ -60,8 +61,10 @@ def sum_tensor(X: Any, y: Any, sample_weight: Any, groups: Any, wanted: Wanted) 
         categorical=None if categorical is None else (),
     )
     statistics = Statistics(plan)
-    statistics.add_sums(*plan_sums(plan, X, codes, weight, by), grouped=by is not None, weighted=weight is not None)
-    look = looked_at(seen, survey.mass * factor, n_folds)
+    statistics.add_sums(
+        *plan_sums(plan, X, codes, weight, survey.fold), grouped=by is not None, weighted=weight is not None
+    )
+    look = looked_at(seen, survey.mass * factor)
     return OnePass(statistics, n_folds, *look, None, partial(_again, X, codes, weight, statistics))
 
 
@@ -86,13 +89,24 @@ class _Survey:
     """What `tamis.sums.survey` finds in blocks, for all rows of a tensor at once."""
 
     def __init__(
-        self, X: Array, codes: Array, classes: np.ndarray, weight: Array | None, by: Array | None, seed: int, size: int
+        self,
+        X: Array,
+        codes: Array,
+        classes: np.ndarray,
+        weight: Array | None,
+        by: np.ndarray | None,
+        seed: int,
+        size: int,
+        n_folds: int,
     ):
         self.X, self.codes, self.classes, self.weight, self.by = X, codes, classes, weight, by
-        self.xp, self.size = namespace(X), size
+        self.xp, self.size, self.n_folds = namespace(X), size, n_folds
         self.keys = device_row_keys(X, seed)
-        of_class = to_device(class_keys(classes, seed).view(np.int64), device_of(X))
-        self.random = device_sampling_keys(self.keys, self.xp.take(of_class, codes))
+        self.random = device_sampling_keys(self.keys, codes)
+        if by is None:
+            self.fold = device_block_folds(self.keys, codes, n_folds, weight)
+        else:
+            self.fold = to_device(group_folds(by, n_folds, seed), device_of(X))
         self.counts = np.array([int(self.xp.count_nonzero(codes == c)) for c in range(len(classes))])
         if not self.counts.all():
             lost = classes[self.counts == 0].tolist()[0]
@@ -120,6 +134,8 @@ class _Survey:
             self._unsigned(self.random, look),
             others,
             self._unsigned(self.keys, pool),
+            self._at(self.fold, look),
+            only_folds(self._unsigned(self.keys, pool), self._at(self.fold, pool), self.n_folds),
             self.counts,
             {j: values for j, values in few.items() if values is not None and len(values)},
             {},
@@ -154,7 +170,7 @@ class _Survey:
         mass = np.ones(len(some))
         if self.weight is not None:
             mass = self._at(self.weight, some) / float(self.xp.mean(self.weight))
-        groups = None if self.by is None else self._unsigned(self.by, some)
+        groups = None if self.by is None else self.by[some]
         return Rows(table, codes, self.classes, mass * factor[codes], mass, groups, some)
 
     def _few(self, sample: Table, column: int) -> np.ndarray | None:

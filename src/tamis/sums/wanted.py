@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from tamis.data.checks import check_integer
-from tamis.data.keys import fold_of
 from tamis.data.rows import Rows
 from tamis.kernels.recipes import Recipe
 from tamis.sums.look import second_rows
@@ -59,12 +58,9 @@ class Wanted:
         class_factor: np.ndarray,
         n_folds: int,
         *,
-        fold: np.ndarray | None = None,
         all_gaps: bool = False,
     ) -> Plan:
-        """The plan for these fits; candidates have the `fold` given, or that of their group, or of their values."""
-        if fold is None and seen.pool.groups is not None:
-            fold = fold_of(seen.pool.groups, n_folds)
+        """The plan for these fits."""
         return make_plan(
             seen,
             self.default,
@@ -76,12 +72,10 @@ class Wanted:
             n_folds=n_folds,
             seed=self.seed,
             class_factor=class_factor,
-            fold=fold,
             all_gaps=all_gaps,
         )
 
 
-def looked_at(seen: Seen, mass: np.ndarray, n_folds: int) -> tuple[Rows, np.ndarray]:
+def looked_at(seen: Seen, mass: np.ndarray) -> tuple[Rows, np.ndarray]:
     """Rows of the second look and their folds, from a sample; `mass` (classes,) are the weights of all rows."""
-    keys = seen.keys if seen.rows.groups is None else seen.rows.groups
-    return second_rows(seen.rows, seen.keys, seen.random, fold_of(keys, n_folds), seen.counts, mass)
+    return second_rows(seen.rows, seen.keys, seen.random, seen.fold, seen.counts, mass)

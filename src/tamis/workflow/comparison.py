@@ -97,7 +97,7 @@ def compare(
 ) -> Comparison:
     """Fit every method on the same folds of a table, but for those `without`; or `only` some."""
     data, job = prepared(table, job)
-    splits = folds_of(data.y, data.groups, folds, job.seed)
+    splits = folds_of(data.columns, data.y, data.groups, folds, job.seed)
     if len(splits) < 2:
         raise ValueError("no two folds have every class to learn from: collect more rows of the smallest class")
     methods = competitors(job)

@@ -300,7 +300,7 @@ def stability(
     model: KernelClassifier, X: dict[str, np.ndarray], y: np.ndarray, groups: np.ndarray | None, job: Job
 ) -> tuple[Stability | None, list[dict]]:
     """Refit with the choices made, leaving out one fold at a time; who chooses what, and how much it moves."""
-    splits = folds_of(y, groups, FOLDS, job.seed)
+    splits = folds_of(X, y, groups, FOLDS, job.seed)
     if len(splits) < 2:
         return None, []
     models = fit_folds(model, X, y, [part for part, _ in splits], job.n_jobs)

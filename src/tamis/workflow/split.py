@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, train_test_split
 
-from tamis.data.folds import made
+from tamis.data.folds import deal
+from tamis.data.keys import row_keys
+from tamis.data.rows import check_groups
+from tamis.data.table import any_table
 from tamis.workflow.prepare import Data
 
 NAMES = {"train": 0, "training": 0, "0": 0, "0.0": 0, "test": 1, "testing": 1, "holdout": 1, "1": 1, "1.0": 1}
@@ -74,6 +77,9 @@ def _check_sides(data: Data, train: np.ndarray, test: np.ndarray) -> None:
             raise ValueError(f"class {str(label)!r} has {count} training rows: at least two are needed")
 
 
-def folds_of(y: np.ndarray, groups: np.ndarray | None, n_folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def folds_of(
+    X: Mapping[str, np.ndarray], y: np.ndarray, groups: np.ndarray | None, n_folds: int, seed: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Stratified folds of training rows, groups kept together; fewer where a class is small."""
-    return made(len(y), np.unique(y, return_inverse=True)[1], groups, n_folds, seed)
+    codes = np.unique(y, return_inverse=True)[1]
+    return deal(row_keys(any_table(X), seed), codes, check_groups(groups, len(y)), n_folds, seed)
