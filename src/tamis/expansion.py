@@ -10,8 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -19,11 +18,9 @@ from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.stack import DenseStack
-from tamis.kernels.tables import Tables, make_tables
 
 BLOCK = 1 << 20  # most numbers of one block of contributions
 BLOCK_ROWS = 4096
-TABLE_ROWS = 1 << 13  # from which on the making of tables pays
 
 
 @dataclass(frozen=True)
@@ -114,23 +111,7 @@ class KernelExpansion(Expansion):
     def owned(self) -> np.ndarray:
         return np.any(self.coef != 0, axis=2)
 
-    @cached_property
-    def _tables(self) -> Tables | None:
-        return make_tables(self.bank.channels, self.instances, self.coef)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_tables"}
-
     def decision(self, Z: Array) -> Array:
-        """Decision values (rows, q), in blocks of rows.
-
-        Of `TABLE_ROWS` rows or more, channels that can be tabulated (`tamis.kernels.tables`: Gaussians and their
-        mixtures, categories, products of two of these) are looked up, on all cores. Such a decision differs from the
-        sum of the `contributions` by at most 1e-6 times the sum of ``|coef|``, and in practice by far less. The tables
-        are made when they are first needed and stay with the expansion, but are no part of files, pickles and copies.
-        """
-        if len(Z) >= TABLE_ROWS and isinstance(Z, np.ndarray) and Z.dtype == float and self._tables is not None:
-            return self._tables.decision(Z) + self.intercept
         out = np.tile(self.intercept, (len(Z), 1)).astype(float)
         for rows in row_blocks(len(Z), 1):
             for k, channel in enumerate(self.bank.channels):
