@@ -111,7 +111,7 @@ class TestMeanFilling:
         np.testing.assert_allclose(parts.sum(axis=2), by_kernel, atol=1e-10)
         np.testing.assert_allclose(parts.sum(axis=3), by_instance, atol=1e-10)
         whole = expansion.decision(Z)
-        monkeypatch.setattr(tamis.expansion, "BLOCK", 700)
+        monkeypatch.setattr(tamis.expansion, "BLOCK_VALUES", 700)
         np.testing.assert_allclose(expansion.decision(Z), whole, atol=1e-12)
         np.testing.assert_allclose(expansion.split(Z)[0], by_instance, atol=1e-12)
         np.testing.assert_allclose(expansion.negated().decision(Z), -whole)

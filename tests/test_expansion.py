@@ -22,7 +22,7 @@ def expansion(rng, request):
 
 def test_decision_is_the_sum_of_contributions(expansion, rng, monkeypatch):
     monkeypatch.setattr(module, "BLOCK_ROWS", 7)
-    monkeypatch.setattr(module, "BLOCK", 100)
+    monkeypatch.setattr(module, "BLOCK_VALUES", 100)
     Z = rng.normal(size=(30, 3))
     parts = expansion.contributions(Z)
     assert parts.shape == (30, 2, 4, 3)
@@ -56,18 +56,3 @@ def test_restriction_keeps_columns_in_place_where_all_are_needed(rng):
     whole = KernelExpansion(bank, rng.normal(size=(4, 3)), np.zeros(1), rng.normal(size=(1, 4, 3)))
     small, _, kernels, columns = whole.restricted()
     assert small.bank == bank and kernels.tolist() == columns.tolist() == [0, 1, 2]
-
-
-def test_many_kernels_are_split_with_one_evaluation_each(rng, monkeypatch):
-    calls, evaluate = [], Channel.__call__
-
-    def counted(channel, *rows):
-        calls.append(channel)
-        return evaluate(channel, *rows)
-
-    monkeypatch.setattr(Channel, "__call__", counted)
-    monkeypatch.setattr(module, "BLOCK", 1000)
-    bank = KernelBank(tuple(Channel(f"x{c}", Gaussian(1.0), (c,)) for c in range(500)))
-    whole = KernelExpansion(bank, rng.normal(size=(4, 500)), np.zeros(1), rng.normal(size=(1, 4, 500)))
-    whole.split(rng.normal(size=(20, 500)))
-    assert len(calls) == 500

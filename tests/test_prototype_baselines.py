@@ -318,7 +318,7 @@ class TestClassifiers:
         X, y, Z, _ = split_wine()
         clf.fit(X, y)
         parts = clf.explain(Z).contributions
-        monkeypatch.setattr(prototypes, "BLOCK", 700)
+        monkeypatch.setattr(prototypes, "BLOCK_VALUES", 700)
         table = clf._seen(Z)[1]
         by_instance, by_kernel = clf.model_.expansion.split(clf.model_.encode(table))
         np.testing.assert_allclose(by_instance, parts.sum(axis=3), atol=1e-12)

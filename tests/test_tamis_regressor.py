@@ -82,11 +82,6 @@ class TestSums:
         np.testing.assert_allclose(explanation.contributions.mean(axis=0), 0.0, atol=1e-9)
         assert fit.intercept_[0] == pytest.approx(y.mean())
 
-    def test_many_rows_are_read_from_tables(self, fit):
-        X, _ = table(9000, seed=4)
-        explained = fit.explain(X.head(500)).decision[:, 0]
-        np.testing.assert_allclose(fit.predict(X)[:500], explained, atol=1e-4)
-
 
 class TestRows:
     def test_a_weight_of_two_is_a_row_given_twice(self):

@@ -8,7 +8,7 @@ In a `KernelExpansion` the coefficients are numbers; where they depend on the ro
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -18,9 +18,10 @@ from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.stack import DenseStack
+from tamis.parallel import blas_threads
 
-BLOCK = 1 << 20  # most numbers of one block of contributions
-BLOCK_ROWS = 4096
+BLOCK_ROWS = 1024  # rows of a block, halved while it takes more than
+BLOCK_VALUES = 1 << 20  # numbers
 
 
 @dataclass(frozen=True)
@@ -70,17 +71,37 @@ class Expansion(ABC):
     def owned(self) -> np.ndarray:
         """Boolean (q, k): which instances speak for which output."""
 
-    @abstractmethod
-    def decision(self, Z: Array) -> Array:
-        """Decision values (rows, q), in blocks of rows."""
+    def decision(self, Z: np.ndarray) -> np.ndarray:
+        """Decision values (rows, q), the same bits for a row whatever the other rows are."""
+        (decision,) = _in_blocks(lambda block: (self._decision(block),), Z, len(self.instances))
+        return decision
 
-    @abstractmethod
-    def contributions(self, Z: Array) -> Array:
+    def contributions(self, Z: np.ndarray) -> np.ndarray:
         """The summands (rows, q, k, L); with the intercept they add up to the decision."""
+        (parts,) = _in_blocks(lambda block: (self._contributions(block),), Z, self._n_summands)
+        return parts
+
+    def split(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Contributions by instance (rows, q, k) and by kernel (rows, q, L)."""
+        by_instance, by_kernel = _in_blocks(self._split, Z, self._n_summands)
+        return by_instance, by_kernel
+
+    @property
+    def _n_summands(self) -> int:
+        return len(self.intercept) * len(self.instances) * len(self.bank)
 
     @abstractmethod
-    def split(self, Z: Array) -> tuple[Array, Array]:
-        """Contributions by instance (rows, q, k) and by kernel (rows, q, L), in blocks of rows."""
+    def _decision(self, Z: np.ndarray) -> np.ndarray:
+        """`decision` for one block."""
+
+    @abstractmethod
+    def _contributions(self, Z: np.ndarray) -> np.ndarray:
+        """`contributions` for one block."""
+
+    def _split(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`split` for one block."""
+        parts = self._contributions(Z)
+        return parts.sum(axis=3), parts.sum(axis=2)
 
     @abstractmethod
     def negated(self) -> Self:
@@ -94,10 +115,31 @@ class Expansion(ABC):
         return stack.values.transpose(0, 2, 1)
 
 
-def row_blocks(n: int, size: int) -> Iterator[slice]:
-    """Slices of n rows of `size` numbers each, with at most `BLOCK` numbers and `BLOCK_ROWS` rows in one."""
-    step = max(1, min(BLOCK_ROWS, BLOCK // max(1, size)))
-    return (slice(start, start + step) for start in range(0, n, step))
+def _in_blocks(
+    function: Callable[[np.ndarray], tuple[np.ndarray, ...]], Z: np.ndarray, n_values: int
+) -> list[np.ndarray]:
+    """``function`` of encoded rows, evaluated in blocks that all have the same number of rows.
+
+    Products of matrices sum in an order that depends on their shapes. The last block is therefore filled up with copies
+    of its first row, and BLAS uses one thread. `n_values` is how many numbers a row takes; the size of the blocks
+    follows from it alone.
+    """
+    if not len(Z):
+        return list(function(Z))
+    size = BLOCK_ROWS
+    while size > 1 and size * n_values > BLOCK_VALUES:
+        size //= 2
+
+    def evaluate(start: int) -> tuple[np.ndarray, ...]:
+        block = Z[start : start + size]
+        n = len(block)
+        if n < size:
+            block = block[np.r_[:n, np.zeros(size - n, dtype=int)]]
+        return tuple(part[:n] for part in function(block))
+
+    with blas_threads(1):
+        parts = [evaluate(start) for start in range(0, len(Z), size)]
+    return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
 @stored
@@ -111,25 +153,14 @@ class KernelExpansion(Expansion):
     def owned(self) -> np.ndarray:
         return np.any(self.coef != 0, axis=2)
 
-    def decision(self, Z: Array) -> Array:
+    def _decision(self, Z: np.ndarray) -> np.ndarray:
         out = np.tile(self.intercept, (len(Z), 1)).astype(float)
-        for rows in row_blocks(len(Z), 1):
-            for k, channel in enumerate(self.bank.channels):
-                out[rows] += channel(Z[rows], self.instances) @ self.coef[:, :, k].T
+        for k, channel in enumerate(self.bank.channels):
+            out += channel(Z, self.instances) @ self.coef[:, :, k].T
         return out
 
-    def contributions(self, Z: Array) -> Array:
+    def _contributions(self, Z: np.ndarray) -> np.ndarray:
         return self.coef * self.kernel_values(Z).transpose(1, 2, 0)[:, None]
-
-    def split(self, Z: Array) -> tuple[Array, Array]:
-        q, k, L = self.coef.shape
-        by_instance, by_kernel = np.zeros((len(Z), q, k)), np.empty((len(Z), q, L))
-        for rows in row_blocks(len(Z), q * k):
-            for place, channel in enumerate(self.bank.channels):
-                part = channel(Z[rows], self.instances)[:, None] * self.coef[:, :, place]
-                by_instance[rows] += part
-                by_kernel[rows, :, place] = part.sum(axis=2)
-        return by_instance, by_kernel
 
     def negated(self) -> Self:
         return replace(self, coef=-self.coef, intercept=-self.intercept)
@@ -167,16 +198,11 @@ class CentredExpansion(KernelExpansion):
         moved = np.sum(whole.coef * centre, axis=(1, 2))
         return cls(whole.bank, whole.instances, whole.intercept + moved, whole.coef, centre)
 
-    def decision(self, Z: Array) -> Array:
-        return super().decision(Z) - np.sum(self.coef * self.centre, axis=(1, 2))
+    def _decision(self, Z: np.ndarray) -> np.ndarray:
+        return super()._decision(Z) - np.sum(self.coef * self.centre, axis=(1, 2))
 
-    def contributions(self, Z: Array) -> Array:
-        return super().contributions(Z) - self.coef * self.centre
-
-    def split(self, Z: Array) -> tuple[Array, Array]:
-        by_instance, by_kernel = super().split(Z)
-        moved = self.coef * self.centre
-        return by_instance - moved.sum(axis=2), by_kernel - moved.sum(axis=1)
+    def _contributions(self, Z: np.ndarray) -> np.ndarray:
+        return super()._contributions(Z) - self.coef * self.centre
 
     def restricted(self) -> tuple[KernelExpansion, np.ndarray, np.ndarray, np.ndarray]:
         plain = KernelExpansion(self.bank, self.instances, self.intercept, self.coef)

@@ -372,12 +372,14 @@ def _fit_numbers(
     half = ordered.quantile(0.5 - 1e-12)
     flat = low == high
     centre, scale = np.where(flat, low, 0.0), np.ones(len(x))
-    if scaling == "standard":
+    if scaling in ("standard", "centred"):
         size = np.maximum(np.abs(low), np.abs(high))
         unit = np.where(size > 0, size, 1.0)  # squares of very large or small numbers would leave the range of floats
         mean = ordered.mean(x / unit[:, None]) * unit
         spread = np.sqrt(ordered.mean(((x - mean[:, None]) / unit[:, None]) ** 2)) * unit
-        centre, scale = np.where(flat, low, mean), np.where(flat | (spread == 0), 1.0, spread)
+        centre = np.where(flat, low, mean)
+        if scaling == "standard":
+            scale = np.where(flat | (spread == 0), 1.0, spread)
     if scaling != "rank":
         flat = (high - low) / scale <= NEAREST
         high, centre = np.where(flat, low, high), np.where(flat, low, centre)

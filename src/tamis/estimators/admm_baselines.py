@@ -19,6 +19,8 @@ from tamis.shells.parameters import parameters
 from tamis.shells.pooled import Pooled
 from tamis.shells.stacked import Answer, CostClassifier, Task
 
+DIGITS = 1e-8  # share of the decisions that rounding of the terms of support vectors may reach
+
 
 @stored
 @parameters
@@ -58,8 +60,21 @@ class LinearSVMADMM(LinearClassifier):
         problem = admm_linear_svm.Problem(points.P, y, check_cost(self.C, rows.absolute_weight))
         solution = admm_linear_svm.solve(problem, tol=self.tol, max_iter=self.max_iter, callback=self._progress())
         state = solution.state
+        _check_digits(points.P, state)
         ones = np.ones(rows.table.numbers.shape[1])
         return Found(Coefficients.rank_one(state.dual_coef, ones, state.intercept), solution, state.dual_coef)
+
+
+def _check_digits(P: np.ndarray, state: admm_linear_svm.State) -> None:
+    """Refuse support vectors whose terms are so large that their sum has too few digits left."""
+    terms = float(np.max(np.abs(P) @ (np.abs(P).T @ np.abs(state.dual_coef)), initial=0.0))
+    decision = float(np.max(np.abs(P @ state.w + state.intercept), initial=0.0))
+    if terms * np.finfo(float).eps > DIGITS * max(decision, 1.0):
+        raise ValueError(
+            f"scaling=None: columns of X reach {np.max(np.abs(P)):.1e} from their mean, and the terms of the support "
+            f"vectors, up to {terms:.1e}, cancel to decisions of {decision:.1e}, which rounding would spoil: use "
+            "scaling='standard', or other units"
+        )
 
 
 @stored

@@ -196,21 +196,34 @@ def euclidean(S: Array, T: Array, scale: Array | None = None, width: float = 1.0
     largest square; where a kernel of that width would see it, from the differences in each column.
     """
     xp = namespace(S, T)
-    A, B = _with_gaps(S, T)
+    A, B = _fill(S), _fill(T)
     if A.shape[1] == 1 or is_far_off(T if scale is None else T * scale[None, :], width):
         D = _zeros(S, T)
         for c in range(A.shape[1]):
             each = A[:, c][:, None] - B[:, c][None, :]
-            D += (each if scale is None else each * scale[c % S.shape[1]]) ** 2
+            D += (each if scale is None else each * scale[c]) ** 2
+    else:
+        if scale is not None:
+            A, B = A * scale[None, :], B * scale[None, :]
+        squares = xp.sum(A * A, axis=1)
+        D = squares[:, None] + xp.sum(B * B, axis=1)[None, :] - 2.0 * (A @ B.T)
+        if not bool(xp.all(xp.isfinite(squares))):  # rows beyond all numbers are far from those of T, which are near
+            D = xp.where(xp.isfinite(squares)[:, None], D, xp.full_like(D, xp.inf))
+        D = xp.where(D > 0, D, xp.zeros_like(D))
+    return _add_gaps(D, S, T, scale)
+
+
+def _add_gaps(D: Array, S: Array, T: Array, scale: Array | None) -> Array:
+    """Add one, times the square of `scale`, for every column that one of two rows lacks.
+
+    Rows without missing cells get an exact zero, so that their distances do not depend on other rows of the block.
+    """
+    xp = namespace(D)
+    s, t = (xp.astype(xp.isnan(part), D.dtype) for part in (S, T))
+    if not bool(xp.any(s)) and not bool(xp.any(t)):
         return D
-    if scale is not None:
-        scale = xp.concat([scale] * (A.shape[1] // S.shape[1]))[None, :]
-        A, B = A * scale, B * scale
-    squares = xp.sum(A * A, axis=1)
-    D = squares[:, None] + xp.sum(B * B, axis=1)[None, :] - 2.0 * (A @ B.T)
-    if not bool(xp.all(xp.isfinite(squares))):  # rows beyond all numbers are far from those of T, which are near
-        D = xp.where(xp.isfinite(squares)[:, None], D, xp.full_like(D, xp.inf))
-    return xp.where(D > 0, D, xp.zeros_like(D))
+    costs = xp.ones_like(s[0, :]) if scale is None else scale * scale
+    return D + ((s * costs[None, :]) @ (1.0 - t).T + ((1.0 - s) * costs[None, :]) @ t.T)
 
 
 def is_far_off(T: Array, width: float) -> bool:
@@ -223,17 +236,6 @@ def is_far_off(T: Array, width: float) -> bool:
         return False
     xp, filled = namespace(T), _fill(T)
     return float(xp.max(xp.sum(filled * filled, axis=1))) > LOST * xp.finfo(T.dtype).eps ** -0.5 * width**2
-
-
-def _with_gaps(S: Array, T: Array) -> tuple[Array, Array]:
-    """Both blocks with missing cells at zero, beside indicators of them if there are any."""
-    xp = namespace(S, T)
-    if not bool(xp.any(xp.isnan(S))) and not bool(xp.any(xp.isnan(T))):
-        return S, T
-    return (
-        xp.concat([_fill(S), xp.astype(xp.isnan(S), S.dtype)], axis=1),
-        xp.concat([_fill(T), xp.astype(xp.isnan(T), T.dtype)], axis=1),
-    )
 
 
 @stored

@@ -29,7 +29,7 @@ import numpy as np
 
 from tamis.arrays import Array
 from tamis.codec import stored
-from tamis.expansion import Expansion, KernelExpansion, row_blocks
+from tamis.expansion import KernelExpansion
 from tamis.kernels.stack import DenseStack, KernelStack
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
 from tamis.optim.svm import Machine, solve_svm
@@ -65,30 +65,14 @@ class FilledExpansion(KernelExpansion):
 
     fills: np.ndarray
 
-    def decision(self, Z: Array) -> Array:
-        out = np.tile(self.intercept, (len(Z), 1)).astype(float)
-        for rows in row_blocks(len(Z), self.fills.size):
-            out[rows] += np.einsum("lrk,qkl->rq", self.kernel_values(Z[rows]), self.coef)
-        return out
+    def _decision(self, Z: np.ndarray) -> np.ndarray:
+        return self.intercept + np.einsum("lrk,qkl->rq", self.kernel_values(Z), self.coef)
 
     def kernel_values(self, Z: Array) -> Array:
         values = np.array(super().kernel_values(Z))
         for k, here in enumerate(self.bank.presence(Z).T):
             values[k, ~here] = self.fills[k]
         return values
-
-    def split(self, Z: Array) -> tuple[Array, Array]:
-        return split_rows(self, Z)
-
-
-def split_rows(expansion: Expansion, Z: Array) -> tuple[Array, Array]:
-    """Contributions by instance and by kernel, summed from the pairs, in blocks of rows."""
-    q, k, L = len(expansion.intercept), len(expansion.instances), len(expansion.bank)
-    by_instance, by_kernel = np.empty((len(Z), q, k)), np.empty((len(Z), q, L))
-    for rows in row_blocks(len(Z), q * k * L):
-        parts = expansion.contributions(Z[rows])
-        by_instance[rows], by_kernel[rows] = parts.sum(axis=3), parts.sum(axis=2)
-    return by_instance, by_kernel
 
 
 # ---------------------------------------------------------------------- fusion
@@ -134,28 +118,22 @@ class FusedExpansion(KernelExpansion):
 
     row_dependent: ClassVar[bool] = True
 
-    def decision(self, Z: Array) -> Array:
-        out = np.tile(self.intercept, (len(Z), 1)).astype(float)
-        for rows in row_blocks(len(Z), 1):
-            total = self.bank.presence(Z[rows]) @ self.offsets.T
-            for k, channel in enumerate(self.bank.channels):
-                total += channel(Z[rows], self.instances) @ self.coef[:, :, k].T
-            out[rows] += total / self._counts(Z[rows])
-        return out
+    def _decision(self, Z: np.ndarray) -> np.ndarray:
+        total = self.bank.presence(Z) @ self.offsets.T
+        for k, channel in enumerate(self.bank.channels):
+            total += channel(Z, self.instances) @ self.coef[:, :, k].T
+        return self.intercept + total / self._counts(Z)
 
     def _counts(self, Z: Array) -> np.ndarray:
         """How many machines speak for each output about each row (rows, q), at least one."""
         return np.maximum(1, self.bank.presence(Z).astype(int) @ self.coef.any(axis=1).T)
 
-    def contributions(self, Z: Array) -> Array:
+    def _contributions(self, Z: np.ndarray) -> np.ndarray:
         present = self.bank.presence(Z)
         own = self.coef != 0
         shares = own * np.divide(self.offsets, np.maximum(1, own.sum(axis=1)))[:, None]
-        parts = super().contributions(Z) + present[:, None, None] * shares
+        parts = super()._contributions(Z) + present[:, None, None] * shares
         return parts / self._counts(Z)[:, :, None, None]
-
-    def split(self, Z: Array) -> tuple[Array, Array]:
-        return split_rows(self, Z)
 
     def negated(self) -> Self:
         return replace(super().negated(), offsets=-self.offsets)

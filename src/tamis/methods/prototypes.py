@@ -22,7 +22,7 @@ import numpy as np
 
 from tamis.arrays import Array
 from tamis.codec import stored
-from tamis.expansion import BLOCK, Expansion, row_blocks
+from tamis.expansion import BLOCK_VALUES, Expansion
 from tamis.optim.nqp import solve_nqp
 
 TIED = 1e-12  # scores so close are equal but for rounding
@@ -61,11 +61,8 @@ class PrototypeExpansion(Expansion):
         """Combined kernel values (rows, k) of encoded rows with the kept ones."""
         return self.bank.stack(Z, self.instances, form="streaming").combine(self.weights).dense()
 
-    def decision(self, Z: Array) -> Array:
-        out = np.empty((len(Z), len(self.votes)))
-        for rows in row_blocks(len(Z), self.votes.size):
-            out[rows] = self.by_prototype(self.similarity(Z[rows])).sum(axis=2)
-        return out + self.intercept
+    def _decision(self, Z: np.ndarray) -> np.ndarray:
+        return self.by_prototype(self.similarity(Z)).sum(axis=2) + self.intercept
 
 
 @stored
@@ -114,26 +111,19 @@ class CodedExpansion(PrototypeExpansion):
     def by_prototype(self, similarity: np.ndarray) -> np.ndarray:
         return self.codes(similarity)[:, None, :] * self.votes
 
-    def decision(self, Z: Array) -> Array:
-        out = np.empty((len(Z), len(self.votes)))
-        for rows in row_blocks(len(Z), len(self.gram)):
-            out[rows] = self.codes(self.similarity(Z[rows])) @ self.votes.T
-        return out + self.intercept
+    def _decision(self, Z: np.ndarray) -> np.ndarray:
+        return self.codes(self.similarity(Z)) @ self.votes.T + self.intercept
 
-    def contributions(self, Z: Array) -> Array:
+    def _contributions(self, Z: np.ndarray) -> np.ndarray:
         out = np.empty((len(Z), *self.voices.shape, len(self.bank)))
         for row, (used, parts) in enumerate(self._codes_by_kernel(Z)):
             out[row] = self.voices[:, :, None] * (self.prototypes[:, used] @ parts)
         return out
 
-    def split(self, Z: Array) -> tuple[Array, Array]:
-        by_instance = np.empty((len(Z), *self.voices.shape))
-        by_kernel = np.empty((len(Z), len(self.voices), len(self.bank)))
-        for rows in row_blocks(len(Z), len(self.instances) * max(len(self.voices), len(self.bank))):
-            by_instance[rows] = (self.codes(self.similarity(Z[rows])) @ self.prototypes.T)[:, None] * self.voices
-            for row, (used, parts) in enumerate(self._codes_by_kernel(Z[rows]), rows.start):
-                by_kernel[row] = self.votes[:, used] @ parts
-        return by_instance, by_kernel
+    def _split(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        by_instance = (self.codes(self.similarity(Z)) @ self.prototypes.T)[:, None] * self.voices
+        by_kernel = np.array([self.votes[:, used] @ parts for used, parts in self._codes_by_kernel(Z)])
+        return by_instance, by_kernel.reshape(len(Z), len(self.voices), len(self.bank))
 
     def _codes_by_kernel(self, Z: Array) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """For each row the prototypes (m,) in its code, and what each kernel adds to the code (m, L)."""
@@ -188,7 +178,7 @@ class NearestExpansion(PrototypeExpansion):
             out[:, q] += 2.0 * self.votes[q, used, None] * self.prototypes[:, used].T
         return out
 
-    def contributions(self, Z: Array) -> Array:
+    def _contributions(self, Z: np.ndarray) -> np.ndarray:
         values = self.kernel_values(Z) * self.weights[:, None, None]
         similarity = values.sum(axis=0)
         parts = self.coefficients(similarity)[..., None] * values.transpose(1, 2, 0)[:, None]
@@ -196,23 +186,18 @@ class NearestExpansion(PrototypeExpansion):
             parts[rows[:, None], q, members] += table
         return parts
 
-    def split(self, Z: Array) -> tuple[Array, Array]:
-        q, k, L = len(self.votes), len(self.instances), len(self.bank)
-        own = self.own_parts()
-        by_instance, by_kernel = np.empty((len(Z), q, k)), np.zeros((len(Z), q, L))
-        for rows in row_blocks(len(Z), q * k):
-            similarity = self.similarity(Z[rows])
-            coef = self.coefficients(similarity)
-            by_instance[rows] = coef * similarity[:, None]
-            part = by_kernel[rows]
-            row, output, instance = used = np.nonzero(coef)
-            first = np.flatnonzero(np.diff(row * q + output, prepend=-1))  # entries of one row and output
-            for l, (weight, channel) in enumerate(zip(self.weights, self.bank.channels, strict=True)):
-                summands = coef[used] * channel(Z[rows], self.instances)[row, instance]
-                part[row[first], output[first], l] = weight * np.add.reduceat(summands, first)
-            for some, of, (members, table) in self.constants(similarity, own):
-                by_instance[rows][some[:, None], of, members] += table.sum(axis=1)
-                part[some, of] += table.sum(axis=0)
+    def _split(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        similarity = self.similarity(Z)
+        coef = self.coefficients(similarity)
+        by_instance, by_kernel = coef * similarity[:, None], np.zeros((*coef.shape[:2], len(self.bank)))
+        row, output, instance = used = np.nonzero(coef)
+        first = np.flatnonzero(np.diff(row * coef.shape[1] + output, prepend=-1))  # entries of one row and output
+        for l, (weight, channel) in enumerate(zip(self.weights, self.bank.channels, strict=True)):
+            summands = coef[used] * channel(Z, self.instances)[row, instance]
+            by_kernel[row[first], output[first], l] = weight * np.add.reduceat(summands, first)
+        for some, of, (members, table) in self.constants(similarity, self.own_parts()):
+            by_instance[some[:, None], of, members] += table.sum(axis=1)
+            by_kernel[some, of] += table.sum(axis=0)
         return by_instance, by_kernel
 
     def own_parts(self) -> list[Part]:
@@ -230,7 +215,7 @@ class NearestExpansion(PrototypeExpansion):
         """``K_l u`` (k, L) for each column u and kernels of unit diagonal."""
         stack = self.bank.stack(self.instances, form="streaming")
         lacking = (1.0 - stack.diagonal()).T if U.size else np.empty(0)
-        for batch in np.array_split(U, max(1, -(-stack.shape[0] * U.size // BLOCK)), axis=1):
+        for batch in np.array_split(U, max(1, -(-stack.shape[0] * U.size // BLOCK_VALUES)), axis=1):
             if batch.size:
                 images = stack.apply(batch) + lacking[:, :, None] * batch[:, None, :]
                 yield from images.transpose(2, 0, 1)

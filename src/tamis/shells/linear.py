@@ -15,7 +15,7 @@ from tamis.data.rows import Rows
 from tamis.expansion import Coefficients
 from tamis.kernels.base import Polynomial
 from tamis.kernels.recipes import per_feature
-from tamis.models.model import Model
+from tamis.models.model import Encoded, Model
 from tamis.optim.driver import Solution
 from tamis.shells.direct import DirectClassifier
 from tamis.shells.learning import Factors
@@ -102,7 +102,15 @@ class LinearClassifier(Factors, DirectClassifier):
         """Solve one problem of two classes."""
 
     def _learn(self, rows: Rows, *, quick: bool = False) -> Model:
-        encoded = self._encoded(rows, rows.table.numbers.shape[1], "streaming")
+        encoded = Encoded.of(
+            rows,
+            scaling=self.scaling or "centred",  # the free intercept takes the mean: the same problem, fewer lost digits
+            missing=self.missing,
+            max_features=rows.table.numbers.shape[1],
+            candidates="all",
+            seed=self._seed,
+            engine="streaming",
+        )
         Z = encoded.sample.Z
         points = Coordinates.of(Z, encoded.sample.nominal)
         found = [self._solve(points, y[:, 0], rows) for y in rows.problems(shared=False)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 
 from tamis.arrays import is_tensor
 from tamis.data.checks import check_numbers
@@ -80,6 +81,15 @@ class KernelRegressor(RegressorMixin, KernelEstimator):
         codes, classes = _strata(response, mass)
         groups, unit = check_groups(groups, len(codes)), weight_unit(sample_weight, mass)
         return Rows(table, codes, classes, mass, mass, groups, np.arange(len(codes)), unit, response)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R^2 of the predictions.
+
+        Numbers are divided by the largest of them first, because squares of very small or large ones are no floats.
+        """
+        y = np.asarray(y, dtype=float)
+        unit = float(np.max(np.abs(y), initial=0.0)) or 1.0
+        return float(r2_score(y / unit, self.predict(X) / unit, sample_weight=sample_weight))
 
     @blockwise
     def predict(self, X: Any) -> np.ndarray:
