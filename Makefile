@@ -47,7 +47,7 @@ test-oldest:
 coverage: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) --cov=tamis --cov-report=term-missing:skip-covered $(TESTS)
 
-# hours for all of them; NAMES picks some, as in NAMES='tamis.prox.*'
+# hours for all of them; NAMES picks some, as in NAMES='tamis.optim.prox.*'
 mutants: BIN := .venv-mutants/bin
 mutants:
 	$(PYTHON) -m venv .venv-mutants

@@ -21,8 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from imkpl import best
 from tamis import AbsentMKLClassifier, per_group
-from tamis.methods import absent_mkl
-from tamis.methods.absent_conic import solve_conic_program
+from tamis.methods.absent import solver as absent_mkl
+from tamis.methods.absent.conic import solve_conic_program
 
 CHANNELS, WIDTH, PATTERNS, KEPT = 12, 4, 50, 7
 SETTINGS = {
@@ -54,7 +54,7 @@ def classifier(C: float, width: int = WIDTH, **options) -> AbsentMKLClassifier:
 def problem(X: np.ndarray, y: np.ndarray, C: float) -> absent_mkl.Problem:
     """What the solver sees of the default program; the kernels have ones on their diagonals."""
     own = classifier(C, X.shape[1] // CHANNELS)
-    own._check_parameters()
+    own.check_parameters()
     own._seed = 0
     rows = own._rows(X, y, None, None)
     prepared = own._prepare(rows)

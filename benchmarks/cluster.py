@@ -45,13 +45,13 @@ def measure(workers: int, rows: int) -> tuple[float, float]:
             tamis.EM2NOLCClassifier(20, 10).fit(X, y)
             fits.append(time.perf_counter() - start)
             start = time.perf_counter()
-            source = tamis.sources.on_dask.DaskSource(X, y)
+            source = tamis.table.sources.on_dask.DaskSource(X, y)
             source.total(lambda: tamis.Statistics(plan), update, "summing rows")
             passes.append(time.perf_counter() - start)
     return float(np.median(fits)), float(np.median(passes))
 
 
-def update(statistics: tamis.Statistics, block: tamis.sources.base.Block) -> tamis.Statistics:
+def update(statistics: tamis.Statistics, block: tamis.table.sources.base.Block) -> tamis.Statistics:
     return statistics.update(block.X, block.y)
 
 
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    import tamis.sources.base
-    import tamis.sources.on_dask
+    import tamis.table.sources.base
+    import tamis.table.sources.on_dask
 
     main()

@@ -22,8 +22,8 @@ from threadpoolctl import threadpool_limits
 
 from l0_mkl import peak
 from tamis import IMKPLClassifier
-from tamis.methods import imkpl
-from tamis.shells.prototypes import PrototypeClassifier
+from tamis.base.prototypes import PrototypeClassifier
+from tamis.methods.imkpl import solver as imkpl
 
 from datasets import load
 
@@ -82,7 +82,7 @@ def timed_steps():
 def reference(X: np.ndarray, y: np.ndarray) -> None:
     """The mean kernel, and the search for a cost on it."""
     mean = IMKPLClassifier(weight_step="uniform", calibration=None)
-    mean._check_parameters()
+    mean.check_parameters()
     mean._seed = 0
     rows = mean._rows(X, y, None, None)
     K = mean._ready(rows).rows.mean

@@ -25,7 +25,7 @@ from sklearn.svm import SVC
 
 from l0_mkl_accuracy import rows_of, write
 from tamis import IMKPLClassifier, KernelGLVQClassifier, PrototypeSelectionClassifier, alignment
-from tamis.shells.classifying import KernelClassifier
+from tamis.base.classifier import KernelClassifier
 
 from datasets import load
 

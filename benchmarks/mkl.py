@@ -23,9 +23,10 @@ from threadpoolctl import threadpool_limits
 
 from tamis import EasyMKLClassifier, SimpleMKLClassifier, bandwidths, per_feature
 from tamis.kernels.recipes import Sample
-from tamis.methods import l01_svm, simple_mkl
+from tamis.methods.baselines import simple_mkl
+from tamis.methods.zero_one import solver as l01_svm
 from tamis.optim.driver import Status
-from tamis.prox import project_simplex
+from tamis.optim.prox import project_simplex
 
 from datasets import load
 

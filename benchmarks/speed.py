@@ -22,9 +22,9 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 import tamis
-from tamis.data.rows import merge_rows
-from tamis.estimators.em2nolc import tasks
-from tamis.methods import em2nolc as method
+from tamis.methods.em2nolc import solver as method
+from tamis.methods.em2nolc.estimator import tasks
+from tamis.table.rows import merge_rows
 
 from datasets import folder, load
 

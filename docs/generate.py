@@ -42,7 +42,7 @@ BETWEEN = "<!-- {name}: made by docs/generate.py -->"
 def estimators_page() -> str:
     """Every parameter and learned attribute, its default and who has it."""
     from tamis import all_estimators
-    from tamis.shells.parameters import described
+    from tamis.base.parameters import described
 
     found = all_estimators()
     kinds = {name: "R" if name in all_estimators("regressor") else "C" for name in found}

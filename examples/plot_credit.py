@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from tamis import TamisClassifier
 from tamis.explain import measures
-from tamis.plots import KSCurveDisplay
+from tamis.views.plots import KSCurveDisplay
 
 rng = np.random.default_rng(1)
 n = 9000

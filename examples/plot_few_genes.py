@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from tamis import L0MKLClassifier
-from tamis.plots import FeaturePathDisplay
+from tamis.views.plots import FeaturePathDisplay
 
 TRUE = [f"gene {k}" for k in range(5)]
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from tamis import TamisClassifier
-from tamis.plots import ImportanceDisplay, ShapeFunctionDisplay
+from tamis.views.plots import ImportanceDisplay, ShapeFunctionDisplay
 
 data = load_breast_cancer(as_frame=True)
 X, y = data.data, data.target_names[data.target]

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from tamis import AverageMKLClassifier, SimpleMKLClassifier, bandwidths
-from tamis.plots import ConvergenceDisplay
+from tamis.views.plots import ConvergenceDisplay
 
 WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
 

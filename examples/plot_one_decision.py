@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from tamis import TamisClassifier
-from tamis.plots import ContributionDisplay
+from tamis.views.plots import ContributionDisplay
 
 rng = np.random.default_rng(7)
 n = 1200

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from tamis import EM2NOLCClassifier, TamisClassifier
-from tamis.plots import SurfaceDisplay
+from tamis.views.plots import SurfaceDisplay
 
 
 def log_odds(dose, temperature):

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from tamis import TamisRegressor
-from tamis.plots import ContributionDisplay, ShapeFunctionDisplay
+from tamis.views.plots import ContributionDisplay, ShapeFunctionDisplay
 
 NAMES = {
     "bmi": "body mass index", "bp": "blood pressure", "s1": "cholesterol", "s2": "LDL", "s3": "HDL",

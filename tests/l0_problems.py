@@ -6,11 +6,11 @@ import numpy as np
 
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Sigmoid
-from tamis.kernels.stack import DenseStack
-from tamis.methods.l0_steps import (
+from tamis.kernels.stacks.base import DenseStack
+from tamis.methods.l0_mkl.steps import (
     Problem,
 )
-from tamis.penalties import CappedL1
+from tamis.optim.penalties import CappedL1
 
 
 def toy(n=40, d=12, seed=0):

@@ -7,9 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from tamis.kernels.stack import DenseStack
-from tamis.methods import absent_mkl, simple_mkl
-from tamis.methods.absent_mkl import PROGRAMS, Problem, maximal_patterns, patterns_of, polytope_of, solve
+from tamis.kernels.stacks.base import DenseStack
+from tamis.methods.absent import solver as absent_mkl
+from tamis.methods.absent.solver import PROGRAMS, Problem, maximal_patterns, patterns_of, polytope_of, solve
+from tamis.methods.baselines import simple_mkl
 from tamis.optim.polytope import Polytope, spread, widest
 from tamis.optim.svm import solve_svm
 
@@ -191,7 +192,7 @@ class TestSolver:
     @pytest.mark.parametrize("C", [0.1, 3.0, 1000.0])
     def test_agrees_with_the_conic_program(self, program, C):
         pytest.importorskip("clarabel")
-        from tamis.methods.absent_conic import solve_conic_program
+        from tamis.methods.absent.conic import solve_conic_program
 
         task = problem(absences(seed=2), program, C=C)
         found = solve(task, tol=FINE, max_iter=500)

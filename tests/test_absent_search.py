@@ -37,7 +37,7 @@ class TestSearch:
         assert len(clf.cv_results_["param_C"]) == 10 and clf.n_splits_ == 3
         best = np.argmin(clf.cv_results_["mean_test_log_loss"])
         assert clf.cv_results_["param_C"][best] == clf.C_ and clf.cv_results_["param_program"][best] == clf.program_
-        single = clf.fixed()
+        single = clf.without_search()
         assert isinstance(single, AbsentMKLClassifier) and single.C == clf.C_
         apart = AbsentMKLClassifierCV(Cs=(10.0,), pattern_weights=(0.5,), kernels=KERNELS, cv=3).fit(X, y)
         for cell in range(10):  # what a cost scores does not depend on the others that are tried

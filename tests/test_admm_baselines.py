@@ -12,9 +12,9 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from tamis.kernels.base import Gaussian
-from tamis.methods import admm_kernel_svm, admm_lasso, admm_linear_svm
-from tamis.methods.admm_baselines import best_intercept, certified, splits
-from tamis.methods.admm_linear_svm import NEAR, _moved
+from tamis.methods.baselines import admm_kernel_svm, admm_lasso, admm_linear_svm
+from tamis.methods.baselines.admm import best_intercept, certified, splits
+from tamis.methods.baselines.admm_linear_svm import NEAR, _moved
 from tamis.optim.driver import Status
 
 import zoo

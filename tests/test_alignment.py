@@ -11,7 +11,6 @@ import pytest
 from joblib import Parallel, delayed
 
 from tamis.codec import read, write
-from tamis.estimators.mkl import EasyMKLClassifier
 from tamis.kernels import alignment as module
 from tamis.kernels import global_alignment
 from tamis.kernels.alignment import (
@@ -25,6 +24,7 @@ from tamis.kernels.alignment import (
     is_series,
 )
 from tamis.kernels.recipes import Recipe, Sample
+from tamis.methods.baselines.mkl_estimators import EasyMKLClassifier
 from tamis.parallel import available_cores
 from tamis.progress import listening
 

@@ -11,9 +11,9 @@ from sklearn.datasets import load_wine
 from sklearn.model_selection import StratifiedKFold
 
 from tamis import EM2NOLCClassifier, IMKPLClassifier
-from tamis.studies import atlas
-from tamis.studies.atlas import assigned, classical_map, embed, squared_distances
-from tamis.studies.effects import parameter_effects
+from tamis.views.studies import atlas
+from tamis.views.studies.atlas import assigned, classical_map, embed, squared_distances
+from tamis.views.studies.effects import parameter_effects
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,14 @@ import pytest
 from scipy.linalg import solve
 from sklearn.linear_model import LogisticRegression
 
+from tamis.flagship import blend as method
 from tamis.kernels.base import Categorical, Gaussian, presence_of
 from tamis.kernels.grouping import keep_columns, rank_columns, telling_columns
 from tamis.kernels.mixture import Mixture, Tensor
 from tamis.kernels.recipes import Sample
 from tamis.kernels.terms import terms
-from tamis.losses import Logistic
-from tamis.methods import blend as method
 from tamis.optim.logistic import fit_logistic, fit_logistic_path
+from tamis.optim.losses import Logistic
 from tamis.optim.ridge_blocks import Block, Problem, _hessians, minimise
 
 from zoo import line_bump_product

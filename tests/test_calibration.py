@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from tamis.models.calibration import Calibrator
+from tamis.base.calibration import Calibrator
 
 
 def test_sigmoid_agrees_with_plain_logistic_regression_when_rows_are_many(rng):

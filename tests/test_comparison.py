@@ -16,7 +16,7 @@ from tamis.workflow import Job, comparison
 pytest.importorskip("jinja2", reason="the page needs jinja2")
 pytest.importorskip("plotly", reason="the page needs plotly")
 
-from tamis.report import render_comparison
+from tamis.views.report import render_comparison
 
 FAST = {"interactions": 1, "cv": 2}
 GRIDS = {  # of methods that the options of the job are not for

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-import tamis.methods.absent_conic as module
-from tamis.kernels.stack import DenseStack
-from tamis.methods import simple_mkl
-from tamis.methods.absent_conic import PROGRAMS, solve_conic_program
+import tamis.methods.absent.conic as module
+from tamis.kernels.stacks.base import DenseStack
+from tamis.methods.absent.conic import PROGRAMS, solve_conic_program
+from tamis.methods.baselines import simple_mkl
 from tamis.optim.conic import Outcome, solve_conic
 from tamis.optim.svm import solve_svm
 

@@ -18,8 +18,8 @@ from distributed import Client, LocalCluster
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, TamisClassifier
 from tamis.progress import listening
-from tamis.sources.on_dask import DaskSource, mapped
-from tamis.sums.statistics import Statistics, add_block
+from tamis.statistics.statistics import Statistics, add_block
+from tamis.table.sources.on_dask import DaskSource, mapped
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:distributed", "ignore::ResourceWarning")
 N, OPTIONS = 6000, {"max_instances": 8, "max_features": 3, "random_state": 1}

@@ -28,11 +28,11 @@ from tamis import (
 from tamis.io.models import load, save
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, ScaledGaussian, Sigmoid
-from tamis.kernels.device import DeviceStack, check_room
 from tamis.kernels.mixture import Mixture, Tensor
-from tamis.kernels.stack import DenseStack
+from tamis.kernels.stacks.base import DenseStack
+from tamis.kernels.stacks.device import DeviceStack, check_room
 from tamis.kernels.whole import Whole
-from tamis.matrices import DeviceMatrix, fill_diagonal, inner, with_diagonal
+from tamis.optim.matrices import DeviceMatrix, fill_diagonal, inner, with_diagonal
 from tamis.optim.solve import factor
 
 SAME = 1e-10  # of stacks and matrices, relative to the size of the result
@@ -308,7 +308,7 @@ def test_a_missing_torch_is_one_sentence(monkeypatch):
 
 
 def test_more_values_than_a_device_can_hold_are_refused(monkeypatch):
-    monkeypatch.setattr("tamis.kernels.device.free_bytes", lambda device: 1 << 30)
+    monkeypatch.setattr("tamis.kernels.stacks.device.free_bytes", lambda device: 1 << 30)
     check_room(2, 1000, 1000, "cuda")
     with pytest.raises(ValueError, match="device='cuda' has 1 GiB free"):
         check_room(10, 5000, 5000, "cuda")

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from tamis.expansion import Coefficients
+from tamis.base.expansion import Coefficients
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian, Polynomial
-from tamis.kernels.stack import DenseStack
-from tamis.methods.easy_mkl import Problem, kernel_weights, margin_distribution, objective, solve, violation
+from tamis.kernels.stacks.base import DenseStack
+from tamis.methods.baselines.easy_mkl import Problem, kernel_weights, margin_distribution, objective, solve, violation
 from tamis.optim.driver import Status
 from tamis.optim.svm import solve_svm
 

@@ -7,11 +7,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tamis.kernels.stack import DenseStack
-from tamis.methods import em2nolc as method
-from tamis.methods.design import RowDesign
-from tamis.methods.em2nolc import State, Task
-from tamis.methods.refit import coefficients, leading_factors
+from tamis.base.design import RowDesign
+from tamis.base.refit import coefficients, leading_factors
+from tamis.kernels.stacks.base import DenseStack
+from tamis.methods.em2nolc import solver as method
+from tamis.methods.em2nolc.solver import State, Task
 from tamis.optim.driver import Status
 
 import references

@@ -33,7 +33,7 @@ from tamis import (
     precomputed,
     repaired,
 )
-from tamis.penalties import SCAD
+from tamis.optim.penalties import SCAD
 
 from small_fits import SMALL, fitted, mixed, quick, rows_for, same
 

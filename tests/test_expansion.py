@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tamis.expansion as module
-from tamis.expansion import CentredExpansion, KernelExpansion
+import tamis.base.expansion as module
+from tamis.base.expansion import CentredExpansion, KernelExpansion
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian
 

@@ -25,7 +25,6 @@ from typer.testing import CliRunner
 from tamis import bandwidths
 from tamis.cli.commands import app
 from tamis.errors import BadOption
-from tamis.estimators.mkl import AverageMKLClassifier
 from tamis.experiments import PAPERS, Plan, datasets, pages, problem, reproduce, runner
 from tamis.experiments.cells import FAILED, KEY, MEASURES, OK, UNSETTLED, Cell, Row
 from tamis.experiments.method import Method, kept, measured, on_kernels, points, scores
@@ -35,6 +34,7 @@ from tamis.experiments.problem import Problem, holdout, limited
 from tamis.experiments.statistics import holm, mean_ranks, resampled, signed_ranks
 from tamis.experiments.store import Store, _started
 from tamis.experiments.summary import Table
+from tamis.methods.baselines.mkl_estimators import AverageMKLClassifier
 
 CELL = Cell("l01-svm", "honest", "quick", "quadrants", 0, "", "SVC")
 SMALL = Plan(("l01-svm",), only=("quadrants", "SVC", "majority", "mean kernel"))

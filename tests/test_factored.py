@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tamis.kernels.factored as module
+import tamis.kernels.stacks.factored as module
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Categorical, Gaussian, Laplacian, Polynomial, Sigmoid
 

@@ -16,8 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tamis import GaussianImputer, SimpleMKLClassifier, bandwidths
 from tamis.codec import read, write
-from tamis.estimators import imputing
-from tamis.methods.filling import (
+from tamis.methods.baselines import imputing
+from tamis.methods.baselines.filling import (
     NormalLaw,
     Problem,
     conditional_means,

@@ -11,8 +11,17 @@ from threadpoolctl import threadpool_limits
 
 from tamis.codec import read, write
 from tamis.kernels.base import Gaussian
-from tamis.methods import fs_svm
-from tamis.methods.fs_svm import Problem, State, iterates, kernel, objective, solve, violation, within_budget
+from tamis.methods.baselines import feature_scaling as fs_svm
+from tamis.methods.baselines.feature_scaling import (
+    Problem,
+    State,
+    iterates,
+    kernel,
+    objective,
+    solve,
+    violation,
+    within_budget,
+)
 from tamis.optim.driver import Status
 from tamis.optim.svm import solve_svm
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.losses import SquaredHinge
 from tamis.optim.hinge import solve_hinge, stationary
+from tamis.optim.losses import SquaredHinge
 
 
 def setup(seed, n=30, rank=40):

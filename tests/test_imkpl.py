@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from tamis.explain import measures
-from tamis.kernels.stack import DenseStack
+from tamis.kernels.stacks.base import DenseStack
 from tamis.kernels.unit import LabelledRows, UnitKernels
-from tamis.methods import imkpl
-from tamis.methods.imkpl import Problem, State, code_step, merged, objective, prototype_step, slopes, start
-from tamis.methods.imkpl_weights import RULES, aligned, energies, least_on_ball, weight_rule
+from tamis.methods.imkpl import solver as imkpl
+from tamis.methods.imkpl.solver import Problem, State, code_step, merged, objective, prototype_step, slopes, start
+from tamis.methods.imkpl.weights import RULES, aligned, energies, least_on_ball, weight_rule
 
 SETTINGS = {"size": 3, "lam": 0.3, "mu": 0.2, "tau": 0.1, "n_neighbors": 3}
 

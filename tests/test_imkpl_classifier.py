@@ -423,7 +423,7 @@ def test_kernels_of_series_are_computed_once_for_all_folds_and_settings(monkeypa
     monkeypatch.setattr(module, "align", lambda *args, **kwargs: calls.append(1) or compute(*args, **kwargs))
     clf = IMKPLClassifierCV((2, 3), kappas=(0.1, 0.4), cv=2).fit(X, y)
     assert len(calls) == 1 and clf.score(X, y) > 0.9
-    assert clf.fixed().prototype_size == clf.prototype_size_
+    assert clf.without_search().prototype_size == clf.prototype_size_
 
 
 def test_a_cache_serves_a_search(tmp_path, monkeypatch):
@@ -441,7 +441,7 @@ def test_a_cache_serves_a_search(tmp_path, monkeypatch):
 
 
 def test_the_search_shares_kernels_over_settings(monkeypatch):
-    from tamis.shells.prototypes import PrototypeClassifier
+    from tamis.base.prototypes import PrototypeClassifier
 
     X, y = (part[::2] for part in load_iris(return_X_y=True))
     calls, ready = [], PrototypeClassifier._ready
@@ -454,6 +454,6 @@ def test_the_search_shares_kernels_over_settings(monkeypatch):
     best = np.argmin(clf.cv_results_["mean_test_log_loss"])
     for name, value in chosen.items():
         assert clf.cv_results_[f"param_{name}"][best] == value
-    single = clf.fixed().set_params(calibration=None).fit(X, y)
+    single = clf.without_search().set_params(calibration=None).fit(X, y)
     assert single.code_size == clf.code_size_
     np.testing.assert_allclose(single.decision_function(X), clf.decision_function(X), atol=1e-9)

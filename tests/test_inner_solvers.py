@@ -8,9 +8,9 @@ from scipy.optimize import minimize
 from sklearn.linear_model import Ridge
 from sklearn.svm import SVC
 
-from tamis.low_rank import LowRank
 from tamis.optim import proximal_svm
 from tamis.optim.line import zero_of_slope
+from tamis.optim.low_rank import LowRank
 from tamis.optim.proximal_svm import FINE, Primal, approach
 from tamis.optim.ridge import fit_ridge_path, principal
 from tamis.optim.solve import factor

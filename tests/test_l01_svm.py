@@ -11,15 +11,15 @@ from sklearn.svm import SVC
 
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian
-from tamis.kernels.stack import DenseStack
-from tamis.methods import l01_steps as steps
-from tamis.methods import l01_svm as method
-from tamis.methods.drop_and_refit import search
-from tamis.methods.hard_margin import energy, hard_margin, learn_weights
-from tamis.methods.l01_certificate import Point, certify, largest_gamma, proximity, value
-from tamis.methods.l01_steps import Problem, Split, State
+from tamis.kernels.stacks.base import DenseStack
+from tamis.methods.zero_one import solver as method
+from tamis.methods.zero_one import steps
+from tamis.methods.zero_one.certificate import Point, certify, largest_gamma, proximity, value
+from tamis.methods.zero_one.drop_and_refit import search
+from tamis.methods.zero_one.hard_margin import energy, hard_margin, learn_weights
+from tamis.methods.zero_one.steps import Problem, Split, State
 from tamis.optim.driver import Status
-from tamis.prox import prox_zero_one
+from tamis.optim.prox import prox_zero_one
 
 WIDTHS = (0.7, 1.5, 3.0)
 

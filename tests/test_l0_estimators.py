@@ -28,11 +28,11 @@ from tamis import (
     per_group,
     precomputed,
 )
-from tamis.estimators.l0_mkl import feature_path
 from tamis.io import load, save
 from tamis.kernels.bank import Channel, KernelBank
+from tamis.methods.l0_mkl.estimator import feature_path
 from tamis.optim.driver import Status
-from tamis.penalties import SCAD
+from tamis.optim.penalties import SCAD
 
 
 def wide(n=60, d=300, seed=0):
@@ -189,9 +189,9 @@ class TestKernels:
     def test_a_ridge_that_had_to_be_raised_is_told(self):
         X, y = wide(100)
         clf = L0MKLClassifier(kernels=per_feature(Sigmoid(1.0, 0.1)), calibration=None).fit(X[:, [7, 50, 200, 0]], y)
-        assert clf.ridge_ > 0.1 and "raised to" in clf.chosen()["ridge lambda1"]
+        assert clf.ridge_ > 0.1 and "raised to" in clf.summary()["ridge lambda1"]
         same = L0MKLClassifier(kernels=per_feature(Gaussian(1.0)), calibration=None).fit(X[:, [7, 50, 200, 0]], y)
-        assert same.ridge_ == same.chosen()["ridge lambda1"] == 0.1
+        assert same.ridge_ == same.summary()["ridge lambda1"] == 0.1
 
     def test_on_groups_of_features(self):
         rng = np.random.default_rng(0)
@@ -315,7 +315,7 @@ class TestSearch:
 
     def test_its_model_is_that_of_the_chosen_parameters(self, table, search):
         X, y = table
-        alone = search.fixed().set_params(calibration=None).fit(X, y)
+        alone = search.without_search().set_params(calibration=None).fit(X, y)
         np.testing.assert_array_equal(alone.features_, search.features_)
         np.testing.assert_array_equal(alone.feature_path_, search.feature_path_)
         shift = alone.decision_function(X) - search.decision_function(X)

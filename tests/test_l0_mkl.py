@@ -10,8 +10,8 @@ import pytest
 
 from l0_problems import problem, scores, toy
 from tamis.kernels.base import Gaussian
-from tamis.methods import l0_mkl as method
-from tamis.methods.l0_steps import (
+from tamis.methods.l0_mkl import solver as method
+from tamis.methods.l0_mkl.steps import (
     beta_step,
     by_contribution,
     images,
@@ -20,7 +20,7 @@ from tamis.methods.l0_steps import (
     within,
 )
 from tamis.optim.driver import Status
-from tamis.penalties import L1, PENALTIES, SCAD, CappedL1, Exp, Log
+from tamis.optim.penalties import L1, PENALTIES, SCAD, CappedL1, Exp, Log
 
 ALL = ("exp", "log", "capped_l1", "scad", "l1")
 
@@ -70,7 +70,7 @@ class TestDescent:
         d, values = np.zeros(12), [weighed(np.zeros(12))]
         for _ in range(4):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("tamis.methods.l0_steps.DC_STEPS", 1)
+                patch.setattr("tamis.methods.l0_mkl.steps.DC_STEPS", 1)
                 d = weight_step(task, begun.seen, begun.machine.intercept, lam, d).weights
             values.append(weighed(d))
         assert all(b <= a + 1e-7 * abs(a) for a, b in pairwise(values)) and values[-1] < values[0]

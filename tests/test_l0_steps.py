@@ -11,9 +11,9 @@ from scipy.optimize import approx_fprime
 
 from l0_problems import problem, psd, scores, toy, value
 from tamis.kernels.base import Sigmoid
-from tamis.kernels.stack import DenseStack
-from tamis.methods import l0_mkl as method
-from tamis.methods.l0_steps import (
+from tamis.kernels.stacks.base import DenseStack
+from tamis.methods.l0_mkl import solver as method
+from tamis.methods.l0_mkl.steps import (
     Machine,
     Problem,
     _best_shifts,
@@ -25,7 +25,7 @@ from tamis.methods.l0_steps import (
     weight_step,
 )
 from tamis.optim.driver import Status
-from tamis.penalties import L1
+from tamis.optim.penalties import L1
 
 
 class TestTheMachine:
@@ -171,7 +171,7 @@ class TestUnbounded:
 
     def test_divergence_that_no_eigenvector_shows_is_caught_along_the_way(self, monkeypatch):
         K, _, y = self.planted()
-        monkeypatch.setattr("tamis.methods.l0_steps._falling_eigenvector", lambda *_: "")
+        monkeypatch.setattr("tamis.methods.l0_mkl.steps._falling_eigenvector", lambda *_: "")
         task = Problem(DenseStack(K[None]), y, np.ones(12), L1(1.0), lambda1=1.0, beta_step="paper")
         assert published(task, K, steps=5000).reason
 

@@ -24,11 +24,11 @@ from tamis import (
     per_feature,
     precomputed,
 )
-from tamis.kernels import landmarks as module
-from tamis.kernels.landmarks import LandmarkStack
+from tamis.base.model import draw_landmarks
 from tamis.kernels.recipes import Sample
-from tamis.low_rank import LowRank
-from tamis.models.model import draw_landmarks
+from tamis.kernels.stacks import landmarks as module
+from tamis.kernels.stacks.landmarks import LandmarkStack
+from tamis.optim.low_rank import LowRank
 from tamis.optim.svm import curvature, relative_gap, solve_svm
 
 WIDE = bandwidths([1.0, 3.0])
@@ -168,7 +168,7 @@ class TestClassifiers:
         X, y = rings(60, rng)
         exact, same = fit(cls, X, y), fit(cls, X, y, landmarks=60)
         assert np.array_equal(exact.decision_function(X), same.decision_function(X))
-        assert not hasattr(same, "landmark_error_") and "landmarks" not in same.chosen()
+        assert not hasattr(same, "landmark_error_") and "landmarks" not in same.summary()
 
     @every
     def test_the_error_falls_and_decisions_come_near(self, cls, rng):
@@ -263,7 +263,7 @@ class TestClassifiers:
             exact, close = (AbsentMKLClassifierCV(**search, landmarks=m).fit(X, y) for m in (None, 60))
         assert np.abs(exact.predict_proba(X) - close.predict_proba(X)).max() < 0.02
         assert close.landmark_error_.mean.max() < 0.01 and len(close.instances_) <= 60
-        assert "landmarks" in close.chosen() and close.fixed().landmarks == 60
+        assert "landmarks" in close.summary() and close.without_search().landmarks == 60
 
     def test_zero_one_loss_by_admm(self, rng):
         X, y = rings(150, rng)
@@ -283,7 +283,7 @@ def test_chosen_and_a_warning_tell_what_is_lost(rng):
     X, y = rings(300, rng, d=6)
     with pytest.warns(UserWarning, match=r"loses \d+% of its variance on average over training rows; give more landm"):
         clf = AverageMKLClassifier(kernels=bandwidths([0.3]), landmarks=20, calibration=None).fit(X, y)
-    assert clf.chosen()["landmarks"].startswith("20 training rows; through them no kernel loses more than 0.9")
+    assert clf.summary()["landmarks"].startswith("20 training rows; through them no kernel loses more than 0.9")
 
 
 def test_landmarks_come_from_every_class(rng):
@@ -296,7 +296,7 @@ def test_landmarks_come_from_every_class(rng):
         return draw_landmarks(rows, size, seed)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tamis.shells.landmarked.draw_landmarks", spy)
+        patch.setattr("tamis.base.landmarked.draw_landmarks", spy)
         fit(AverageMKLClassifier, X, y, landmarks=12)
     assert set(seen["codes"]) == {0, 1, 2} and 11 <= len(seen["codes"]) <= 13
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tamis.methods import linear_l0 as method
+from tamis.methods.baselines import linear_l0 as method
 from tamis.optim.driver import Status
-from tamis.penalties import L1, PENALTIES
+from tamis.optim.penalties import L1, PENALTIES
 
 
 def problem(n=40, d=15, penalty=None, seed=0, cost=None):

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from tamis.losses import Logistic
 from tamis.optim.logistic import fit_logistic, fit_offset
+from tamis.optim.losses import Logistic
 
 
 def test_newton_agrees_with_scikit_learn(rng):

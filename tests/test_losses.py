@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.losses import Logistic, Squared, SquaredHinge
+from tamis.optim.losses import Logistic, Squared, SquaredHinge
 
 
 @pytest.mark.parametrize("loss", [Squared(), SquaredHinge(), Logistic()])

@@ -122,7 +122,7 @@ def test_importances_are_signed_percentages():
 
 def test_groups_stay_together_in_the_folds_of_a_display(rng):
     from tamis import EM2NOLCClassifier
-    from tamis.studies import across_folds
+    from tamis.views.studies import across_folds
 
     X, groups = rng.normal(size=(60, 3)), np.repeat(np.arange(15), 4)
     parts = []

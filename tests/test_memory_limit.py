@@ -23,9 +23,9 @@ from tamis import (
     bandwidths,
     precomputed,
 )
+from tamis.base import memory as module
+from tamis.base.memory import Size, available_memory, jobs_of, kept_values, shown, square_memory, to_bytes
 from tamis.kernels.base import Gaussian, Laplacian
-from tamis.models import bill as module
-from tamis.models.bill import Size, available_memory, jobs_of, kept_values, shown, square_bill, to_bytes
 
 KILO = "1kB"
 GIB = 2**30
@@ -98,7 +98,7 @@ class TestRefusal:
         sizes = [float(size) for size in re.findall(r"([\d.e-]+) GiB for", text)]
         assert len(sizes) == 3 and sizes == sorted(sizes, reverse=True)
         few = int(re.search(r"use landmarks=(\d+) or so, which takes about", text)[1])
-        assert sum(AverageMKLClassifier(landmarks=few).memory_bill(X, y).values()) <= 60 * 2**20
+        assert sum(AverageMKLClassifier(landmarks=few).memory_estimate(X, y).values()) <= 60 * 2**20
         assert "or raise memory_limit" in text
 
     def test_rows_that_would_fit_are_named(self, rng):
@@ -107,7 +107,7 @@ class TestRefusal:
             IMKPLClassifier(memory_limit="200MB").fit(X, y)
         fewer = int(re.search(r"at most (\d+) rows", str(found.value))[1])
         room = 200e6
-        bills = [sum(IMKPLClassifier().memory_bill(X[:n], y[:n]).values()) for n in (fewer, int(1.2 * fewer))]
+        bills = [sum(IMKPLClassifier().memory_estimate(X[:n], y[:n]).values()) for n in (fewer, int(1.2 * fewer))]
         assert bills[0] <= room < bills[1]
 
     @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ class TestRefusal:
         X, y = some(50, rng)
         many = np.tile(X, (40, 1)), np.tile(y, 40)
         clf = AverageMKLClassifier(kernels=bandwidths([2.0]), calibration=None, memory_limit="40MB")
-        assert sum(clf.memory_bill(*many).values()) == sum(clf.memory_bill(X, y).values()) < 40e6
+        assert sum(clf.memory_estimate(*many).values()) == sum(clf.memory_estimate(X, y).values()) < 40e6
         assert clf.fit(*many).score(X, y) > 0.7
 
     def test_without_a_limit_the_machine_decides(self, rng, monkeypatch):
@@ -161,7 +161,7 @@ class TestBill:
     def test_entries(self, rng):
         X, y = some(300, rng)
         clf = AverageMKLClassifier()
-        bill = clf.memory_bill(X, y)
+        bill = clf.memory_estimate(X, y)
         assert all(isinstance(size, int) and size > 0 for size in bill.values())
         assert list(bill.values()) == sorted(bill.values(), reverse=True)
         assert bill["matrices between all rows"] == round(2.1 * 8 * 300**2)
@@ -169,7 +169,7 @@ class TestBill:
 
     def test_processes_count(self, rng):
         X, y = some(100, rng)
-        one, three = (sum(AverageMKLClassifier(n_jobs=jobs).memory_bill(X, y).values()) for jobs in (None, 3))
+        one, three = (sum(AverageMKLClassifier(n_jobs=jobs).memory_estimate(X, y).values()) for jobs in (None, 3))
         assert three == pytest.approx(3 * one, abs=8)
 
     def test_kernels_are_counted_whatever_they_come_from(self, rng):
@@ -177,18 +177,18 @@ class TestBill:
         stack = np.array([X @ X.T] * 5)
         clf = tamis.KernelGLVQClassifier()
         for kernels, where, count in ((None, X, 6), (bandwidths([1.0, 2.0], on="each"), X, 12)):
-            bill = clf.set_params(kernels=kernels).memory_bill(where, y)
+            bill = clf.set_params(kernels=kernels).memory_estimate(where, y)
             assert bill["kernel values"] == count * 8 * 80**2
-        bill = clf.set_params(kernels=precomputed(stack)).memory_bill(np.arange(80)[:, None], y)
+        bill = clf.set_params(kernels=precomputed(stack)).memory_estimate(np.arange(80)[:, None], y)
         assert bill["kernel values"] == 5 * 8 * 80**2
 
     def test_sums_take_no_kernel_values(self, rng):
         X, y = some(60_000, rng)
         clf = EM2NOLCClassifier(2, 2, engine="statistics", calibration=None)
-        bill = clf.memory_bill(X, y)
+        bill = clf.memory_estimate(X, y)
         assert list(bill) == ["working blocks", "rows, read and summed"]
-        assert clf.set_params(engine="auto", candidates="grid").memory_bill(X, y) == bill
-        assert "values between rows and candidates" in clf.set_params(engine="auto", candidates=200).memory_bill(X, y)
+        assert clf.set_params(engine="auto", candidates="grid").memory_estimate(X, y) == bill
+        assert "values between rows and candidates" in clf.set_params(engine="auto", candidates=200).memory_estimate(X, y)
         with pytest.raises(ValueError, match="use rows in blocks as X"):
             clf.set_params(engine="statistics", memory_limit=KILO).fit(X, y)
 
@@ -201,23 +201,23 @@ class TestBill:
         parquet.write_table(pa.table({**columns, "label": y}), path)
         clf = cls(3, 2, memory_limit=KILO)
         assert clf.fit(path, "label").score(columns, y) > 0.6
-        with pytest.raises(ValueError, match=rf"{cls.__name__}.memory_bill needs all rows in memory"):
-            clf.memory_bill(path, "label")
+        with pytest.raises(ValueError, match=rf"{cls.__name__}.memory_estimate needs all rows in memory"):
+            clf.memory_estimate(path, "label")
 
     def test_kernels_that_are_not_short_have_long_factors(self, rng):
         X, y = some(400, rng)
         factors = {}
         for kernel in (Gaussian(3.0), Gaussian(0.02), Laplacian()):
             bank = [(f"k{j}", kernel, [j]) for j in range(X.shape[1])]
-            bill = AverageMKLClassifier(kernels=bank, landmarks=200).memory_bill(X, y)
+            bill = AverageMKLClassifier(kernels=bank, landmarks=200).memory_estimate(X, y)
             factors[kernel] = bill["factors of the kernels"] / (2.5 * 8 * len(X) * X.shape[1])
         assert factors[Gaussian(3.0)] < 20 and factors[Gaussian(0.02)] == factors[Laplacian()] == 200
 
     def test_a_graphics_card_has_its_own_memory(self):
         size = Size(rows=1000, columns=5, kernels=4, single=4, outputs=1)
-        assert square_bill(size, 7.0, 3.0, None) == {"kernel values": 7.0, "matrices between all rows": 24e6}
-        assert square_bill(size, 7.0, 3.0, "cpu") == {"kernel values": 32e6, "matrices between all rows": 24e6}
-        assert square_bill(size, 7.0, 3.0, "cuda:1") == {"kernel values": 0.0, "matrices between all rows": 16e6}
+        assert square_memory(size, 7.0, 3.0, None) == {"kernel values": 7.0, "matrices between all rows": 24e6}
+        assert square_memory(size, 7.0, 3.0, "cpu") == {"kernel values": 32e6, "matrices between all rows": 24e6}
+        assert square_memory(size, 7.0, 3.0, "cuda:1") == {"kernel values": 0.0, "matrices between all rows": 16e6}
 
     def test_forms_of_stacks(self):
         size = Size(rows=1000, columns=5, kernels=5, single=5, outputs=1)
@@ -240,7 +240,7 @@ class TestBill:
     def test_a_fit_takes_about_what_the_bill_says(self, name, n, params, rng):
         X, y = some(n, rng)
         clf = all_estimators()[name](calibration=None, **params)
-        expected = sum(clf.memory_bill(X, y).values())
+        expected = sum(clf.memory_estimate(X, y).values())
         tracemalloc.start()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -435,7 +435,7 @@ def test_a_constant_table_ends_at_the_dead_start():
 
 def test_what_was_learned_can_be_told():
     X, y = zoo.planted(n=60, d=8)
-    told = SimpleMKLClassifier(kernels=bandwidths([0.5, 2.0], on="each"), calibration=None).fit(X, y).chosen()
+    told = SimpleMKLClassifier(kernels=bandwidths([0.5, 2.0], on="each"), calibration=None).fit(X, y).summary()
     assert "width" in told["weights of kernels"] and told["duality gap"] <= 1e-3
-    assert "margin" in ZeroOneMKLClassifier(calibration=None).fit(X, y).chosen()["point"]
-    assert "x" in FeatureScalingSVC(3, calibration=None).fit(X, y).chosen()["factors"]
+    assert "margin" in ZeroOneMKLClassifier(calibration=None).fit(X, y).summary()["point"]
+    assert "x" in FeatureScalingSVC(3, calibration=None).fit(X, y).summary()["factors"]

@@ -70,7 +70,7 @@ class TestEveryEstimator:
     def test_fixed_needs_no_choice(self, name):
         X, y = mixed()
         clf = fitted(name)
-        fixed = clf.fixed().fit(X, y)
+        fixed = clf.without_search().fit(X, y)
         assert type(fixed).__name__ == name.removesuffix("CV")
         np.testing.assert_array_equal(fixed.features_, clf.features_)
         np.testing.assert_array_equal(fixed.instances_, clf.instances_)

@@ -16,7 +16,7 @@ from tamis import (
     TamisRegressor,
     all_estimators,
 )
-from tamis.expansion import BLOCK_ROWS
+from tamis.base.expansion import BLOCK_ROWS
 
 from small_fits import fitted, mixed, quick
 

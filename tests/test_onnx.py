@@ -35,13 +35,13 @@ from tamis import (
     repaired,
     run,
 )
-from tamis.io.onnx.codes import sparse_codes
-from tamis.io.onnx.graph import Graph
-from tamis.io.onnx.kernels import MAKERS
+from tamis.io.export.onnx.codes import sparse_codes
+from tamis.io.export.onnx.graph import Graph
+from tamis.io.export.onnx.kernels import MAKERS
 from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, Sigmoid
 from tamis.kernels.mixture import Mixture, Tensor
 from tamis.optim.nqp import solve_nqp
-from tamis.report.embedded import KERNELS as EMBEDDED
+from tamis.views.report.embedded import KERNELS as EMBEDDED
 from test_model_files import mixed, quick
 
 AGREE = {"float32": 1e-5, "float64": 1e-9}

@@ -16,7 +16,7 @@ EXTRAS |= {"onnx", "onnxruntime", "typer", "rich", "shap", "interpret", "xgboost
 PEER = "import sklearn.base, sklearn.svm, sklearn.linear_model, sklearn.model_selection, sklearn.feature_selection"
 
 
-STAGES = ["import tamis", "tamis.all_estimators()", "import tamis.io, tamis.plots", "from tamis import run"]
+STAGES = ["import tamis", "tamis.all_estimators()", "import tamis.io, tamis.views.plots", "from tamis import run"]
 TOLD = """
 import json, sys, time
 told = []

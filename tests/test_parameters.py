@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 
 import tamis
 from tamis import all_estimators
-from tamis.shells.parameters import described, parameters
+from tamis.base.parameters import described, parameters
 
 TAIL = [
     *("class_weight", "scaling", "missing", "categorical_features"),

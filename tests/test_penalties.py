@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.penalties import L1, PENALTIES, SCAD, CappedL1, Exact, Exp, Log
+from tamis.optim.penalties import L1, PENALTIES, SCAD, CappedL1, Exact, Exp, Log
 
 THETAS = [0.01, 0.1, 1.0, 5.0, 100.0]
 GRID = np.array([0.0, 0.1, 0.4, 0.55, 0.9, 1.2, 2.0, 3.3, 3.9, 8.0])  # in units of 1 / theta, away from kinks

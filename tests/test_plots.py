@@ -19,19 +19,19 @@ from tamis import (
     per_group,
     product,
 )
+from tamis.base.kept import case_values, kept_features, kept_values
 from tamis.explain.stability import jaccard
-from tamis.shells.kept import case_values, kept_features, kept_values
-from tamis.studies.across_folds import stability_across_folds
-from tamis.studies.atlas import assigned, embed
+from tamis.views.studies.across_folds import stability_across_folds
+from tamis.views.studies.atlas import assigned, embed
 
 matplotlib = pytest.importorskip("matplotlib", reason="the displays need matplotlib")
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 
-from tamis import plots
-from tamis.plots.drawing import label, point_style
-from tamis.plots.surfaces import Direction
+from tamis.views import plots
+from tamis.views.plots.drawing import label, point_style
+from tamis.views.plots.surfaces import Direction
 
 
 @pytest.fixture(autouse=True)

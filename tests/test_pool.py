@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tamis import IMKPLClassifier, KernelSVMADMM, L0MKLClassifier, all_estimators
-from tamis.shells.pooled import Pooled
+from tamis.base.pooled import Pooled
 
 from small_fits import quick
 
@@ -49,13 +49,13 @@ def test_the_model_is_that_of_the_drawn_rows(name):
     np.testing.assert_allclose(clf.decision_function(X), alone.decision_function(X), atol=1e-9)
     others = np.setdiff1d(np.arange(N), drawn)
     assert clf.pool_error_ == pytest.approx(np.mean(clf.predict(X[others]) != y[others])) and clf.pool_error_ < 0.5
-    assert f"{POOL} training rows" in clf.chosen()["pool"]
+    assert f"{POOL} training rows" in clf.summary()["pool"]
 
 
 def test_as_many_rows_as_there_are_is_all_of_them():
     X, y = rows()
     clf = KernelSVMADMM(pool=N, calibration=None).fit(X, y)
-    assert not hasattr(clf, "pool_error_") and "pool" not in clf.chosen()
+    assert not hasattr(clf, "pool_error_") and "pool" not in clf.summary()
     np.testing.assert_array_equal(
         clf.decision_function(X), KernelSVMADMM(calibration=None).fit(X, y).decision_function(X)
     )
@@ -77,7 +77,7 @@ def test_a_pool_fits_where_all_rows_do_not():
         clf.fit(X, y)
     most = int(str(refused.value).partition("pool=")[2].partition(",")[0])
     assert clf.set_params(pool=most).fit(X, y).pool_error_ < 0.2
-    assert sum(clf.memory_bill(X, y).values()) <= 60e6
+    assert sum(clf.memory_estimate(X, y).values()) <= 60e6
     with pytest.raises(ValueError, match=f"X has 1900 distinct rows.*use pool={most}"):
         clf.set_params(pool=1900).fit(X, y)
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, clone
 
+from tamis.base.expansion import KernelExpansion
 from tamis.codec import Encoding, decode, read, write
-from tamis.expansion import KernelExpansion
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian
 from tamis.kernels.precomputed import Precomputed, precomputed

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from sklearn.model_selection import cross_val_score
 
-import tamis.data.channels
+import tamis.table.channels
 from tamis import (
     AverageMKLClassifier,
     SimpleMKLClassifier,
@@ -426,5 +426,5 @@ class TestChannels:
             channels(views, present)
 
     def test_the_example_runs(self):
-        failed, tried = doctest.testmod(tamis.data.channels)
+        failed, tried = doctest.testmod(tamis.table.channels)
         assert tried and not failed

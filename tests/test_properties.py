@@ -37,7 +37,7 @@ from awkward_tables import (
     make_columns,
 )
 from tamis import all_estimators
-from tamis.data.table import read_block
+from tamis.table.table import read_block
 
 EXAMPLES = int(os.environ.get("TAMIS_EXAMPLES", 0))
 LIMIT = 20.0  # seconds of a fit, which takes a tenth of one

@@ -12,9 +12,9 @@ from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
 
 from tamis import Gaussian, KernelGLVQClassifier, PrototypeSelectionClassifier, io
-from tamis.methods import kernel_glvq as glvq
-from tamis.methods import prototype_selection as cover
-from tamis.methods import prototypes
+from tamis.base import prototype_expansion as prototypes
+from tamis.methods.baselines import kernel_glvq as glvq
+from tamis.methods.baselines import prototype_selection as cover
 from tamis.optim.driver import Status
 
 import zoo
@@ -377,7 +377,7 @@ class TestClassifiers:
         again = io.load(tmp_path / "m.tamis")
         assert again.prototype_measures(Z, t) == clf.prototype_measures(Z, t)
         assert [p.label for p in again.prototypes_] == [p.label for p in clf.prototypes_]
-        assert again.prototypes_[0].represents is None and again.chosen() == clf.chosen()
+        assert again.prototypes_[0].represents is None and again.summary() == clf.summary()
 
 
 def amid(extra=4):
@@ -416,7 +416,7 @@ class TestSelection:
         fits = [PrototypeSelectionClassifier(radius, calibration=None).fit(X, y) for radius in (0.0, 0.05, 0.3)]
         counts = [len(clf.prototypes_) for clf in fits]
         assert counts[0] == len(X) > counts[1] > counts[2]
-        assert fits[0].radius_ < fits[1].radius_ < fits[2].radius_ and "30%" in fits[2].chosen()["radius"]
+        assert fits[0].radius_ < fits[1].radius_ < fits[2].radius_ and "30%" in fits[2].summary()["radius"]
 
     @pytest.mark.parametrize("radius", [-0.1, 1.5, np.nan, "big"])
     def test_radius_is_a_share(self, radius):

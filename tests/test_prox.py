@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tamis.prox import (
+from tamis.optim.prox import (
     project_cardinality,
     project_simplex,
     project_sparse_simplex,

@@ -46,7 +46,7 @@ def test_missing_cells_and_a_full_search(data_folder):
 def test_admm_lands_on_the_hard_margin_of_pima(data_folder):
     from tamis.kernels.bank import Channel, KernelBank
     from tamis.kernels.base import Gaussian
-    from tamis.methods import l01_svm
+    from tamis.methods.zero_one import solver as l01_svm
     from tamis.optim.driver import Status
 
     raw = np.load(data_folder / "p1" / "pima.npz")

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Plan, Statistics
-from tamis.kernels.statistics import Block, outer_sums
-from tamis.sums.grid import POOL, grid_pool
+from tamis.statistics.block_sums import Block, outer_sums
+from tamis.statistics.grid import POOL, grid_pool
 
 N = 4000
 
@@ -78,7 +78,7 @@ class TestGrid:
 
 
 def _table(frame):
-    from tamis.data.table import read_table
+    from tamis.table.table import read_table
 
     return read_table(frame, list(frame.columns), None, True)
 

@@ -16,8 +16,8 @@ import pytest
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
 pytest.importorskip("plotly", reason="plotly is not installed")
 
-from tamis.report import embedded, notes, render, write
-from tamis.report.text import cell, literal, number, percent, shortened, signed, signed_percent
+from tamis.views.report import embedded, notes, render, write
+from tamis.views.report.text import cell, literal, number, percent, shortened, signed, signed_percent
 
 from report_fits import HOSTILE, WARNING, hostile_fit, iris_fit, mixed_fit, small_fit
 
@@ -283,7 +283,7 @@ def test_file_is_written_whole_or_not_at_all(small, tmp_path, monkeypatch):
     write(small, path)
     assert path.read_text(encoding="utf-8") == render(small)
     before = path.read_bytes()
-    monkeypatch.setattr("tamis.report.page.render", lambda results: "\ud800 odd")
+    monkeypatch.setattr("tamis.views.report.page.render", lambda results: "\ud800 odd")
     write(small, path)  # what UTF-8 cannot say is replaced
     assert path.read_bytes() == b"? odd"
     path.write_bytes(before)

@@ -16,7 +16,7 @@ pytest.importorskip("jinja2", reason="jinja2 is not installed")
 pytest.importorskip("plotly", reason="plotly is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-from tamis.report import embedded, write
+from tamis.views.report import embedded, write
 
 from report_fits import hostile_fit, iris_fit, mixed_fit, mixed_table, ranked_fit, small_fit
 
@@ -109,7 +109,7 @@ def check_against_python(page, results, columns):
 def paired_fit():
     """Kernels of several widths, and products of kernels, on features, pairs and all of them; centred."""
     from tamis import Categorical
-    from tamis.expansion import CentredExpansion
+    from tamis.base.expansion import CentredExpansion
     from tamis.kernels.mixture import Mixture, Tensor
     from tamis.workflow import Job, run
 
@@ -146,7 +146,7 @@ def test_shown_rows_equal_python(visit, name):
     page = visit(results)
     assert len(results.rows.labels) >= 20
     check_against_python(page, results, results.rows.values)
-    stored = page.evaluate("window.tamis.data.rows.values.map(v => window.tamis.predict(v).decision)")
+    stored = page.evaluate("window.tamis.table.rows.values.map(v => window.tamis.predict(v).decision)")
     np.testing.assert_allclose(stored, results.rows.decision, **CLOSE)
 
 
@@ -434,7 +434,7 @@ def test_injected_scripts_do_not_run(browser, tmp_path):
 
 
 def test_numbers_are_written_as_in_python(visit):
-    from tamis.report.text import number
+    from tamis.views.report.text import number
 
     page = visit(small_fit())
     values = [0.0, 1.0, -2.5, 1e-7, 123456.7, 4254.0, 2e12, 0.00012345, 99.999, -1e9]

@@ -191,7 +191,7 @@ from tamis import Results, Statistics, io
 from tamis.cli import main
 from tamis.cli.commands import app
 from tamis.io.writing import writing
-from tamis.report.page import write
+from tamis.views.report.page import write
 from tamis.workflow import files
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

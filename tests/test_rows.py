@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, PredefinedSplit, StratifiedKFold
 
-from tamis.data.checks import encode_classes
-from tamis.data.folds import counted_folds, fold_maker, folds, pairs_of, positions
-from tamis.data.keys import row_keys, sampling_keys
-from tamis.data.rows import (
+from tamis.base.model import draw_candidates
+from tamis.table.checks import encode_classes
+from tamis.table.folds import counted_folds, fold_maker, folds, pairs_of, positions
+from tamis.table.keys import row_keys, sampling_keys
+from tamis.table.rows import (
     Rows,
     check_groups,
     check_weights,
     class_factors,
     merge_rows,
 )
-from tamis.data.table import Table
-from tamis.models.model import draw_candidates
+from tamis.table.table import Table
 
 
 def rows(X, y, weight=None, groups=None, labels=None):

@@ -113,7 +113,7 @@ class TestSearch:
 
 
 def test_smoothing_averages_neighbours_and_repeats_the_edge():
-    from tamis.models.selection import Result, smoothed
+    from tamis.base.scoring import Result, smoothed
 
     values = np.arange(6.0).reshape(2, 3)
     results = {(i, j): Result(np.zeros(1), 0.0, {"accuracy": values[i, j]}, 0.0) for i in range(2) for j in range(3)}
@@ -142,14 +142,14 @@ class TestEverySearch:
         clf = self.fit(name, X, y, kernels=choices)
         assert clf.kernels_choice_ == "signal" and clf.score(X, y) > 0.9
         assert set(clf.cv_results_["param_kernels"]) == set(choices)
-        single = clf.fixed()
+        single = clf.without_search()
         assert type(single).__name__ == name[:-2] and single.kernels is choices["signal"]
         assert single.fit(X, y).features_.tolist() == clf.features_.tolist() == [0]
 
     def test_kernels_without_a_choice(self, name, rng):
         X = rng.normal(size=(60, 2))
         clf = self.fit(name, X, X[:, 0] > 0, kernels=per_feature())
-        assert clf.kernels_choice_ == "kernels" and clf.fixed().kernels == per_feature()
+        assert clf.kernels_choice_ == "kernels" and clf.without_search().kernels == per_feature()
 
     def test_says_what_to_use_where_no_fold_can_be_made(self, name):
         with pytest.raises(ValueError, match=f"no fold can be made.*use {name[:-2]}$"):
@@ -198,10 +198,10 @@ class TestWhatEverySearchDoes:
     def test_the_single_classifier_has_the_seed_that_was_drawn(self, rng):
         X, y = self.data(rng)
         clf = TestEverySearch().fit("IMKPLClassifierCV", X, y, random_state=np.random.RandomState(3))
-        assert clf.fixed().random_state == clf._seed != 0
+        assert clf.without_search().random_state == clf._seed != 0
 
     def test_scores_are_those_of_machines_with_their_own_intercept(self, rng, monkeypatch):
-        from tamis.shells import searching
+        from tamis.base import searching
 
         X, y = self.data(rng)
         seen = []
@@ -226,13 +226,13 @@ class TestWhatEverySearchDoes:
         X, y = self.data(rng)
         clf = TestEverySearch().fit("IMKPLClassifierCV", X, y, kernels={"a": per_feature()})
         with pytest.raises(ValueError, match="has no 'a', which the fit chose"):
-            clf.set_params(kernels={"b": per_feature()}).fixed()
+            clf.set_params(kernels={"b": per_feature()}).without_search()
 
     def test_words_name_the_kernels_where_there_was_a_choice(self, rng):
         X, y = self.data(rng)
         for name in SEARCHES:
             clf = TestEverySearch().fit(name, X, y, kernels={"a": per_feature(), "b": per_group({"x": [0, 1]})})
-            assert clf.chosen()["kernels"] == clf.kernels_choice_
+            assert clf.summary()["kernels"] == clf.kernels_choice_
 
     def test_folds_of_ones_own_are_a_number_in_a_file(self, rng, tmp_path):
         from sklearn.model_selection import StratifiedKFold
@@ -248,7 +248,7 @@ class TestWhatEverySearchDoes:
         stack = tamis.precomputed(K[:, :50, :50])
         clf = TestEverySearch().fit("L0MKLClassifierCV", np.arange(50)[:, None], y[:50], kernels=stack)
         more = clf.extended(K[:, 50:, :50])
-        whole = clf.fixed().set_params(kernels=tamis.precomputed(K), calibration=None)
+        whole = clf.without_search().set_params(kernels=tamis.precomputed(K), calibration=None)
         whole.fit(np.arange(50)[:, None], y[:50])
         guess = more.decision_function(np.arange(50, 60)[:, None])
         shift = guess - whole.decision_function(np.arange(50, 60)[:, None])
@@ -270,7 +270,7 @@ def test_only_the_last_fit_of_a_search_is_logged(rng, caplog):
 
 
 def test_folds_without_rows_of_a_class_are_left_out():
-    from tamis.data.folds import made, pairs_of
+    from tamis.table.folds import made, pairs_of
 
     groups, codes = np.array([0, 0, 0, 0, 2, 2, 3]), np.array([1, 1, 0, 0, 0, 0, 1])
     with pytest.warns(UserWarning, match="1 of 2 folds are left out: their training part lacks a class"):

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-import tamis.methods.simple_mkl as module
-from tamis.expansion import Coefficients
+import tamis.methods.baselines.simple_mkl as module
+from tamis.base.expansion import Coefficients
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian
-from tamis.kernels.stack import DenseStack
-from tamis.methods.simple_mkl import Problem, State, iterates, objective, reduced_descent, solve, violation
+from tamis.kernels.stacks.base import DenseStack
+from tamis.methods.baselines.simple_mkl import Problem, State, iterates, objective, reduced_descent, solve, violation
 from tamis.optim.driver import Status
 from tamis.optim.svm import curvature, solve_svm
 

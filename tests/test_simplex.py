@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from tamis.low_rank import LowRank
 from tamis.optim import shifted
+from tamis.optim.low_rank import LowRank
+from tamis.optim.prox import project_simplex
 from tamis.optim.shifted import ShiftedSolver
 from tamis.optim.simplex import solve_simplex_qp
-from tamis.prox import project_simplex
 
 
 def brute_force(H, c):

@@ -15,17 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Plan, SimpleMKLClassifier, Statistics
-from tamis.data.keys import fold_of, group_keys, row_keys
-from tamis.data.reservoir import Drawn, Reservoir
-from tamis.data.table import Table, read_table
 from tamis.progress import Remaining, listening
-from tamis.sources import arrays as array_sources
-from tamis.sources import base
-from tamis.sources.base import Block, ahead
-from tamis.sources.opening import source_of
-from tamis.sums import streaming
-from tamis.sums.look import LOOK
-from tamis.sums.survey import Survey
+from tamis.statistics import streaming
+from tamis.statistics.look import LOOK
+from tamis.statistics.reservoir import Drawn, Reservoir
+from tamis.statistics.survey import Survey
+from tamis.table.keys import fold_of, group_keys, row_keys
+from tamis.table.sources import arrays as array_sources
+from tamis.table.sources import base
+from tamis.table.sources.base import Block, ahead
+from tamis.table.sources.opening import source_of
+from tamis.table.table import Table, read_table
 
 N = 3000
 NAMES = ["a", "b", "c", "few", "site", "flag"]
@@ -174,10 +174,10 @@ class TestSameModel:
         one = EM2NOLCClassifierCV(**options).fit(cut(3, X, Y))
         other = EM2NOLCClassifierCV(engine="statistics", **options).fit(X, Y)
         same(one, other)
-        assert one.chosen() == other.chosen()
+        assert one.summary() == other.summary()
 
     def test_with_another_pass_where_polynomials_are_not_enough(self, monkeypatch):
-        from tamis.estimators import em2nolc_sums
+        from tamis.methods.em2nolc import sums as em2nolc_sums
 
         monkeypatch.setattr(em2nolc_sums, "doubts", lambda *a: True)
         options = OPTIONS | {"class_weight": {"yes": 4.0}}
@@ -229,7 +229,7 @@ class TestPredictions:
         assert list(told.rows) == list(range(N))
 
     def test_of_many_rows_go_in_pieces(self, whole, monkeypatch):
-        from tamis.models import model
+        from tamis.base import model
 
         expected = whole.decision_function(X)
         monkeypatch.setattr(model, "ROWS", 700)
@@ -245,7 +245,7 @@ def test_single_rows_of_a_folder(tmp_path):
 
 
 def test_one_large_row_group_is_never_held_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("tamis.sources.parquet.block_rows", lambda d: 10_000)
+    monkeypatch.setattr("tamis.table.sources.parquet.block_rows", lambda d: 10_000)
     values = np.random.default_rng(0).normal(size=500_000)
     table = pa.table(dict.fromkeys("abcd", values) | {"y": np.arange(500_000) % 2})
     pq.write_table(table, tmp_path / "rows.parquet", row_group_size=500_000, compression="NONE", use_dictionary=False)
@@ -314,7 +314,7 @@ class TestStoppedPasses:
         assert (tmp_path / "sums").read_text() == "mine"
 
     def test_of_parquet_skip_row_groups(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("tamis.sources.parquet.block_rows", lambda d: 300)
+        monkeypatch.setattr("tamis.table.sources.parquet.block_rows", lambda d: 300)
         source = source_of(parquet(tmp_path), "y")
         numbers = [block.number for block in source.blocks()]
         assert numbers == list(range(len(numbers)))
@@ -375,8 +375,8 @@ class TestWhatIsRefused:
         for what in ([tmp_path / "a.parquet"], polars.LazyFrame({"a": [1]})):
             with pytest.raises(ValueError, match=r"y='y' is the name of a column.*the path of a Parquet file or of a"):
                 EM2NOLCClassifier(**OPTIONS).fit(what, "y")
-        with pytest.raises(ValueError, match=r"memory_bill needs all rows in memory: read them with tamis.io.read$"):
-            EM2NOLCClassifier().memory_bill(tmp_path, "y")
+        with pytest.raises(ValueError, match=r"memory_estimate needs all rows in memory: read them with tamis.io.read$"):
+            EM2NOLCClassifier().memory_estimate(tmp_path, "y")
 
 
 def test_scores_of_files_are_those_of_their_rows(tmp_path):
@@ -562,8 +562,8 @@ class TestFolds:
 
 class TestSample:
     def test_of_rows_that_come_in_every_block_is_one_of_rows(self, monkeypatch):
-        monkeypatch.setattr("tamis.sums.survey.LOOK", 100)
-        monkeypatch.setattr("tamis.sums.survey.RARE", 5)
+        monkeypatch.setattr("tamis.statistics.survey.LOOK", 100)
+        monkeypatch.setattr("tamis.statistics.survey.RARE", 5)
         values = np.arange(400.0)[:, None] % 397
         labels = np.arange(400) % 2
         survey = Survey("auto", "absent", None, 0)
@@ -573,8 +573,8 @@ class TestSample:
         assert len(np.unique(rows.table.numbers)) > 100
 
     def test_of_distinct_rows_does_not_depend_on_the_cut(self, monkeypatch):
-        monkeypatch.setattr("tamis.sums.survey.LOOK", 100)
-        monkeypatch.setattr("tamis.sums.survey.RARE", 5)
+        monkeypatch.setattr("tamis.statistics.survey.LOOK", 100)
+        monkeypatch.setattr("tamis.statistics.survey.RARE", 5)
         kept = []
         for pieces in (1, 3, 17):
             survey = Survey("auto", "absent", 50, 0)

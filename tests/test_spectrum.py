@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tamis.kernels.spectrum as module
+from tamis.base.expansion import KernelExpansion
 from tamis.codec import read, stored, write
-from tamis.expansion import KernelExpansion
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Categorical, Gaussian, Laplacian, Polynomial, Sigmoid
 from tamis.kernels.precomputed import precomputed

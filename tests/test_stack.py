@@ -6,14 +6,14 @@ import threading
 import numpy as np
 import pytest
 
-import tamis.kernels.batches as batches_module
-import tamis.kernels.stack as stack_module
+import tamis.kernels.stacks.base as stack_module
+import tamis.kernels.stacks.batches as batches_module
 import tamis.parallel as parallel_module
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, Sigmoid
-from tamis.kernels.batches import ALONE, equal_kernels
-from tamis.kernels.chebyshev import Chebyshev
-from tamis.kernels.twosided import TwoSided
+from tamis.kernels.stacks.batches import ALONE, equal_kernels
+from tamis.kernels.stacks.chebyshev import Chebyshev
+from tamis.kernels.stacks.twosided import TwoSided
 
 FORMS = ["dense", "streaming", "chebyshev", "factored"]
 

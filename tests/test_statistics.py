@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Gaussian, Plan, Statistics
 from tamis.codec import digest
-from tamis.data.keys import fold_of, lowest, lowest_distinct, row_keys, sampling_keys
-from tamis.data.table import read_table
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.chebyshev import Chebyshev, Levels
-from tamis.kernels.statistics import Block, ColumnFunctions, PairFunctions, outer_sums
+from tamis.kernels.stacks.chebyshev import Chebyshev, Levels
+from tamis.statistics.block_sums import Block, ColumnFunctions, PairFunctions, outer_sums
+from tamis.table.keys import fold_of, lowest, lowest_distinct, row_keys, sampling_keys
+from tamis.table.table import read_table
 
 N = 600
 
@@ -67,12 +67,12 @@ class TestMonoid:
 
     @pytest.mark.parametrize("chunk", [64, 100, 599])
     def test_the_size_of_chunks_does_not_matter(self, chunk, monkeypatch):
-        monkeypatch.setattr("tamis.kernels.statistics.CHUNK", chunk)
+        monkeypatch.setattr("tamis.statistics.block_sums.CHUNK", chunk)
         assert close(Statistics(PLAN).update(X, Y, W), WHOLE)
 
     @pytest.mark.parametrize("cores", [1, 3])
     def test_the_number_of_threads_does_not_matter_at_all(self, cores, monkeypatch):
-        monkeypatch.setattr("tamis.kernels.statistics.CHUNK", 50)
+        monkeypatch.setattr("tamis.statistics.block_sums.CHUNK", 50)
         once = Statistics(PLAN).update(X, Y, W)
         monkeypatch.setattr("tamis.parallel.available_cores", lambda: cores)
         np.testing.assert_array_equal(Statistics(PLAN).update(X, Y, W).parts, once.parts)

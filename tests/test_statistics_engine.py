@@ -13,22 +13,22 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 from sklearn.utils.estimator_checks import check_classifiers_train, parametrize_with_checks
 
-import tamis.estimators.em2nolc_grid as grid_module
-import tamis.estimators.em2nolc_sums as sums_module
-import tamis.kernels.chebyshev as chebyshev_module
+import tamis.kernels.stacks.chebyshev as chebyshev_module
+import tamis.methods.em2nolc.grid as grid_module
+import tamis.methods.em2nolc.sums as sums_module
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Laplacian, Plan, Statistics, product
-from tamis.data.rows import codings
-from tamis.data.table import read_table
-from tamis.estimators.em2nolc_grid import Point
+from tamis.base.design import RowDesign
+from tamis.base.refit import coefficients
 from tamis.kernels.recipes import per_feature
-from tamis.methods import em2nolc as method
-from tamis.methods.design import RowDesign
-from tamis.methods.em2nolc import State, Task
-from tamis.methods.polish import better_rows
-from tamis.methods.refit import coefficients
+from tamis.methods.em2nolc import solver as method
+from tamis.methods.em2nolc.grid import Point
+from tamis.methods.em2nolc.polish import better_rows
+from tamis.methods.em2nolc.solver import State, Task
 from tamis.optim.subset import fit_support
-from tamis.sums.one_pass import second_look
-from tamis.sums.summary import Summary
+from tamis.statistics.one_pass import second_look
+from tamis.statistics.summary import Summary
+from tamis.table.rows import codings
+from tamis.table.table import read_table
 
 import zoo
 
@@ -247,13 +247,13 @@ class TestFit:
     def test_automatic_engine_goes_by_size_and_kernels(self, monkeypatch):
         X, y = zoo.planted(300)
         assert self.engine_of(X, y) == "rows"
-        monkeypatch.setattr("tamis.sums.one_pass.MEMORY", 1000)
+        monkeypatch.setattr("tamis.statistics.one_pass.MEMORY", 1000)
         assert self.engine_of(X, y) == "sums"
         assert self.engine_of(X, y, kernels=product("all")) == "rows"
         assert self.engine_of(X, y, kernels=per_feature(Laplacian())) == "rows"
         assert self.engine_of(X, y, engine="streaming") == "rows"
         assert self.engine_of(X, y, solver="paper", max_iter=2, tol=1e9) == "rows"
-        monkeypatch.setattr("tamis.sums.plan.BYTES", 1000)
+        monkeypatch.setattr("tamis.statistics.plan.BYTES", 1000)
         assert self.engine_of(X, y) == "rows"
 
     def engine_of(self, X, y, **options):
@@ -275,7 +275,7 @@ class TestFit:
         ):
             with pytest.raises(ValueError, match=match):
                 EM2NOLCClassifier(engine="statistics", **options).fit(X, y)
-        monkeypatch.setattr("tamis.sums.plan.BYTES", 1000)
+        monkeypatch.setattr("tamis.statistics.plan.BYTES", 1000)
         with pytest.raises(ValueError, match=r"more than a gibibyte.*another engine"):
             EM2NOLCClassifier(engine="statistics").fit(X, y)
 
@@ -312,8 +312,8 @@ class TestFit:
         assert any("digits cancel" in str(w.message) for w in caught), [str(w.message) for w in caught]
 
     def test_falling_back_to_rows_for_want_of_memory_is_announced(self, monkeypatch):
-        monkeypatch.setattr("tamis.sums.one_pass.MEMORY", 1000)
-        monkeypatch.setattr("tamis.sums.plan.BYTES", 1000)
+        monkeypatch.setattr("tamis.statistics.one_pass.MEMORY", 1000)
+        monkeypatch.setattr("tamis.statistics.plan.BYTES", 1000)
         with pytest.warns(UserWarning, match="engine='auto' works on rows, which may take long"):
             EM2NOLCClassifier(3, 2, calibration=None).fit(*zoo.planted(100))
 
@@ -535,8 +535,8 @@ class TestFolds:
             EM2NOLCClassifierCV(5, 3, engine="statistics").fit(X, y)
 
     def test_rare_classes_are_always_looked_at(self, monkeypatch):
-        monkeypatch.setattr("tamis.sums.look.LOOK", 300)
-        monkeypatch.setattr("tamis.sums.look.RARE", 5)
+        monkeypatch.setattr("tamis.statistics.look.LOOK", 300)
+        monkeypatch.setattr("tamis.statistics.look.RARE", 5)
         X, y = zoo.planted(3000)
         rare = np.where(np.arange(3000) % 200 == 0, 2, y)
         w = np.random.default_rng(0).integers(1, 4, 3000).astype(float)
@@ -722,7 +722,7 @@ class TestPartialFit:
 def test_streaming_engine_never_forms_the_whole_matrix(monkeypatch):
     X, y = zoo.planted(300)
     one = EM2NOLCClassifier(5, 3, engine="streaming", calibration=None).fit(X, y)
-    monkeypatch.setattr("tamis.methods.design.MEMORY", 1000)
-    monkeypatch.setattr("tamis.kernels.stack.BLOCK", 10_000)
+    monkeypatch.setattr("tamis.base.design.MEMORY", 1000)
+    monkeypatch.setattr("tamis.kernels.stacks.base.BLOCK", 10_000)
     two = EM2NOLCClassifier(5, 3, engine="streaming", calibration=None).fit(X, y)
     np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-6)

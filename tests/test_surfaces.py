@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from tamis import EM2NOLCClassifier, Gaussian, IMKPLClassifier, bandwidths, per_feature, product
+from tamis.base.kept import kept_features
 from tamis.explain import SIMILAR, part_names, variation
 from tamis.results.describe import cases_of, parts_of, shares, shares_by_key
 from tamis.results.words import counted
-from tamis.shells.kept import kept_features
 from tamis.workflow.told import Told
 
 NAMES = ["a", "b", "c", "town"]
@@ -238,9 +238,9 @@ def test_report_draws_surfaces_of_numbers_and_categories(two, described):
     pytest.importorskip("plotly", reason="plotly is not installed")
     from plotly.graph_objects import Figure
 
-    from tamis.report.notes import similar_table
-    from tamis.report.surfaces import surface_chart
     from tamis.results.data import Results
+    from tamis.views.report.notes import similar_table
+    from tamis.views.report.surfaces import surface_chart
 
     clf, (parts, cases) = two[0], described
     for k, part in enumerate(part for part in parts if part.is_surface):
@@ -267,7 +267,7 @@ def test_displays_draw_every_kind_of_part(two):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    from tamis import plots
+    from tamis.views import plots
 
     clf, X, _ = two
     shapes = plots.ShapeFunctionDisplay.from_estimator(clf)

@@ -9,9 +9,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tamis.data import encoding
-from tamis.data.encoding import KNOTS, Encoder, Nominal, Number
-from tamis.data.table import Table, checked_input, read_block, read_table
+from tamis.table import encoding
+from tamis.table.encoding import KNOTS, Encoder, Nominal, Number
+from tamis.table.table import Table, checked_input, read_block, read_table
 
 
 def table(**columns):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tamis import TamisClassifier
-from tamis.data.rows import merge_rows, some_of_each_class
-from tamis.methods import blend as method
+from tamis.flagship import blend as method
+from tamis.flagship import blending as estimator
 from tamis.optim.logistic import fit_logistic
-from tamis.shells import blending as estimator
+from tamis.table.rows import merge_rows, some_of_each_class
 
 from zoo import line_bump_product as table
 
@@ -48,14 +48,14 @@ class TestTamisClassifier:
     def test_columns_in_another_order_give_the_same_model(self, clf):
         X, y = table()
         order = np.array([3, 5, 0, 2, 4, 1])
-        other = clf.fixed().fit(X[:, order], y)
-        one = clf.fixed().fit(X, y)
+        other = clf.without_search().fit(X[:, order], y)
+        one = clf.without_search().fit(X, y)
         np.testing.assert_allclose(other.decision_function(X[:, order]), one.decision_function(X), atol=1e-6)
         assert set(order[other.features_]) == set(one.features_) == set(clf.features_)
 
     def test_other_labels_negate(self, clf):
         X, y = table()
-        one, other = clf.fixed().fit(X, y), clf.fixed().fit(X, 1 - y)
+        one, other = clf.without_search().fit(X, y), clf.without_search().fit(X, 1 - y)
         np.testing.assert_allclose(other.decision_function(X), -one.decision_function(X), atol=1e-6)
 
     def test_copies_and_constants_are_not_kept(self):
@@ -131,7 +131,7 @@ class TestTamisClassifier:
 
     def test_given_weights_give_the_same_coefficients_without_folds(self, clf):
         X, y = table()
-        again = clf.fixed().fit(X, y)
+        again = clf.without_search().fit(X, y)
         np.testing.assert_array_equal(again.model_.expansion.coef, clf.model_.expansion.coef)
         assert again.n_splits_ == 0 and clf.n_splits_ == 6
         odds = np.log(again.predict_proba(X)[:, 1] / again.predict_proba(X)[:, 0])
@@ -139,7 +139,7 @@ class TestTamisClassifier:
 
     def test_class_weights_move_the_boundary_and_not_the_probabilities(self, clf):
         X, y = table()
-        weighted = clf.fixed().set_params(class_weight={0: 4.0, 1: 1.0}).fit(X, y)
+        weighted = clf.without_search().set_params(class_weight={0: 4.0, 1: 1.0}).fit(X, y)
         assert weighted.predict(X).sum() < clf.predict(X).sum()
         assert abs(weighted.predict_proba(X)[:, 1].mean() - y.mean()) < 0.06
 
@@ -225,12 +225,12 @@ class TestTamisClassifier:
         before = clf.model_
         path = clf.path(X, y, max_instances=(1, 8), max_features=(1, 5))
         assert clf.model_ is before and path is clf.path_
-        assert not hasattr(clf.fixed().fit(X, y), "path_")
+        assert not hasattr(clf.without_search().fit(X, y), "path_")
         assert path["accuracy"].shape == path["log_loss"].shape == (2, 2)
         assert path["accuracy"][1, 1] == path["accuracy"].max() and path["log_loss"][1, 1] == path["log_loss"].min()
         with pytest.raises(ValueError, match="max_features"):
             clf.path(X, y, max_features=(0,))
-        again = clf.fixed().path(X, y, max_instances=(8,), max_features=(5,))
+        again = clf.without_search().path(X, y, max_instances=(8,), max_features=(5,))
         assert again["log_loss"][0, 0] == path["log_loss"][1, 1]
 
     @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from sklearn.datasets import load_diabetes
 from sklearn.model_selection import KFold
 
 from tamis import Job, TamisRegressor, io, plots, run
-from tamis.methods import blend as method
+from tamis.base.regressor import Units, _strata
+from tamis.flagship import blend as method
+from tamis.flagship import blending
 from tamis.optim.ridge import fit_ridge_path
-from tamis.shells import blending
-from tamis.shells.regressing import Units, _strata
 
 
 def table(n=240, seed=0, noise=0.1):
@@ -108,7 +108,7 @@ class TestRows:
         np.testing.assert_allclose(one.kernel_variation_, two.kernel_variation_, atol=1e-6)
 
     def test_rows_without_weight_are_as_good_as_absent(self, monkeypatch):
-        monkeypatch.setattr("tamis.shells.explaining.VARIATION_ROWS", (40, 40))
+        monkeypatch.setattr("tamis.base.explaining.VARIATION_ROWS", (40, 40))
         X, y = table(200)
         weight = np.ones(200)
         weight[::2] = 0
@@ -207,7 +207,7 @@ class TestWords:
         again = io.load(tmp_path / "model.tamis")
         np.testing.assert_array_equal(again.predict(X), fit.predict(X))
         assert small(blend=fit.blend_).fit(X, y).n_splits_ == 0
-        np.testing.assert_array_equal(fit.fixed().fit(X, y).predict(X), fit.predict(X))
+        np.testing.assert_array_equal(fit.without_search().fit(X, y).predict(X), fit.predict(X))
 
     def test_notebooks_and_pictures(self, fit):
         X, _ = table(20)

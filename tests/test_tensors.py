@@ -9,16 +9,16 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Plan, Statistics, TamisClassifier, TamisRegressor, arrays
-from tamis.data.device_encoding import device_encode
-from tamis.data.device_keys import device_folds, device_row_keys, device_sampling_keys
-from tamis.data.encoding import Encoder
-from tamis.data.keys import fold_of, row_keys, sampling_keys
-from tamis.data.table import Table, read_table
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian
-from tamis.kernels.chebyshev import Chebyshev, Levels
-from tamis.kernels.device_sums import PIECE, device_sums
-from tamis.kernels.statistics import Block, ColumnFunctions, PairFunctions, outer_sums
+from tamis.kernels.stacks.chebyshev import Chebyshev, Levels
+from tamis.statistics.block_sums import Block, ColumnFunctions, PairFunctions, outer_sums
+from tamis.statistics.device_sums import PIECE, device_sums
+from tamis.table.device_encoding import device_encode
+from tamis.table.device_keys import device_folds, device_row_keys, device_sampling_keys
+from tamis.table.encoding import Encoder
+from tamis.table.keys import fold_of, row_keys, sampling_keys
+from tamis.table.table import Table, read_table
 
 DEVICES = [
     "cpu",
@@ -189,11 +189,11 @@ class TestUse:
         options = {"max_instances": 4, "max_features": 3, "bandwidths": (1.0,), "cv": 3}
         one = EM2NOLCClassifierCV(**options).fit(torch.tensor(X, device=device), Y)
         other = EM2NOLCClassifierCV(engine="statistics", **options).fit(X, Y)
-        assert one.chosen() == other.chosen()
+        assert one.summary() == other.summary()
         np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-8)
 
     def test_an_exact_refit(self, device, monkeypatch):
-        from tamis.estimators import em2nolc_sums
+        from tamis.methods.em2nolc import sums as em2nolc_sums
 
         monkeypatch.setattr(em2nolc_sums, "doubts", lambda *a: True)
         one = EM2NOLCClassifier(**OPTIONS).fit(torch.tensor(X, device=device), Y, sample_weight=W)
@@ -209,8 +209,8 @@ class TestUse:
 
 class TestFolds:
     def test_follow_groups_and_leave_rows_of_weight_zero_out(self, device, monkeypatch):
-        from tamis.data.keys import group_keys
-        from tamis.sums import tensors
+        from tamis.statistics import tensors
+        from tamis.table.keys import group_keys
 
         monkeypatch.setattr(tensors, "LOOK", 300)
         monkeypatch.setattr(tensors, "RARE", 40)
@@ -230,12 +230,12 @@ class TestFolds:
 
     @pytest.mark.filterwarnings("ignore:cells beyond")
     def test_samples_are_those_of_blocks_where_rows_abound(self, device, monkeypatch):
-        from tamis.sums import look, survey, tensors
+        from tamis.statistics import look, survey, tensors
 
         for module in (tensors, survey, look):
             monkeypatch.setattr(module, "LOOK", 200)
             monkeypatch.setattr(module, "RARE", 30)
-        monkeypatch.setattr("tamis.sums.plan.SCALE_ROWS", 150)
+        monkeypatch.setattr("tamis.statistics.plan.SCALE_ROWS", 150)
         distinct = np.random.default_rng(1).normal(size=(N, 2))
         one = EM2NOLCClassifier(candidates=50, **OPTIONS).fit(torch.tensor(distinct, device=device), Y)
         other = EM2NOLCClassifier(candidates=50, **OPTIONS).fit([(distinct, Y)])

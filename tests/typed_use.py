@@ -25,8 +25,8 @@ from tamis import (
     product,
     run,
 )
-from tamis.plots import ImportanceDisplay
-from tamis.shells.base import KernelEstimator
+from tamis.base.estimator import KernelEstimator
+from tamis.views.plots import ImportanceDisplay
 
 X, y = np.zeros((8, 2)), np.arange(8) % 2
 
@@ -35,7 +35,7 @@ assert_type(clf.fit(X, y), TamisClassifier)
 assert_type(clf.explain(X), Explanation)
 assert_type(clf.explain(X).by_kernel, np.ndarray[tuple[Any, ...], np.dtype[Any]])
 assert_type(clf.features_, np.ndarray[tuple[Any, ...], np.dtype[Any]])
-assert_type(clf.fixed().fit(X, y), TamisClassifier)
+assert_type(clf.without_search().fit(X, y), TamisClassifier)
 assert_type(clf.oriented(1), TamisClassifier)
 assert_type(TamisRegressor(interactions=0).fit(X, y), TamisRegressor)
 assert_type(EM2NOLCClassifier(4, 3, kernels=per_feature() + product()).fit(X, y), EM2NOLCClassifier)

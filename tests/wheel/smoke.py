@@ -62,7 +62,7 @@ def conic() -> None:
 
 
 def plots() -> None:
-    from tamis.plots import ImportanceDisplay
+    from tamis.views.plots import ImportanceDisplay
 
     ImportanceDisplay.from_estimator(model())
 
@@ -73,7 +73,7 @@ def results() -> tamis.Results:
 
 
 def report() -> None:
-    from tamis.report import write
+    from tamis.views.report import write
 
     write(results(), FOLDER / "report.html")
     assert "<html" in (FOLDER / "report.html").read_text()

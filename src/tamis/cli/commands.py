@@ -233,10 +233,10 @@ def report(
 ) -> None:
     """Write the report of a model file, tested on other rows if a table is given."""
     with session(as_json) as now:
-        from tamis import report as pages
         from tamis import workflow
         from tamis.cli import screen
         from tamis.results.words import summary
+        from tamis.views import report as pages
 
         results = workflow.load_results(model)
         if data is not None:

@@ -18,7 +18,7 @@ from tamis.experiments.runner import Summary
 from tamis.experiments.store import Store
 from tamis.experiments.summary import Table as Numbers
 from tamis.io.writing import WRITERS, writing
-from tamis.sources.arrow import arrow
+from tamis.table.sources.arrow import arrow
 
 
 def run(now: Session, plan: Plan, out: Path, store: Path | None, export: Path | None, options: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ def overview(results: Results, height: int) -> RenderableType:
     most = int(np.clip((height - AROUND) // 2, 4, 12))
     lines: list[RenderableType] = [Text(sentence(results)), Text()]
     lines += [test(results), Text(), features(results, most), Text(), cases(results, most), Text()]
-    settings = ", ".join(f"{name} {_short(value)}" for name, value in results.model.chosen().items())
+    settings = ", ".join(f"{name} {_short(value)}" for name, value in results.model.summary().items())
     if settings:
         lines.append(Text(f"Chosen by cross-validation: {settings}" if results.path else f"Settings: {settings}"))
     return Group(*lines)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tamis.estimators.blend import TamisClassifier
 from tamis.experiments.method import Fitted, Method, as_it_is
 from tamis.experiments.problem import Problem
+from tamis.flagship.classifier import TamisClassifier
 
 
 def tamis(problem: Problem, quick: bool) -> Fitted:

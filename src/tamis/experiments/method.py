@@ -130,7 +130,7 @@ def chosen_by_itself(problem: Problem, model: Any) -> Fitted:
     X, y = problem.train
     model = clone(model).set_params(cv=problem.inner, random_state=problem.seed)
     model.fit(X, y)
-    return Fitted(model, model.fixed(), X, problem.test[0], model.chosen())
+    return Fitted(model, model.without_search(), X, problem.test[0], model.summary())
 
 
 def as_it_is(problem: Problem, model: Any, chosen: Mapping[str, Any] | None = None) -> Fitted:

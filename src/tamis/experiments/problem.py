@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from tamis.data.encoding import Encoder
-from tamis.data.folds import fold_positions
-from tamis.data.rows import coding
-from tamis.data.table import any_table, checked_input, read_table
+from tamis.base.model import make_bank
 from tamis.experiments.datasets import Dataset
 from tamis.kernels.recipes import Sample
 from tamis.kernels.whole import whole_bank
-from tamis.models.model import make_bank
+from tamis.table.encoding import Encoder
+from tamis.table.folds import fold_positions
+from tamis.table.rows import coding
+from tamis.table.table import any_table, checked_input, read_table
 
 Rows = np.ndarray  # positions
 HELD = 1 << 32  # bytes of kernels that are kept for the next method

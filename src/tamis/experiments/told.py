@@ -9,7 +9,7 @@ import numpy as np
 
 from tamis.experiments.method import Fitted, decision
 from tamis.experiments.problem import Problem
-from tamis.studies.atlas import embed
+from tamis.views.studies.atlas import embed
 
 MOST = 400  # rows in a figure
 SHOWN = 20  # features and instances in a figure

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tamis.io.opening import ROWS, UNREADABLE, Opener, Raw
-from tamis.sources.arrow import arrow
+from tamis.table.sources.arrow import arrow
 
 ATTRIBUTE = re.compile(
     r"""@attribute\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s{'"][^\s{]*))\s*(?P<kind>\S.*)""", re.IGNORECASE

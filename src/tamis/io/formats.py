@@ -19,8 +19,8 @@ from tamis.errors import BadOption
 from tamis.io.arff import read_arff
 from tamis.io.opening import OPENERS, ROWS, UNREADABLE, Opener, Raw, as_it_is
 from tamis.progress import report, tracked
-from tamis.sources.arrow import arrow
-from tamis.sources.parquet import ParquetSource
+from tamis.table.sources.arrow import arrow
+from tamis.table.sources.parquet import ParquetSource
 
 BLOCK = 1 << 22  # bytes of text at a time
 BLANKS = re.compile(rb"(?m)^ +\r?$")  # lines of blanks count as empty

@@ -8,11 +8,11 @@ from scipy.sparse import csr_array
 from sklearn import model_selection
 
 from tamis import codec
-from tamis.estimators.imputing import GaussianImputer
-from tamis.estimators.registry import all_estimators
-from tamis.methods.em2nolc import State
+from tamis.base.estimator import KernelEstimator
+from tamis.methods.baselines.imputing import GaussianImputer
+from tamis.methods.em2nolc.solver import State
+from tamis.registry import all_estimators
 from tamis.results.data import Results
-from tamis.shells.base import KernelEstimator
 
 
 def save(model: KernelEstimator | Results, path: str | os.PathLike) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from tamis.sources.arrow import arrow
+from tamis.table.sources.arrow import arrow
 
 ROWS = 1 << 15  # rows at a time of other formats
 

@@ -12,7 +12,7 @@ import numpy as np
 from tamis.io.cells import MISSING, cleaned, level, number, numbers
 from tamis.io.formats import open_raw
 from tamis.io.opening import Raw
-from tamis.sources.arrow import arrow
+from tamis.table.sources.arrow import arrow
 
 
 class Columns(dict[str, np.ndarray]):

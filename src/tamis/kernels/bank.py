@@ -16,11 +16,11 @@ import numpy as np
 from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.base import Categorical, Kernel, Sigmoid, is_by_position, presence_of
-from tamis.kernels.chebyshev import Basis, Levels, chebyshev
-from tamis.kernels.device import DeviceStack
-from tamis.kernels.factored import FactoredStack
-from tamis.kernels.stack import ChebyshevStack, DenseStack, KernelStack, StreamingStack
-from tamis.kernels.twosided import TwoSided, two_sided, widened
+from tamis.kernels.stacks.base import ChebyshevStack, DenseStack, KernelStack, StreamingStack
+from tamis.kernels.stacks.chebyshev import Basis, Levels, chebyshev
+from tamis.kernels.stacks.device import DeviceStack
+from tamis.kernels.stacks.factored import FactoredStack
+from tamis.kernels.stacks.twosided import TwoSided, two_sided, widened
 
 MEMORY = 1 << 30  # bytes that a dense stack may take under form="auto"
 COMPACT = 1 << 27  # bytes that it may take under form="compact"

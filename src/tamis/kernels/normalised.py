@@ -11,7 +11,7 @@ from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Kernel, has_unit_norms, is_by_position, is_positive, presence_of
-from tamis.kernels.stack import DIAGONAL
+from tamis.kernels.stacks.base import DIAGONAL
 
 ROUNDING = 1e-9  # difference to one that counts as rounding
 

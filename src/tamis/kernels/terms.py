@@ -11,7 +11,7 @@ from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Categorical, Gaussian, Kernel
 from tamis.kernels.mixture import Mixture, Tensor
 from tamis.kernels.recipes import Sample
-from tamis.kernels.stack import DenseStack
+from tamis.kernels.stacks.base import DenseStack
 
 SIMILAR = "similar cases"  # the name of what all kept features say together
 LINE = 6.0  # width of a kernel that is nearly linear over standardised values

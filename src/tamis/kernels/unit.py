@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from tamis.arrays import Array, beside, namespace
-from tamis.kernels.stack import KernelStack
-from tamis.matrices import fill_diagonal, values_of
+from tamis.kernels.stacks.base import KernelStack
+from tamis.optim.matrices import fill_diagonal, values_of
 
 CONSTANT = 1e-8  # share by which the mean value of a kernel may be less than one for the kernel to count as constant
 

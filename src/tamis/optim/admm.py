@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from tamis.prox import project_cardinality
+from tamis.optim.prox import project_cardinality
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.lapack import dsysv
 
-from tamis.losses import slack
+from tamis.optim.losses import slack
 
 RIDGE = 1e-12  # added to the Hessian, relative to its mean diagonal entry: it may be singular
 ARMIJO = 1e-4  # share of the predicted decrease that a step must bring

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import solve
 from scipy.optimize import brentq
 
-from tamis.losses import Logistic
+from tamis.optim.losses import Logistic
 from tamis.optim.ridge import NEGLIGIBLE, principal
 
 LOSS = Logistic()

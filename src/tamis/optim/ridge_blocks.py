@@ -16,8 +16,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from tamis.losses import Loss
 from tamis.optim.driver import Callback, Iterate, Solution, run
+from tamis.optim.losses import Loss
 from tamis.parallel import thread_map
 
 BLOCK = 2048  # rows at a time

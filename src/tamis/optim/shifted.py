@@ -7,8 +7,8 @@ from functools import singledispatch
 
 import numpy as np
 
-from tamis.low_rank import LowRank
-from tamis.matrices import Matrix, with_diagonal
+from tamis.optim.low_rank import LowRank
+from tamis.optim.matrices import Matrix, with_diagonal
 from tamis.optim.solve import factor
 
 RESIDUAL = 1e-9  # of conjugate gradients, relative to the right-hand side

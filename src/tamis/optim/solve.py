@@ -10,7 +10,7 @@ from numpy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from tamis.arrays import Array, cholesky, cholesky_solve, device_of, to_device, to_numpy
-from tamis.matrices import DeviceMatrix, Matrix
+from tamis.optim.matrices import DeviceMatrix, Matrix
 
 
 class Factor(Protocol):

@@ -26,8 +26,8 @@ from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from tamis.low_rank import LowRank
-from tamis.matrices import Matrix, with_diagonal
+from tamis.optim.low_rank import LowRank
+from tamis.optim.matrices import Matrix, with_diagonal
 from tamis.optim.proximal_svm import FINE, Primal, approach
 from tamis.optim.solve import factor
 

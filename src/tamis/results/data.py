@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from tamis.base.classifier import KernelClassifier
 from tamis.codec import Unreadable, read, stored, write
-from tamis.estimators import registry  # noqa: F401  (files name classifiers that must be known)
 from tamis.explain.explanation import Explanation
 from tamis.explain.intervals import Interval
 from tamis.explain.stability import Stability
-from tamis.shells.classifying import KernelClassifier
 
 
 @stored

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tamis.data.encoding import Nominal, Position
-from tamis.data.rows import spread
+from tamis.base.classifier import KernelClassifier
+from tamis.base.kept import case_pulls, case_values, kept_cases, kept_features, parts
 from tamis.explain import measures, part_names
 from tamis.explain.importance import variation
 from tamis.explain.intervals import UNKNOWN, Interval, bootstrap
 from tamis.results.data import Case, Curve, Evaluation, Part, ShownRows
-from tamis.shells.classifying import KernelClassifier
-from tamis.shells.kept import case_pulls, case_values, kept_cases, kept_features, parts
+from tamis.table.encoding import Nominal, Position
+from tamis.table.rows import spread
 
 Columns = Mapping[str, np.ndarray]
 

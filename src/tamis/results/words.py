@@ -74,7 +74,7 @@ def summary(results: Results) -> dict[str, Any]:
         "classes": classes,
         "positive": classes[1] if len(classes) == 2 else None,
         "method": type(model).__name__,
-        "chosen": plain(model.chosen()),
+        "chosen": plain(model.summary()),
         "status": model.status_.name.lower(),
         "n_instances": len(model.instances_),
         "n_features": len(model.features_),

@@ -24,14 +24,14 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.parallel import Parallel, delayed
 
+from tamis.base.classifier import KernelClassifier
 from tamis.errors import BadOption
-from tamis.estimators.registry import all_estimators
 from tamis.explain import intervals, measures
 from tamis.explain.intervals import Interval
 from tamis.progress import tracked
+from tamis.registry import all_estimators
 from tamis.results.describe import Columns, take
 from tamis.results.words import plain
-from tamis.shells.classifying import KernelClassifier
 from tamis.workflow.job import Job, prepared
 from tamis.workflow.prepare import Data
 from tamis.workflow.split import folds_of

@@ -16,16 +16,16 @@ import scipy
 import sklearn
 
 import tamis
-from tamis.data.keys import row_keys
-from tamis.data.table import read_columns
+from tamis.base.classifier import KernelClassifier
 from tamis.errors import BadOption
-from tamis.estimators.registry import all_estimators
 from tamis.explain.stability import Stability
 from tamis.io.cells import level, number
+from tamis.registry import all_estimators
 from tamis.results.data import Evaluation, Notes, Results, ShownRows, Task
 from tamis.results.describe import cases_of, evaluate, parts_of, shares_by_key, show_rows, take
-from tamis.shells.classifying import KernelClassifier
-from tamis.studies.across_folds import fit_folds, stability_of
+from tamis.table.keys import row_keys
+from tamis.table.table import read_columns
+from tamis.views.studies.across_folds import fit_folds, stability_of
 from tamis.workflow.prepare import (
     Data,
     as_columns,

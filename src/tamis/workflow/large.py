@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from tamis.data.keys import label_keys
+from tamis.base.memory import available_memory, to_bytes
 from tamis.errors import BadOption
 from tamis.io.cells import MISSING, cleaned, level, numbers
 from tamis.io.tables import levels, read
-from tamis.models.bill import available_memory, to_bytes
 from tamis.progress import report
 from tamis.results.data import Notes, Results, Task
 from tamis.results.describe import cases_of, parts_of, show_rows, take
-from tamis.sources.arrow import arrow
-from tamis.sources.base import Block
-from tamis.sources.parquet import ENDINGS, ParquetSource, values
+from tamis.table.keys import label_keys
+from tamis.table.sources.arrow import arrow
+from tamis.table.sources.base import Block
+from tamis.table.sources.parquet import ENDINGS, ParquetSource, values
 from tamis.workflow.job import METHOD, Job, prepared, stability, tested, timed, versions
 from tamis.workflow.prepare import Data, check_column, positive_class
 from tamis.workflow.split import sides

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tamis.data.checks import is_missing
-from tamis.data.table import cells_of, columns_by_name
 from tamis.errors import BadOption, UnknownColumn
 from tamis.io.cells import level, number
 from tamis.io.tables import Columns, levels
+from tamis.table.checks import is_missing
+from tamis.table.table import cells_of, columns_by_name
 
 LEAST = 3  # rows (or groups) of each class: one to test on, two to hold out from each other
 EXACT = 2**53  # whole numbers beyond this are not told apart by floats

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tamis.data.encoding import Nominal
+from tamis.base.classifier import KernelClassifier
 from tamis.explain.explanation import Explanation
 from tamis.io.tables import Columns, blocks, flags, header, levels
-from tamis.shells.classifying import KernelClassifier
-from tamis.sources.arrow import arrow
+from tamis.table.encoding import Nominal
+from tamis.table.sources.arrow import arrow
 from tamis.workflow.prepare import check_column
 
 BEYOND = 0.05  # share of a column beyond the training range that is worth a warning

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, train_test_split
 
-from tamis.data.folds import deal
-from tamis.data.keys import row_keys
-from tamis.data.rows import check_groups
-from tamis.data.table import any_table
+from tamis.table.folds import deal
+from tamis.table.keys import row_keys
+from tamis.table.rows import check_groups
+from tamis.table.table import any_table
 from tamis.workflow.prepare import Data
 
 NAMES = {"train": 0, "training": 0, "0": 0, "0.0": 0, "test": 1, "testing": 1, "holdout": 1, "1": 1, "1.0": 1}

@@ -11,10 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
 
-from tamis.estimators.absent_mkl import LIU2015, AbsentMKLClassifier
-from tamis.estimators.channel_baselines import ChannelBaselineClassifier
-from tamis.estimators.imputing import GaussianImputer
-from tamis.estimators.mkl import SimpleMKLClassifier
+from tamis.base.citations import LIU2015
 from tamis.experiments import figures
 from tamis.experiments.cells import Cell
 from tamis.experiments.datasets import load
@@ -26,6 +23,10 @@ from tamis.experiments.problem import Problem, holdout, limited
 from tamis.kernels.base import Polynomial
 from tamis.kernels.normalised import Normalised
 from tamis.kernels.recipes import per_group
+from tamis.methods.absent.estimator import AbsentMKLClassifier
+from tamis.methods.baselines.channels_estimator import ChannelBaselineClassifier
+from tamis.methods.baselines.imputing import GaussianImputer
+from tamis.methods.baselines.mkl_estimators import SimpleMKLClassifier
 
 RATIOS = {"quick": (0.0, 0.5, 0.8), "full": tuple(k / 10 for k in range(10))}
 COSTS = {"quick": (0.1, 10.0), "full": (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)}

@@ -10,11 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 
-from tamis.estimators.admm_baselines import LassoADMM, LinearSVMADMM
-from tamis.estimators.em2nolc import ZHANG2022, EM2NOLCClassifier
-from tamis.estimators.em2nolc_cv import EM2NOLCClassifierCV
-from tamis.estimators.fs_svm import FeatureScalingSVC
-from tamis.estimators.mkl import EasyMKLClassifier, SimpleMKLClassifier
+from tamis.base.citations import ZHANG2022
 from tamis.experiments import figures
 from tamis.experiments.cells import Cell, Row
 from tamis.experiments.datasets import Dataset, load
@@ -36,6 +32,11 @@ from tamis.experiments.peers import ALL_COSTS, ALWAYS, BOOSTED
 from tamis.experiments.problem import Problem, holdout, limited
 from tamis.experiments.told import bars, correlations, curves
 from tamis.kernels.recipes import bandwidths, per_feature
+from tamis.methods.baselines.admm_estimators import LassoADMM, LinearSVMADMM
+from tamis.methods.baselines.feature_scaling_estimator import FeatureScalingSVC
+from tamis.methods.baselines.mkl_estimators import EasyMKLClassifier, SimpleMKLClassifier
+from tamis.methods.em2nolc.estimator import EM2NOLCClassifier
+from tamis.methods.em2nolc.search import EM2NOLCClassifierCV
 
 SHARE = 0.3  # of the rows to test on
 FOLDS = {("honest", "quick"): 3, ("honest", "full"): 5, ("paper", "quick"): 5, ("paper", "full"): 5}

@@ -11,9 +11,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-from tamis.estimators.imkpl import HOSSEINI2019, IMKPLClassifier
-from tamis.estimators.imkpl_cv import IMKPLClassifierCV
-from tamis.estimators.prototype_baselines import KernelGLVQClassifier, PrototypeSelectionClassifier
+from tamis.base.citations import HOSSEINI2019
 from tamis.experiments import figures
 from tamis.experiments.cells import Cell
 from tamis.experiments.datasets import Dataset, cache_folder, load
@@ -24,6 +22,9 @@ from tamis.experiments.peers import COSTS, majority, svc, xgb
 from tamis.experiments.problem import Problem, holdout, limited
 from tamis.experiments.told import history, per_class, prototype_map
 from tamis.kernels.alignment import alignment
+from tamis.methods.baselines.prototype_estimators import KernelGLVQClassifier, PrototypeSelectionClassifier
+from tamis.methods.imkpl.estimator import IMKPLClassifier
+from tamis.methods.imkpl.search import IMKPLClassifierCV
 
 SHARE = 0.3
 FOLDS = {"quick": 3, "full": 5}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tamis.estimators.l01_svm import ZHU2023, ZeroOneMKLClassifier
-from tamis.estimators.mkl import AverageMKLClassifier, EasyMKLClassifier, SimpleMKLClassifier
+from tamis.base.citations import ZHU2023
 from tamis.experiments import figures
 from tamis.experiments.cells import Cell
 from tamis.experiments.datasets import load
@@ -17,6 +16,8 @@ from tamis.experiments.peers import ALWAYS, BOOSTED, COSTS
 from tamis.experiments.problem import Problem, holdout
 from tamis.experiments.told import curves, grid_of, history
 from tamis.kernels.recipes import bandwidths
+from tamis.methods.baselines.mkl_estimators import AverageMKLClassifier, EasyMKLClassifier, SimpleMKLClassifier
+from tamis.methods.zero_one.estimator import ZeroOneMKLClassifier
 
 SHARE = 0.3  # of the rows to test on
 FOLDS = {"quick": 3, "full": 10}

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.estimators.l0_mkl import XUESONG2020, L0MKLClassifier
-from tamis.estimators.l0_mkl_cv import L0MKLClassifierCV
-from tamis.estimators.linear_l0 import LinearL0SVC
+from tamis.base.citations import XUESONG2020
 from tamis.experiments import figures
 from tamis.experiments.cells import Cell
 from tamis.experiments.datasets import load
@@ -22,6 +20,9 @@ from tamis.experiments.problem import Problem
 from tamis.experiments.told import curves, history
 from tamis.kernels.base import Sigmoid
 from tamis.kernels.recipes import per_feature
+from tamis.methods.baselines.linear_l0_estimator import LinearL0SVC
+from tamis.methods.l0_mkl.estimator import L0MKLClassifier
+from tamis.methods.l0_mkl.search import L0MKLClassifierCV
 
 ARTICLE = {  # a, r, lambda1, lambda2, theta
     "allaml": (10, 0.01, 10, 0.1, 1),

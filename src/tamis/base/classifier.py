@@ -1,0 +1,249 @@
+"""KernelClassifier: classes and their weights, calibration on folds, decisions, probabilities.
+
+A method derives from `KernelClassifier`, or from the class of its family, and brings ``_learn``, which makes a model
+of merged rows. A search overrides ``_fit_rows``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from tamis.arrays import beside, is_tensor, to_numpy
+from tamis.base import explaining
+from tamis.base.blockwise import blockwise
+from tamis.base.calibration import Calibrator
+from tamis.base.device_model import device_decision
+from tamis.base.estimator import KernelEstimator
+from tamis.base.fitting import FitContext, Fitted
+from tamis.base.memory import Size, fitting
+from tamis.base.model import Model, decide
+from tamis.base.pool import draw_pool, pool_error
+from tamis.base.reader import TableReader
+from tamis.base.scoring import Tests, each_fold
+from tamis.errors import warn
+from tamis.table.checks import check_integer, encode_classes
+from tamis.table.folds import folds
+from tamis.table.rows import (
+    Rows,
+    check_class_weight,
+    check_groups,
+    check_weights,
+    class_factors,
+    merge_rows,
+    weight_unit,
+)
+from tamis.table.table import Table
+
+
+def _has_probabilities(self: KernelClassifier) -> bool:
+    if hasattr(self, "model_") and self._calibrates and not hasattr(self, "calibrator_"):
+        raise AttributeError(
+            "probabilities are calibrated on rows, and this model was fitted from statistics alone: give X and y to "
+            "fit_statistics too"
+        )
+    return self._calibrates
+
+
+class KernelClassifier(ClassifierMixin, KernelEstimator):
+    """Base of the classifiers."""
+
+    _keeps_nothing = "separates the classes under these parameters, and every row gets the same score"
+    _has_margin: ClassVar[bool] = False  # whether the method's own intercept is where it would decide
+
+    _pools: ClassVar[bool] = False  # whether it may learn from a part of the rows
+
+    class_weight: Any  # parameters, set by the constructors of those that have them
+    calibration: int | None = 3
+    pool: int | None = None
+
+    classes_: np.ndarray
+    calibrator_: Calibrator
+
+    def check_parameters(self) -> None:
+        """Raise ValueError for parameters that no data could make right; `fit` does this too."""
+        super().check_parameters()
+        check_class_weight(self.class_weight)
+        if self.calibration is not None:
+            check_integer("calibration", self.calibration, 2)
+
+    @property
+    def _calibrates(self) -> bool:
+        """Whether the estimator has probabilities."""
+        return self.calibration is not None
+
+    @property
+    def _outputs(self) -> list[Any]:
+        """The classes that the decisions speak for: the second of two, or all of several."""
+        classes = self.classes_.tolist()
+        return classes[1:] if len(classes) == 2 else classes
+
+    @property
+    def _in_words(self) -> tuple[str, str]:
+        classes = self.classes_.tolist()
+        if len(classes) > 2:
+            return f"Decides between {len(classes)} classes", ""
+        return f"Decides between {classes[0]} and {classes[1]}", f"Above zero speaks for {classes[1]}."
+
+    # ------------------------------------------------------------------ fitting
+
+    def _rows(self, table: Table, y: Any, sample_weight: Any, groups: Any) -> Rows:
+        codes, classes = encode_classes(y, len(table))
+        if len(table) < 2:
+            raise ValueError(f"X has n_samples={len(table)}: at least two rows are needed, one of each class")
+        if len(classes) < 2:
+            only = classes.tolist()[0]
+            raise ValueError(f"y has one class only ({only!r}): a classifier needs rows of at least two classes")
+        mass = check_weights(sample_weight, codes, classes)
+        weight = mass * class_factors(self.class_weight, mass, codes, classes)
+        unit = weight_unit(sample_weight, mass)
+        return Rows(table, codes, classes, weight, mass, check_groups(groups, len(codes)), np.arange(len(codes)), unit)
+
+    def _draw_pool(self, rows: Rows, seed: int) -> tuple[Rows, Rows | None]:
+        return draw_pool(rows, self.pool, seed)
+
+    def _finish(self, rows: Rows, others: Rows | None) -> None:
+        if others is not None:
+            self.pool_error_ = pool_error(self.model_, others)
+        super()._finish(rows, others)
+
+    def _less_memory(self, size: Size, room: float) -> str:
+        most = fitting(size, self._all_memory, room) if self._pools else 0
+        return f"use pool={most}, so many rows to learn from" if most else super()._less_memory(size, room)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the fit settled on, in words: {what: value}; empty where there is nothing to report."""
+        error = getattr(self, "pool_error_", None)
+        if error is None:
+            return {}
+        return {"pool": f"{self.pool} training rows; of the others {100 * error:.3g}% are wrong"}
+
+    def _learn(self, rows: Rows, context: FitContext) -> tuple[Model, Mapping[str, Any]]:
+        """Fit a model to merged rows; also the learned attributes that only the method has."""
+        raise NotImplementedError
+
+    def _fit_rows(self, rows: Rows, context: FitContext) -> Fitted:
+        merged = merge_rows(rows)
+        model, attributes = self._learn(merged, context)
+        if self.calibration is None:
+            return Fitted(model, None, attributes)
+        decision, tests = self._out_of_fold(rows, merged, self.calibration, replace(context, rough=True))
+        return Fitted(*calibrated(model, decision, tests), attributes)
+
+    def _out_of_fold(self, rows: Rows, merged: Rows, n_folds: int, context: FitContext) -> tuple[np.ndarray, Tests]:
+        """Decisions on rows that the model did not see."""
+        splits = folds(rows, n_folds, context.seed)
+        parts = each_fold(partial(_decide_fold, self, context), splits, self.n_jobs)
+        if not parts:
+            warn_in_sample()
+            parts, splits = [_decide_fold(self, context, merged, merged)], [(merged, merged)]
+        return np.concatenate(parts), Tests.of(splits, placed=self._has_margin)
+
+    def _publish(
+        self,
+        classes: np.ndarray,
+        fitted: Fitted,
+        reader: TableReader,
+        seed: int,
+        shares: tuple[np.ndarray, np.ndarray],
+    ) -> None:
+        """Set the learned attributes, and what there is for each class."""
+        self.classes_ = classes
+        if fitted.calibrator is not None:
+            self.calibrator_ = fitted.calibrator
+        self.instances_per_class_ = [fitted.model.instances[owned] for owned in fitted.model.expansion.owned]
+        super()._publish(classes, fitted, reader, seed, shares)
+
+    # ------------------------------------------------------------------ prediction
+
+    def _decision(self, X: Any) -> np.ndarray:
+        if is_tensor(X):
+            return device_decision(self.model_, explaining.checked_tensor(self, X))
+        model, table = self._seen(X)
+        return model.decision(table)
+
+    @blockwise
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``; else (n_samples, n_classes)."""
+        decision = self._decision(X)
+        return decision[:, 0] if decision.shape[1] == 1 else decision
+
+    @blockwise
+    def predict(self, X: Any) -> np.ndarray:
+        """Class labels; a decision value of zero goes to ``classes_[1]``."""
+        decision = self._decision(X)
+        if is_tensor(X):
+            codes = decide(to_numpy(decision))
+            return self.classes_[codes] if self.classes_.dtype.kind not in "biuf" else beside(self.classes_[codes], X)
+        return self.classes_[decide(decision)]
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]  # it is scikit-learn's
+    @blockwise
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities (n_samples, n_classes).
+
+        A sigmoid of the decision value (a softmax for several classes), fitted to decisions on held-out training folds
+        and never decreasing in the decision. Probabilities are those of the population that `sample_weight` describes:
+        `class_weight` moves the boundary of `predict`, not the probabilities. Without class weights `predict` gives the
+        more probable class.
+        """
+        decision = self._decision(X)
+        return beside(self.calibrator_.probabilities(to_numpy(decision)), decision)
+
+    def oriented(self, positive: Any) -> Self:
+        """Return the same two-class classifier, its decisions and explanations seen from the class `positive`.
+
+        `classes_` ends with that class, and every sign follows; predictions and probabilities stay.
+        """
+        check_is_fitted(self)
+        if len(self.classes_) != 2 or positive not in self.classes_.tolist():
+            raise ValueError(f"positive={positive!r} is not one of two classes: {self.classes_.tolist()}")
+        if positive == self.classes_[1]:
+            return self
+        other = copy(self)
+        other.classes_ = self.classes_[::-1]
+        other.model_ = self.model_.negated()
+        if hasattr(self, "calibrator_"):
+            other.calibrator_ = self.calibrator_.negated()
+        other.intercept_ = other.model_.expansion.intercept
+        if hasattr(self, "dual_coef_"):
+            other.dual_coef_, other.instance_importance_ = -self.dual_coef_, -self.instance_importance_
+        return other
+
+
+def _decide_fold(classifier: KernelClassifier, context: FitContext, train: Rows, test: Rows) -> np.ndarray:
+    model, _ = classifier._learn(train, context)
+    return model.decision(test.table)
+
+
+def calibrated(model: Model, decision: np.ndarray, tests: Tests) -> tuple[Model, Calibrator]:
+    """Move the intercept so that zero is at probability one half of held-out decisions; calibrate."""
+    calibrator, shift = tests.fitted(decision)
+    warn_flat(calibrator)
+    return model.shifted(shift), calibrator.shifted(shift)
+
+
+def warn_flat(calibrator: Calibrator) -> None:
+    """Warn that probabilities do not depend on the rows."""
+    if calibrator.failed:
+        warn(
+            "calibration failed: on held-out rows, higher decision values do not go with the class more often. The "
+            "model may be no better than guessing. Probabilities are the same for every row, and labels are those of "
+            "the decision values as fitted; give more rows or features, or other parameters"
+        )
+
+
+def warn_in_sample() -> None:
+    """Warn that probabilities rest on training rows."""
+    warn(
+        "nothing can be held out, because the smallest class has one row (or group) or the statistics have "
+        "one fold: probabilities are calibrated on training rows and too sure of themselves",
+    )

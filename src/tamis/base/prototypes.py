@@ -1,0 +1,418 @@
+"""PrototypeClassifier: decisions by prototypes, few training rows each, in a weighted mean of kernels.
+
+A method brings ``_find``, which sees kernels of unit diagonal between training rows and their classes, and
+``_expansion``, which makes decisions of prototypes.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.utils.validation import check_is_fitted
+
+from tamis.base import extending
+from tamis.base.classifier import KernelClassifier
+from tamis.base.expansion import kept_parts
+from tamis.base.explaining import measured_variation
+from tamis.base.fitting import FitContext, Fitted
+from tamis.base.kernel_space import KernelSpace
+from tamis.base.memory import MemoryEstimate, Size, kept_values, square_memory
+from tamis.base.model import Groundwork, Model
+from tamis.base.prototype_expansion import PrototypeExpansion
+from tamis.base.reader import TableReader
+from tamis.base.series import (
+    SeriesKernels,
+    align_training,
+    kept_channels,
+    on_kept_series,
+    position_table,
+    with_new_series,
+)
+from tamis.base.stack_classifier import largest_weights
+from tamis.errors import warn
+from tamis.explain import measures, signed_percentages
+from tamis.explain.prototypes import PrototypeExplanation
+from tamis.kernels.alignment import Aligned, align, is_series
+from tamis.kernels.normalised import unit_bank
+from tamis.kernels.recipes import Recipe, per_feature
+from tamis.kernels.spectrum import check_positive
+from tamis.kernels.unit import LabelledRows, UnitKernels
+from tamis.optim.driver import Solution
+from tamis.table.encoding import Number
+from tamis.table.rows import Rows, by_class, merge_places
+from tamis.table.table import Table
+
+STEADY = 1e-7  # range, relative to the size of the numbers, up to which a column counts as constant
+DENSE_BYTES = 1 << 31  # bytes that all kernel values may take; beyond, kernels are held as short factors
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Training rows with kernels of unit diagonal.
+
+    Attributes
+    ----------
+    ground : the way back to a model
+    chosen : (f,) the kernels that vary over the rows, as positions in the bank
+    rows : these kernels, classes and weights
+    scaled : names of the kernels that had to be scaled to unit diagonal
+    seed : of everything random
+    """
+
+    ground: Groundwork
+    chosen: np.ndarray
+    rows: LabelledRows
+    scaled: list[str]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a method makes of training rows.
+
+    Attributes
+    ----------
+    U : (n, c) prototypes, one in each column
+    weights : (f,) of the kernels, adding up to one
+    K : (n, n) the combined kernel
+    solution : how the run went
+    codes : (c, n) of the training rows, non-zero for those that a prototype represents, where the method knows them
+    owners : (c,) class of each prototype; None is the one with most of its samples
+    mixtures : (n, c) non-negative, of norm one: what prototypes are judged by; None is U
+    attributes : learned attributes that only this method has
+    """
+
+    U: np.ndarray
+    weights: np.ndarray
+    K: np.ndarray
+    solution: Solution
+    codes: np.ndarray | None = None
+    owners: np.ndarray | None = None
+    mixtures: np.ndarray | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    def masses(self, codes: np.ndarray, n_classes: int) -> np.ndarray:
+        """Mass (classes, c) of each class in each prototype, from the classes (n,) of the rows."""
+        mixtures = self.U if self.mixtures is None else self.mixtures
+        return (codes == np.arange(n_classes)[:, None]).astype(float) @ mixtures
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """A group of training samples that stands for a part of a class.
+
+    Attributes
+    ----------
+    label : its class
+    instances, instance_labels : its samples, as positions in the training data and as index labels
+    weights : of the samples
+    purity : share of the weights that belongs to samples of its class
+    represents : positions of the training samples that it represents, by codes that know their classes; None for a
+        model from a file
+    """
+
+    label: Any
+    instances: np.ndarray
+    instance_labels: np.ndarray
+    weights: np.ndarray
+    purity: float
+    represents: np.ndarray | None
+
+    def __len__(self) -> int:
+        return len(self.instances)
+
+
+class PrototypeClassifier(KernelClassifier):
+    """Base of the classifiers by prototypes; X may be series (sample, channel, step) as well as a table."""
+
+    _has_margin = True
+    _pools = True
+    _recipe: ClassVar[Recipe] = per_feature()
+    _squares: ClassVar[float] = 3.0  # matrices between all rows that the method holds at its peak
+
+    device: str | None = None  # a parameter, set by the constructors of those that have it
+
+    series_: Aligned
+    prototype_masses_: np.ndarray
+    n_kernels_: int
+    n_items_: int
+
+    @abstractmethod
+    def _find(self, ready: Ready) -> Found:
+        """Return prototypes and kernel weights."""
+
+    @abstractmethod
+    def _expansion(
+        self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray, labels: np.ndarray
+    ) -> PrototypeExpansion:
+        """Decisions from the parts of an expansion and the masses (classes, c) of each class in the prototypes.
+
+        Where prototypes have owners all of their mass is there. `factors` (classes,) are the weights of the classes,
+        `labels` (k,) the classes of the kept samples.
+        """
+
+    # ------------------------------------------------------------------ fitting
+
+    def _read_training(self, X: Any) -> tuple[Table, TableReader, Mapping[str, Any]]:
+        if not is_series(X):
+            return super()._read_training(X)
+        kernels = align_training(X, self.kernels, self.missing, self.n_jobs, self._log_callback() is not None)
+        n = kernels.stack.shape[1]
+        if self.pool is not None and self.pool < n:
+            raise ValueError(f"pool={self.pool!r} is for tables, and X holds series: give fewer of them")
+        self.n_features_in_ = len(kernels.names)
+        return position_table(np.arange(n), ("sample",)), TableReader(None, True), {"kernels": kernels}
+
+    def _fit_rows(self, rows: Rows, context: FitContext) -> Fitted:
+        return self._complete(super()._fit_rows(rows, context), rows, context)
+
+    def _complete(self, fitted: Fitted, rows: Rows, context: FitContext) -> Fitted:
+        """Codes of the rows of the input in place of merged rows, and kept series in place of all."""
+        model, attributes = fitted.model, dict(fitted.attributes)
+        codes = attributes.pop("_codes")
+        if codes is not None:
+            _, places = merge_places(rows)
+            codes = csr_array(np.where((places >= 0)[:, None], codes.T[places], 0.0))
+        series = next((k for k in context.kernels.values() if isinstance(k, SeriesKernels)), None)
+        if series is not None and series.aligned is not None:
+            model, attributes["series_"] = on_kept_series(model, series.aligned)
+        return Fitted(model, fitted.calibrator, {**attributes, "_codes": codes})
+
+    def _memory(self, size: Size) -> MemoryEstimate:
+        kept = size.values if size.values <= DENSE_BYTES else kept_values(size, "factored")
+        return {**super()._memory(size), **square_memory(size, kept, self._squares, self.device)}
+
+    def _learn(self, rows: Rows, context: FitContext) -> tuple[Model, Mapping[str, Any]]:
+        ready = self._ready(rows, context.kernel, context.seed)
+        if not context.rough:
+            check_positive(ready.ground.bank, ready.ground.pool.Z, context.seed)
+            self._warn_kernels(ready)
+        found = self._find(ready)
+        model, masses = self._model(ready, found, by_class(rows.weight / rows.mass, rows.codes, len(rows.classes)))
+        if context.rough:
+            return model, {}
+        attributes = {
+            **self._report(model),
+            "normalised_kernels_": list(ready.scaled),
+            "prototype_masses_": masses,
+            "_codes": found.codes,
+            **extending.sizes_of(ready.ground.bank),
+            **found.attributes,
+        }
+        return replace(model, variation=measured_variation(model, rows)), attributes  # series may stand for rows later
+
+    def _report(self, model: Model) -> dict[str, Any]:
+        """The learned attributes that follow from the expansion."""
+        expansion = model.expansion
+        votes = signed_percentages(expansion.votes @ expansion.prototypes.T)
+        return {
+            "kernel_weights_": expansion.weights,
+            "kernel_importance_": signed_percentages(expansion.weights),
+            "instance_importance_": votes[0] if len(votes) == 1 else votes,
+        }
+
+    def _ready(self, rows: Rows, kernels: Any, seed: int) -> Ready:
+        """Kernels of unit diagonal between merged rows."""
+        prepared = KernelSpace(self._recipe, "streaming", self.scaling, self.missing).prepare(rows, kernels, seed)
+        Z = prepared.pool.Z
+        bank, scaled = unit_bank(prepared.bank, Z)
+        dense = bank.positions or 8 * len(bank) * len(Z) ** 2 <= DENSE_BYTES
+        units = UnitKernels(bank.stack(Z, form="dense" if dense else "factored", device=self.device))
+        steady = np.array([_is_steady(column) for column in prepared.encoder.columns])
+        varying = [k for k in units.varying if not steady[list(bank.channels[k].columns)].all()]
+        chosen = np.array(varying or range(len(bank)), dtype=int)
+        ground = Groundwork(prepared.encoder, bank, prepared.pool)
+        weight = rows.weight / rows.weight.mean()  # of distinct rows: only ratios matter
+        return Ready(ground, chosen, LabelledRows(units.take(chosen), rows.codes, weight), scaled, seed)
+
+    def _warn_kernels(self, ready: Ready) -> None:
+        """Warn of what was done to the kernels."""
+        if ready.scaled:
+            more = f" and {len(ready.scaled) - 1} more" if len(ready.scaled) > 1 else ""
+            warn(
+                f"kernels: {ready.scaled[0]!r}{more} without ones on the diagonal: values are divided by "
+                "sqrt(k(x, x) k(z, z)); see normalised_kernels_",
+            )
+
+    def _model(self, ready: Ready, found: Found, factors: np.ndarray) -> tuple[Model, np.ndarray]:
+        """The smallest model with these prototypes, and the mass (classes, c) of each class in each of them."""
+        rows, weighted = np.flatnonzero(found.U.any(axis=1)), np.flatnonzero(found.weights)
+        kernels = ready.chosen[weighted]
+        pool, U = ready.ground.pool.take(rows), found.U[rows]
+        bank, instances, columns = kept_parts(ready.ground.bank.take(kernels), pool.Z)
+        masses = found.masses(ready.rows.codes, len(factors))
+        owned = masses if found.owners is None else np.eye(len(factors))[:, found.owners]
+        parts = {
+            "bank": bank,
+            "instances": instances,
+            "weights": found.weights[weighted],
+            "prototypes": U,
+            "gram": U.T @ found.K[np.ix_(rows, rows)] @ U,
+        }
+        solution = replace(found.solution, state=None, history=found.solution.history.of_kernels(weighted))
+        expansion = self._expansion(parts, owned, factors, pool.codes)
+        encoder = ready.ground.encoder.select(columns)
+        return Model(encoder, expansion, columns, kernels, pool.position, (solution,)), masses
+
+    # ------------------------------------------------------------------ what was learned
+
+    @property
+    def prototype_labels_(self) -> np.ndarray:
+        """The class of each prototype."""
+        check_is_fitted(self)
+        return self.classes_[self._owners]
+
+    @property
+    def _owners(self) -> np.ndarray:
+        """The class of each prototype (c,), as an index."""
+        return np.argmax(self.prototype_masses_, axis=0)
+
+    @property
+    def prototypes_(self) -> list[Prototype]:
+        """The prototypes: class, samples with weights, purity, and the training samples that each represents."""
+        check_is_fitted(self)
+        masses, U = self.prototype_masses_, self.model_.expansion.prototypes
+        codes = getattr(self, "_codes", None)
+        out = []
+        for j, (owner, label) in enumerate(zip(self._owners, self.prototype_labels_.tolist(), strict=True)):
+            members = np.flatnonzero(U[:, j])
+            members = members[np.argsort(-np.abs(U[members, j]), kind="stable")]
+            out.append(
+                Prototype(
+                    label,
+                    self.instances_[members],
+                    self.instance_labels_[members],
+                    U[members, j],
+                    float(masses[owner, j] / masses[:, j].sum()),
+                    None if codes is None else np.flatnonzero(codes[:, [j]].toarray()[:, 0]),
+                )
+            )
+        return out
+
+    @property
+    def prototypes_per_class_(self) -> dict[Any, int]:
+        """How many prototypes each class has."""
+        labels = self.prototype_labels_.tolist()
+        return {label: labels.count(label) for label in self.classes_.tolist()}
+
+    def oriented(self, positive: Any) -> Self:
+        other = super().oriented(positive)
+        if other is not self:
+            other.prototype_masses_ = self.prototype_masses_[::-1]
+            other.instance_importance_ = -self.instance_importance_
+        return other
+
+    def _seen(self, X: Any) -> tuple[Model, Table]:
+        check_is_fitted(self)
+        if not hasattr(self, "series_"):
+            return super()._seen(X)
+        if not is_series(X):
+            raise ValueError("X is a table, and this classifier was fitted to series: give (sample, channel, step)")
+        channels = kept_channels(X, self.n_features_in_, self.kernels_)
+        return with_new_series(self.model_, self.series_, channels, self.n_jobs)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the fit settled on, in words: {what: value}; empty where there is nothing to report."""
+        if not hasattr(self, "model_"):
+            return {}
+        found = {"prototypes": ", ".join(f"{n} of {label}" for label, n in self.prototypes_per_class_.items())}
+        weights = largest_weights(self.kernel_names_, self.kernel_weights_)
+        return {**found, "weights of kernels": weights, **super().summary()}
+
+    def prototype_measures(self, X: Any, y: Any) -> dict[str, float]:
+        """Quality of the prototypes [Hosseini2019, Sect. 5.2], on rows that the fit should not have seen.
+
+        Returns
+        -------
+        dict with `accuracy` and `interpretability` (IP), in per cent, `n_kernels` and `effective_kernels`
+        (``1 / sum weights^2``)
+        """
+        right = self.predict(X) == np.asarray(y)
+        return {"accuracy": 100.0 * float(np.mean(right)), **self._measures()}
+
+    def _measures(self) -> dict[str, float]:
+        """The measures that need no rows."""
+        masses, weights = self.prototype_masses_, self.kernel_weights_
+        norms = np.ones(masses.shape[1])
+        return {
+            "interpretability": measures.interpretability(masses, norms) if len(norms) else float("nan"),
+            "n_kernels": len(weights),
+            "effective_kernels": 1.0 / float(weights @ weights),
+        }
+
+    # ------------------------------------------------------------------ using it
+
+    def _similarity(self, X: Any) -> np.ndarray:
+        """Combined kernel values (rows, k) with the kept samples."""
+        model, table = self._seen(X)
+        return model.expansion.similarity(model.encode(table))
+
+    def kernel_matrix(self, X: Any, Y: Any = None) -> np.ndarray:
+        """The learned combination of kernels between the rows of X and of Y (default: X), for other kernel methods."""
+        if hasattr(self, "series_"):
+            left = kept_channels(X, self.n_features_in_, self.kernels_)
+            right = None if Y is None else kept_channels(Y, self.n_features_in_, self.kernels_)
+            values = align(left, right, bandwidths=self.series_.bandwidths, n_jobs=self.n_jobs)
+            return np.tensordot(self.model_.expansion.weights, values, axes=1)
+        model, table = self._seen(X)
+        if model.expansion.bank.positions:
+            raise ValueError(
+                "a model on precomputed kernels keeps their values for its own samples only: the learned kernel is "
+                "np.tensordot(clf.kernel_weights_, stack[clf.kernels_], axes=1)"
+            )
+        other_table = table if Y is None else self._seen(Y)[1]
+        expansion = model.expansion
+        other = replace(expansion, instances=model.encode(other_table))
+        K = other.similarity(model.encode(table))
+        if Y is None:
+            np.fill_diagonal(K, expansion.weights.sum())
+        return K
+
+    def prototype_distances(self, X: Any) -> np.ndarray:
+        """Squared distances (rows, c) to the prototypes in the feature space of the learned kernel, where rows have
+        norm one: ``1 + u'K u - 2 u'K(kept samples, x)``."""
+        check_is_fitted(self)
+        expansion = self.model_.expansion
+        return np.maximum(1.0 + expansion.norms - 2.0 * self._similarity(X) @ expansion.prototypes, 0.0)
+
+    def extended(self, values: Any) -> Self:
+        """Return the same classifier for further items; see `StackClassifier.extended`."""
+        if getattr(self, "normalised_kernels_", None):
+            raise ValueError(
+                f"the kernel {self.normalised_kernels_[0]!r} was scaled to unit diagonal, and the values of new items "
+                "with themselves are not known: fit with kernels of unit diagonal, k(x, z) / sqrt(k(x, x) k(z, z))"
+            )
+        return extending.extended(self, values)
+
+    def explain(self, X: Any) -> PrototypeExplanation:
+        """Split decisions into the contributions of samples and kernels, and into those of prototypes."""
+        base = super().explain(X)
+        expansion, similarity = self.model_.expansion, self._similarity(X)
+        return PrototypeExplanation(
+            **vars(base),
+            by_prototype=expansion.by_prototype(similarity),
+            mixtures=expansion.prototypes,
+            labels=self.prototype_labels_.tolist(),
+            codes=self._row_codes(similarity),
+        )
+
+    def _row_codes(self, similarity: np.ndarray) -> np.ndarray | None:
+        """Codes (rows, c), where the method has codes."""
+        return None
+
+
+def _is_steady(column: Any) -> bool:
+    """Whether a column of numbers varies by no more than rounding."""
+    if not isinstance(column, Number):
+        return False
+    return column.high - column.low <= STEADY * max(abs(column.low), abs(column.high))
+
+
+def outputs_of(votes: np.ndarray) -> np.ndarray:
+    """What prototypes say for outputs (q, c), from votes for classes (classes, c): of two the second less the first."""
+    return votes[1:] - votes[:1] if len(votes) == 2 else votes

@@ -1,0 +1,101 @@
+"""The shared shell of regressors: numbers to predict, in units in which they vary by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+
+from tamis.arrays import is_tensor
+from tamis.base.blockwise import blockwise
+from tamis.base.device_model import device_decision
+from tamis.base.estimator import KernelEstimator
+from tamis.base.expansion import KernelExpansion
+from tamis.base.explaining import checked_tensor
+from tamis.base.model import Model
+from tamis.explain.words import PREDICTION
+from tamis.table.checks import check_numbers
+from tamis.table.rows import Rows, check_groups, check_weights, weight_unit
+from tamis.table.table import Table
+
+STRATA = 5  # of the numbers to predict, for samples that have some of all
+LEAST = 1e-290  # of a spread
+
+
+@dataclass(frozen=True)
+class Units:
+    """A number is `centre` plus so many times `spread`."""
+
+    centre: float
+    spread: float
+
+    @classmethod
+    def of(cls, values: np.ndarray, weight: np.ndarray) -> Units:
+        """Units in which weighted values (n,) have mean zero and variance one, or are all zero."""
+        if not np.ptp(values):
+            return cls(float(values[0]), 1.0)
+        largest, mass = max(float(np.max(np.abs(values))), LEAST), weight / weight.sum()
+        scaled = values / largest
+        centre = float(mass @ scaled)
+        return cls(largest * centre, max(largest * float(np.sqrt(mass @ (scaled - centre) ** 2)), LEAST))
+
+    def into(self, rows: Rows) -> Rows:
+        """Rows whose numbers are in these units."""
+        return rows if rows.response is None else replace(rows, response=(rows.response - self.centre) / self.spread)
+
+    def back(self, model: Model[KernelExpansion]) -> Model[KernelExpansion]:
+        """A model of numbers in these units as one of the numbers themselves."""
+        found = model.expansion
+        intercept = self.centre + self.spread * found.intercept
+        return replace(model, expansion=replace(found, coef=self.spread * found.coef, intercept=intercept))
+
+
+def _strata(response: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Codes (n,) and names of at most STRATA parts with about as many distinct numbers that count, in their order."""
+    distinct = np.unique(response[mass > 0])
+    size = min(STRATA, len(distinct))
+    place = np.minimum(np.searchsorted(distinct, response), len(distinct) - 1)
+    return place * size // len(distinct), np.arange(size)
+
+
+class KernelRegressor(RegressorMixin, KernelEstimator):
+    """Base of the regressors that end in a kernel expansion."""
+
+    _keeps_nothing = "tells y under these parameters, and every row gets the same prediction"
+
+    @property
+    def _outputs(self) -> list[Any]:
+        return [PREDICTION]
+
+    @property
+    def _in_words(self) -> tuple[str, str]:
+        return "Predicts a number", ""
+
+    def _rows(self, table: Table, y: Any, sample_weight: Any, groups: Any) -> Rows:
+        response = check_numbers(y, len(table))
+        if len(table) < 2:
+            raise ValueError(f"X has n_samples={len(table)}: at least two rows are needed")
+        mass = check_weights(sample_weight, np.zeros(len(table), dtype=int), np.zeros(1))
+        codes, classes = _strata(response, mass)
+        groups, unit = check_groups(groups, len(codes)), weight_unit(sample_weight, mass)
+        return Rows(table, codes, classes, mass, mass, groups, np.arange(len(codes)), unit, response)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R^2 of the predictions.
+
+        Numbers are divided by the largest of them first, because squares of very small or large ones are no floats.
+        """
+        y = np.asarray(y, dtype=float)
+        unit = float(np.max(np.abs(y), initial=0.0)) or 1.0
+        return float(r2_score(y / unit, self.predict(X) / unit, sample_weight=sample_weight))
+
+    @blockwise
+    def predict(self, X: Any) -> np.ndarray:
+        """Predicted numbers (n_samples,)."""
+        if is_tensor(X):
+            return device_decision(self.model_, checked_tensor(self, X))[:, 0]
+        model, table = self._seen(X)
+        return model.decision(table)[:, 0]

@@ -1,1 +1,0 @@
-"""Training tables: reading, rows with classes or numbers, encodings, keys."""

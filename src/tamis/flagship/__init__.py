@@ -1,0 +1,1 @@
+"""TamisClassifier and TamisRegressor."""

@@ -1,0 +1,242 @@
+"""`to_onnx`: a fitted estimator as an ONNX model of standard operators."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+import tamis
+from tamis.base.classifier import KernelClassifier
+from tamis.base.estimator import KernelEstimator
+from tamis.base.kept import outputs as outputs_of
+from tamis.base.kept import parts
+from tamis.base.model import Model
+from tamis.codec import plain_labels, replacing
+from tamis.io.export.onnx.cells import Cells, check_levels, fits_float32, is_text
+from tamis.io.export.onnx.expansions import decide, serves_float32
+from tamis.io.export.onnx.graph import ROWS, Graph, onnx_library
+from tamis.io.export.onnx.sums import Sums
+from tamis.results.data import Results
+
+DTYPES: dict[str, np.dtype] = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
+INPUTS = ("auto", "matrix", "columns")
+PARTS = ("by_kernel", "by_instance")
+
+
+def to_onnx(
+    model: KernelEstimator | Results,
+    path: str | os.PathLike | None = None,
+    *,
+    dtype: str = "float32",
+    outputs: Sequence[str] | None = None,
+    inputs: str = "auto",
+) -> Any:
+    """Make an ONNX model of a fitted estimator: predictions with their contributions, without tamis.
+
+    Parameters
+    ----------
+    model : fitted estimator, or results with one in them
+    path : file to write as well, whole or not at all
+    dtype : {"float32", "float64"}
+        Type of the numbers that go in and come out. With "float32" scores are those of the rounded input to 1e-5, or to
+        1e-5 of the largest of them where they are large: they are computed in float32 where a bound of its rounding
+        errors allows that, else in float64.
+    outputs : names of what the graph gives, all by default. What is not asked for is not computed:
+        ``outputs=("label", "score")`` is the quickest.
+    inputs : {"auto", "matrix", "columns"}
+        "matrix": one input "X" of all columns of the training table, in its order; those that are not kept may hold
+        anything, NaN say. "columns": an input (rows, 1) for each kept column, under its name, of text for categories
+        that are text. "auto" is "matrix" unless a kept column is text.
+
+    Returns
+    -------
+    onnx.ModelProto
+        label : (rows,) of int64 for whole numbers and flags, else of text
+        score : (rows,) for two classes, else (rows, classes), as `decision_function`
+        probabilities : (rows, classes), where the classifier has them
+        prediction : (rows,) of a regressor, in place of these
+        by_kernel, by_instance : (rows, scores, kernels) and (rows, scores, kept cases), the contributions: with the
+        base value each of them adds up to the score.
+
+    Notes
+    -----
+    NaN is a missing cell, and in text the empty string is one (unless it was a category in training); both are taken as
+    the estimator takes them, as are categories that training never saw. Categories that are numbers or flags are given
+    as numbers. Where the estimator would refuse a row, for a kept cell that is infinite, or missing with
+    ``missing=None``, scores and contributions of that row are NaN, and its label means nothing.
+
+    The graph has operators of the standard domain only, of opset 18 (19 where text is compared), and takes any number
+    of rows. Its `metadata_props` hold JSON: `classes`, `scores` (the classes that scores speak for), `base_values`,
+    `kernels`, `kernel_features`, `cases`, `features` (the kept ones), `inputs` ({input: column}), `estimator` and
+    `tamis`.
+
+    Kernels that are a formula of the cells can be exported; precomputed ones, those of time series and functions of
+    your own cannot.
+
+    Examples
+    --------
+    >>> import onnxruntime
+    >>> from sklearn.datasets import load_iris
+    >>> from tamis import EM2NOLCClassifier, io
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = EM2NOLCClassifier(max_instances=5, max_features=2).fit(X, y)
+    >>> session = onnxruntime.InferenceSession(io.to_onnx(clf).SerializeToString())
+    >>> label, score = session.run(["label", "score"], {"X": X.astype("float32")})
+    >>> label.shape, score.shape
+    ((150,), (150, 3))
+    """
+    estimator = model.model if isinstance(model, Results) else model
+    if not isinstance(estimator, KernelEstimator):
+        raise ValueError(f"model={type(model).__name__} is not an estimator of tamis: use skl2onnx for others")
+    check_is_fitted(estimator)
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype={dtype!r} is unknown: use 'float32' or 'float64'")
+    wanted = _wanted(estimator, outputs)
+    onnx_library()
+    made = _export(estimator, wanted, DTYPES[dtype], _is_matrix(estimator.model_, inputs))
+    if path is not None:
+        with replacing(path) as temporary:
+            temporary.write_bytes(made.SerializeToString())
+    return made
+
+
+def _wanted(estimator: KernelEstimator, outputs: Sequence[str] | None) -> list[str]:
+    """The outputs that are asked for, in the order of all."""
+    able: tuple[str, ...] = ("prediction", *PARTS)
+    if isinstance(estimator, KernelClassifier):
+        probable = ("probabilities",) if hasattr(estimator, "calibrator_") else ()
+        able = ("label", "score", *probable, *PARTS)
+    if outputs is None:
+        return list(able)
+    asked = [outputs] if isinstance(outputs, str) else list(outputs)
+    unknown = [name for name in asked if name not in able]
+    if unknown or not asked:
+        raise ValueError(
+            f"outputs={outputs!r}: {type(estimator).__name__} as it was fitted has {', '.join(map(repr, able))}"
+        )
+    return [name for name in able if name in asked]
+
+
+def _is_matrix(model: Model, inputs: str) -> bool:
+    """Whether all columns are one input."""
+    texts = [name for name, column in zip(model.encoder.names, model.encoder.columns, strict=True) if is_text(column)]
+    if inputs not in INPUTS:
+        raise ValueError(f"inputs={inputs!r} is unknown: use 'auto', 'matrix' or 'columns'")
+    if inputs == "matrix" and texts:
+        raise ValueError(
+            f"inputs='matrix' holds numbers, and the kept column {texts[0]!r} is text: use inputs='columns'"
+        )
+    if inputs == "columns" and not model.encoder.columns:
+        raise ValueError("inputs='columns' needs a kept column, and this model has none: use inputs='matrix'")
+    return not texts if inputs == "auto" else inputs == "matrix"
+
+
+def _export(estimator: KernelEstimator, wanted: list[str], outside: np.dtype, matrix: bool) -> Any:
+    fitted = estimator.model_
+    encoder, expansion = fitted.encoder, fitted.expansion
+    check_levels(encoder, outside)
+    allow = bool(estimator.reader_.allow_missing)
+
+    def start(inside: np.dtype) -> Cells:
+        width = estimator.n_features_in_
+        return Cells(Graph(inside, outside), encoder, fitted.columns, width, matrix=matrix, allow_missing=allow)
+
+    cells = start(outside)
+    if outside == np.float32:
+        serves = fits_float32(encoder) and serves_float32(expansion, cells)
+        cells = cells if serves else start(DTYPES["float64"])
+    sums = decide(cells, expansion, by_kernel="by_kernel" in wanted, by_case="by_instance" in wanted)
+    sums = _without_refused(cells, sums)
+    _give(cells.graph, estimator, sums, wanted)
+    metadata = {name: json.dumps(value) for name, value in _metadata(estimator, cells, matrix).items()}
+    name = type(estimator).__name__
+    return cells.graph.model(name, f"{name} of tamis", metadata, tamis.__version__)
+
+
+def _without_refused(cells: Cells, sums: Sums) -> Sums:
+    """NaN for rows that the estimator would refuse."""
+    graph, refused = cells.graph, cells.refused()
+    if refused is None:
+        return sums
+    nan, wide = graph.number([np.nan]), graph.op("Unsqueeze", refused, graph.constant(np.array([2])))
+    whole = graph.op("Where", refused, nan, sums.whole)
+    each = (None if value is None else graph.op("Where", wide, nan, value) for value in (sums.by_kernel, sums.by_case))
+    return Sums(whole, *each)
+
+
+def _give(graph: Graph, estimator: KernelEstimator, sums: Sums, wanted: list[str]) -> None:
+    """The outputs that are asked for."""
+    q = len(estimator.model_.expansion.intercept)
+    one = graph.op("Squeeze", sums.whole, graph.constant(np.array([1]))) if q == 1 else sums.whole
+    classes = len(getattr(estimator, "classes_", ()))
+
+    def give(name: str, value: str, *shape: int) -> None:
+        value = value if graph.inside == graph.outside else graph.cast(value, graph.outside)
+        graph.output(name, value, graph.outside, (ROWS, *shape))
+
+    for name in wanted:
+        if name == "label":
+            labels = class_labels(estimator.classes_)
+            code = graph.op("Gather", graph.constant(labels), _code(graph, one, q), axis=0)
+            graph.output("label", code, labels.dtype, (ROWS,))
+        elif name == "probabilities":
+            give(name, _probabilities(graph, sums.whole, estimator.calibrator_, q), classes)
+        elif name == "by_kernel" and sums.by_kernel is not None:
+            give(name, sums.by_kernel, q, len(estimator.model_.expansion.bank))
+        elif name == "by_instance" and sums.by_case is not None:
+            give(name, sums.by_case, q, len(estimator.model_.expansion.instances))
+        else:
+            give(name, one, *(() if q == 1 else (q,)))
+
+
+def class_labels(classes: np.ndarray) -> np.ndarray:
+    """Class labels as a tensor holds them: int64 for whole numbers and flags, else text."""
+    values = classes.tolist()
+    if all(isinstance(value, bool | int | float) for value in values):
+        return np.array([int(value) for value in values], dtype=np.int64)
+    return np.array([str(value) for value in values], dtype=object)
+
+
+def _code(graph: Graph, score: str, q: int) -> str:
+    """Positions (rows,) of the predicted classes; zero goes to the second of two, equal scores to the first."""
+    if q > 1:
+        return graph.op("ArgMax", score, axis=1, keepdims=0)
+    return graph.cast(graph.op("GreaterOrEqual", score, graph.number(0.0)), np.int64)
+
+
+def _probabilities(graph: Graph, whole: str, calibrator: Any, q: int) -> str:
+    """Class probabilities (rows, classes)."""
+    raised = graph.op("Mul", whole, graph.number([calibrator.slope]))
+    if q > 1:
+        return graph.op("Softmax", raised, axis=1)
+    up = graph.op("Sigmoid", graph.op("Add", raised, graph.number([calibrator.offset])))
+    return graph.beside([graph.op("Sub", graph.number([1.0]), up), up])
+
+
+def _metadata(estimator: KernelEstimator, cells: Cells, matrix: bool) -> dict[str, Any]:
+    """What a reader needs to name the outputs."""
+    fitted, classes = estimator.model_, getattr(estimator, "classes_", None)
+    of = {cells.like: list(_input_names(estimator))} if matrix else cells.inputs
+    return {
+        "tamis": tamis.__version__,
+        "estimator": type(estimator).__name__,
+        **({} if classes is None else {"classes": class_labels(classes).tolist()}),
+        "scores": class_labels(np.array(outputs_of(estimator))).tolist(),
+        "base_values": fitted.expansion.intercept.tolist(),
+        "kernels": fitted.expansion.bank.names,
+        "kernel_features": parts(estimator),
+        "cases": [str(label) for label in plain_labels(estimator.instance_labels_)],
+        "features": list(fitted.encoder.names),
+        "inputs": of,
+    }
+
+
+def _input_names(estimator: KernelEstimator) -> Sequence[str]:
+    """Names of all columns of the training table."""
+    named = getattr(estimator, "feature_names_in_", None)
+    return [f"x{j}" for j in range(estimator.n_features_in_)] if named is None else [str(name) for name in named]

@@ -1,0 +1,1 @@
+"""The forms that a stack of kernels takes: dense, streaming, Chebyshev, factored, landmarks, device."""

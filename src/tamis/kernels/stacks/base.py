@@ -1,0 +1,440 @@
+"""KernelStack: the operations that methods need on L kernels, without L Gram matrices in memory.
+
+A stack has shape (L, m, n): L kernels between m rows and n columns (the instances an expansion may
+use). Every operation is written once, over blocks ``block(l, rows)``; a form of the stack says only
+where a block comes from.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from tamis.kernels.base import Kernel
+from tamis.kernels.stacks.batches import ALONE, Batches, equal_kernels, for_each, sum_over
+from tamis.kernels.stacks.chebyshev import Basis
+from tamis.kernels.stacks.passes import Sums, slices
+from tamis.kernels.stacks.short import short_forms
+from tamis.kernels.stacks.twosided import TwoSided
+from tamis.optim.matrices import Matrix
+
+BLOCK = 1 << 21  # most entries of one block
+CHUNK = 1 << 17  # most entries of one block whose values are computed: they stay in the processor's cache
+TARGETS = 1 << 25  # most entries of matrices that are held for inner products with all kernels
+GRAM = 32  # kernels whose inner products with all others are computed together
+DIAGONAL = 64  # rows in one block when only its diagonal is wanted
+CACHE = 1 << 14  # entries of a partial sum that stay in the processor's cache
+
+Index = np.ndarray | slice
+ALL = slice(None)
+
+
+class OneColumn(Protocol):
+    """A kernel with the one column that it stands on."""
+
+    @property
+    def kernel(self) -> Kernel: ...
+
+    @property
+    def columns(self) -> tuple[int, ...]: ...
+
+    def __call__(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray: ...
+
+
+class KernelStack(ABC):
+    """L kernels between m rows and n columns."""
+
+    shape: tuple[int, int, int]
+
+    def rough(self, level: float) -> KernelStack:
+        """A stack with cheaper matrices, off by at most `level` times their largest value; itself if there is none."""
+        return self
+
+    def held(self, limit: int) -> KernelStack:
+        """The same values, none to be computed again, if that takes at most `limit` bytes; else the stack itself."""
+        return self
+
+    @abstractmethod
+    def block(self, kernel: int, rows: slice) -> np.ndarray:
+        """Values (len(rows), n) of one kernel."""
+
+    @abstractmethod
+    def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> KernelStack:
+        """The sub-stack on some rows, columns and kernels."""
+
+    def weighted(self, weights: np.ndarray, rows: slice) -> np.ndarray:
+        """``sum_l weights[l] K_l`` on some rows; kernels of weight zero cost nothing."""
+        out = np.zeros((rows.stop - rows.start, self.shape[2]))
+        for k in np.flatnonzero(weights):
+            out += weights[k] * self.block(int(k), rows)
+        return out
+
+    def blocks(self) -> Iterator[slice]:
+        """Slices of the rows, small enough for one block."""
+        _, m, n = self.shape
+        return slices(m, BLOCK // max(1, n))
+
+    def one(self, kernel: int) -> np.ndarray:
+        """The Gram matrix (m, n) of one kernel."""
+        return self.take(kernels=np.array([kernel])).combine(np.ones(1)).dense()
+
+    def product(self, weights: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """``sum_l weights[l] K_l coef``, of shape (m,) or (m, q)."""
+        return np.concatenate([self.weighted(weights, rows) @ coef for rows in self.blocks()])
+
+    def combine(self, weights: np.ndarray) -> Combined:
+        """The operator ``sum_l weights[l] K_l``."""
+        return Combined(self, np.asarray(weights, dtype=float))
+
+    def matrix(self, weights: np.ndarray) -> Matrix:
+        """The matrix ``sum_l weights[l] K_l`` (m, n) in the form that the stack holds its kernels in.
+
+        That is an array of numpy, a matrix on the stack's device, or one of low rank where kernels are factors.
+        """
+        return self.combine(weights).dense()
+
+    def apply(self, coef: np.ndarray) -> np.ndarray:
+        """``K_l coef`` for every kernel: (n,) gives (m, L), (n, q) gives (m, L, q)."""
+        L, m, _ = self.shape
+        out = np.empty((m, L, *coef.shape[1:]))
+        for rows in self.blocks():
+            for k in range(L):
+                out[rows, k] = self.block(k, rows) @ coef
+        return out
+
+    def quad(self, left: np.ndarray, right: np.ndarray | None = None) -> np.ndarray:
+        """The L values ``left' K_l right``; with one vector, of a square stack, ``left' K_l left``."""
+        return left @ self.apply(left if right is None else right)
+
+    def inner(self, matrix: np.ndarray) -> np.ndarray:
+        """The L values ``sum_ij (K_l)_ij matrix_ij``."""
+        out = np.zeros(self.shape[0])
+        for rows in self.blocks():
+            for k in range(self.shape[0]):
+                out[k] += np.vdot(self.block(k, rows), matrix[rows])
+        return out
+
+    def gram(self, kernels: np.ndarray) -> np.ndarray:
+        """The inner products (len(kernels), L) ``sum_ij (K_k)_ij (K_l)_ij`` of some kernels with all."""
+        return np.array([self.inner(self.one(int(k))) for k in kernels]).reshape(len(kernels), self.shape[0])
+
+    def diagonal(self) -> np.ndarray:
+        """The values (L, n) of every row of a square stack with itself."""
+        L, n, _ = self.shape
+        out = np.empty((L, n))
+        for rows in slices(n, DIAGONAL):
+            part = self.take(rows=rows, cols=rows)
+            for k in range(L):
+                out[k, rows] = np.diagonal(part.block(k, slice(0, part.shape[1])))
+        return out
+
+
+@dataclass(frozen=True)
+class Combined:
+    """``sum_l weights[l] K_l`` as an operator of shape (m, n)."""
+
+    stack: KernelStack
+    weights: np.ndarray
+
+    def __matmul__(self, coef: np.ndarray) -> np.ndarray:
+        return self.stack.product(self.weights, coef)
+
+    def columns(self, idx: np.ndarray) -> np.ndarray:
+        """Some columns (m, k)."""
+        kept = np.flatnonzero(self.weights)
+        return Combined(self.stack.take(cols=idx, kernels=kept), self.weights[kept]).dense()
+
+    def dense(self) -> np.ndarray:
+        """The whole matrix (m, n)."""
+        parts = [self.stack.weighted(self.weights, rows) for rows in self.stack.blocks()]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+class StreamingStack(KernelStack):
+    """Values computed from the rows whenever they are asked for; nothing is kept.
+
+    Equal kernels of one column each are evaluated many at a time (`kernels.batches`).
+    """
+
+    def __init__(self, kernels: Sequence[Callable], X: np.ndarray, Y: np.ndarray, batches: Batches | None = None):
+        self.kernels, self.X, self.Y, self._batches = kernels, X, Y, batches
+        self.shape = (len(kernels), X.shape[0], Y.shape[0])
+
+    @property
+    def batches(self) -> Batches:
+        """Which kernels are alike."""
+        if self._batches is None:
+            self._batches = equal_kernels(self.kernels)
+        return self._batches
+
+    def block(self, kernel: int, rows: slice) -> np.ndarray:
+        return self.kernels[kernel](self.X[rows], self.Y)
+
+    def blocks(self) -> Iterator[slice]:
+        _, m, n = self.shape
+        return slices(m, min(BLOCK, CHUNK) // max(1, n))
+
+    def chunks(self, kernels: np.ndarray, rows: slice) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Arrays of kernels whose values on some rows are computed together: those alone, and those alike."""
+        most = min(BLOCK, CHUNK) // max(1, (rows.stop - rows.start) * self.shape[2])
+        alone = self.batches.labels[kernels] == ALONE
+        return list(kernels[alone, None]), list(self.batches.chunks(kernels[~alone], lambda kernel: most))
+
+    def values(self, members: np.ndarray, rows: slice) -> np.ndarray:
+        """Values (c, len(rows), n) of a chunk."""
+        label, columns = self.batches.labels[members[0]], self.batches.columns[members]
+        if label == ALONE:
+            return self.block(int(members[0]), rows)[None]
+        return self.batches.kinds[label].each(self.X[rows, columns], self.Y[:, columns])
+
+    def visit(self, function: Callable[..., None]) -> None:
+        """Call ``function(members, rows)`` for every chunk; functions of users stay in this thread."""
+        L, _, n = self.shape
+        for rows in self.blocks():
+            alone, alike = self.chunks(np.arange(L), rows)
+            for members in alone:
+                function(members, rows)
+            work = sum(map(len, alike)) * (rows.stop - rows.start) * n
+            for_each(partial(function, rows=rows), alike, work)
+
+    def weighted(self, weights: np.ndarray, rows: slice) -> np.ndarray:
+        alone, alike = self.chunks(np.flatnonzero(weights), rows)
+        shape = (rows.stop - rows.start, self.shape[2])
+
+        def add(members: np.ndarray, total: np.ndarray) -> None:
+            values = self.values(members, rows)
+            if len(members) == 1:
+                total += weights[members[0]] * values[0]
+            else:
+                total += (weights[members] @ values.reshape(len(members), -1)).reshape(shape)
+
+        out = sum_over(add, alike, shape, sum(map(len, alike)) * math.prod(shape))
+        for members in alone:
+            add(members, out)
+        return out
+
+    def inner(self, matrix: np.ndarray) -> np.ndarray:
+        out = np.zeros(self.shape[0])
+
+        def add(members: np.ndarray, rows: slice) -> None:
+            out[members] += self.values(members, rows).reshape(len(members), -1) @ matrix[rows].ravel()
+
+        self.visit(add)
+        return out
+
+    def gram(self, kernels: np.ndarray) -> np.ndarray:
+        """As in the base class; all kernels are passed over once for `GRAM` of the chosen ones."""
+        step = min(GRAM, max(1, TARGETS // math.prod(self.shape[1:])))
+        parts = [np.empty((0, self.shape[0]))]
+        for start in range(0, len(kernels), step):
+            parts.append(self._inners(np.array([self.one(int(k)) for k in kernels[start : start + step]])))
+        return np.concatenate(parts)
+
+    def _inners(self, matrices: np.ndarray) -> np.ndarray:
+        """``inner`` of several matrices (b, m, n): (b, L)."""
+        out = np.zeros((len(matrices), self.shape[0]))
+
+        def add(members: np.ndarray, rows: slice) -> None:
+            flat = self.values(members, rows).reshape(len(members), -1)
+            out[:, members] += matrices[:, rows].reshape(len(matrices), -1) @ flat.T
+
+        self.visit(add)
+        return out
+
+    def held(self, limit: int) -> KernelStack:
+        return DenseStack.evaluate(self.kernels, self.X, self.Y) if 8 * math.prod(self.shape) <= limit else self
+
+    def product(self, weights: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        part, coef = self._used(coef)
+        return KernelStack.product(part, weights, coef)
+
+    def apply(self, coef: np.ndarray) -> np.ndarray:
+        part, coef = self._used(coef)
+        L, m, _ = part.shape
+        out = np.empty((m, L, *coef.shape[1:]))
+
+        def write(members: np.ndarray, rows: slice) -> None:
+            images = part.values(members, rows) @ coef
+            out[rows, members] = images.swapaxes(0, 1)
+
+        part.visit(write)
+        return out
+
+    def quad(self, left: np.ndarray, right: np.ndarray | None = None) -> np.ndarray:
+        rows = np.flatnonzero(left)
+        return left[rows] @ self.take(rows=rows).apply(left if right is None else right)
+
+    def _used(self, coef: np.ndarray) -> tuple[StreamingStack, np.ndarray]:
+        """The columns with a coefficient, and these: the values of the others need not be computed."""
+        cols = np.flatnonzero(coef.reshape(len(coef), -1).any(axis=1))
+        return (self, coef) if len(cols) == len(coef) else (self.take(cols=cols), coef[cols])
+
+    def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> StreamingStack:
+        if isinstance(kernels, slice) and kernels == ALL:
+            return StreamingStack(self.kernels, self.X[rows], self.Y[cols], self.batches)
+        chosen = np.arange(len(self.kernels))[kernels]
+        batches = None if self._batches is None else self._batches.take(chosen)
+        return StreamingStack([self.kernels[k] for k in chosen], self.X[rows], self.Y[cols], batches)
+
+
+class DenseStack(KernelStack):
+    """All values in memory, stored as (L, n, m) so that the values of one instance lie together."""
+
+    def __init__(self, values: np.ndarray):
+        self.values = values
+        L, n, m = values.shape
+        self.shape = (L, m, n)
+
+    @classmethod
+    def evaluate(cls, kernels: Sequence[Callable], X: np.ndarray, Y: np.ndarray) -> DenseStack:
+        """Evaluate kernels between the rows of X and Y once and for all (kernels are symmetric)."""
+        swapped = StreamingStack(kernels, Y, X)
+        values = np.empty(swapped.shape)
+
+        def write(members: np.ndarray, rows: slice) -> None:
+            values[members, rows] = swapped.values(members, rows)
+
+        swapped.visit(write)
+        return cls(values)
+
+    def blocks(self) -> Iterator[slice]:
+        return iter([slice(0, self.shape[1])])
+
+    def block(self, kernel: int, rows: slice) -> np.ndarray:
+        return self.values[kernel, :, rows].T
+
+    def weighted(self, weights: np.ndarray, rows: slice) -> np.ndarray:
+        """As in the base class, a few instances at a time so that the partial sums stay in cache."""
+        kept = np.flatnonzero(weights)
+        n, m = self.shape[2], rows.stop - rows.start
+        out = np.zeros((n, m))
+        step = max(1, CACHE // max(1, m))
+        for start in range(0, n, step):
+            cols = slice(start, start + step)
+            part = out[cols]
+            term = np.empty_like(part)
+            for k in kept:
+                part += np.multiply(self.values[k, cols, rows], weights[k], out=term)
+        return out.T
+
+    def apply(self, coef: np.ndarray) -> np.ndarray:
+        images = coef.T @ self.values  # (L, m) or (L, q, m)
+        return np.ascontiguousarray(np.moveaxis(images, -1, 0))
+
+    def inner(self, matrix: np.ndarray) -> np.ndarray:
+        return self._flat @ np.ascontiguousarray(matrix.T).ravel()
+
+    def gram(self, kernels: np.ndarray) -> np.ndarray:
+        out = np.empty((len(kernels), self.shape[0]))
+        chunks = [np.arange(len(kernels))[part] for part in slices(len(kernels), GRAM)]
+
+        def write(some: np.ndarray) -> None:
+            out[some] = self._flat[kernels[some]] @ self._flat.T
+
+        for_each(write, chunks, len(kernels) * self.values.size)
+        return out
+
+    def diagonal(self) -> np.ndarray:
+        return np.array(np.diagonal(self.values, axis1=1, axis2=2))
+
+    @property
+    def _flat(self) -> np.ndarray:
+        return self.values.reshape(self.shape[0], -1)
+
+    def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> DenseStack:
+        return DenseStack(self.values[_grid(kernels, cols)][:, :, rows])
+
+
+class ChebyshevStack(KernelStack):
+    """Kernels of one column each as short sums (`kernels.short`): products with vectors cost O((m + n) L p).
+
+    Values differ from the exact ones by at most `error_bound`; those of kernels whose basis is None are exact.
+    """
+
+    def __init__(
+        self,
+        channels: Sequence[OneColumn],
+        bases: Sequence[Basis | TwoSided | None],
+        X: np.ndarray,
+        Y: np.ndarray,
+        sums: Sums | None = None,
+        rest: KernelStack | None = None,
+    ):
+        self.channels, self.bases, self.X, self.Y = channels, bases, X, Y
+        self.shape = (len(channels), X.shape[0], Y.shape[0])
+        self.sums = Sums(*short_forms(channels, bases), X, Y) if sums is None else sums
+        self.exact = np.flatnonzero(self.sums.batches.labels == ALONE)
+        self.rest = StreamingStack([channels[int(k)] for k in self.exact], X, Y) if rest is None else rest
+
+    @property
+    def error_bound(self) -> np.ndarray:
+        """Bounds (L,) of the difference to the exact kernel values."""
+        return np.array([_error(basis, ch.kernel) for basis, ch in zip(self.bases, self.channels, strict=True)])
+
+    def held(self, limit: int) -> KernelStack:
+        room = limit - 8 * self.sums.entries
+        if room < 0:
+            return self
+        return ChebyshevStack(self.channels, self.bases, self.X, self.Y, self.sums.held(CHUNK), self.rest.held(room))
+
+    def block(self, kernel: int, rows: slice) -> np.ndarray:
+        weights = np.zeros(self.shape[0])
+        weights[kernel] = 1.0
+        return self.weighted(weights, rows)
+
+    def weighted(self, weights: np.ndarray, rows: slice) -> np.ndarray:
+        out = self.sums.weighted(weights, rows, min(BLOCK, CHUNK))
+        return out + self.rest.weighted(weights[self.exact], rows) if np.any(weights[self.exact]) else out
+
+    def product(self, weights: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        columns = self._columns(coef)
+        out = self.sums.product(weights, columns, min(BLOCK, CHUNK)).reshape(self.shape[1], *coef.shape[1:])
+        return out + self.rest.product(weights[self.exact], coef) if np.any(weights[self.exact]) else out
+
+    def apply(self, coef: np.ndarray) -> np.ndarray:
+        columns = self._columns(coef)
+        out = np.empty((self.shape[1], self.shape[0], columns.shape[1]))
+        self.sums.images(self.sums.short, columns, out, min(BLOCK, CHUNK))
+        out = out.reshape(*out.shape[:2], *coef.shape[1:])
+        if len(self.exact):
+            out[:, self.exact] = self.rest.apply(coef)
+        return out
+
+    def inner(self, matrix: np.ndarray) -> np.ndarray:
+        out = np.zeros(self.shape[0])
+        for rows in self.blocks():
+            self.sums.inner(matrix[rows], rows, out, min(BLOCK, CHUNK))
+        out[self.exact] = self.rest.inner(matrix)
+        return out
+
+    def _columns(self, coef: np.ndarray) -> np.ndarray:
+        if len(coef) != self.shape[2]:
+            raise ValueError(f"coef has {len(coef)} rows, but the stack has {self.shape[2]} columns")
+        return coef.reshape(len(coef), -1)
+
+    def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> ChebyshevStack:
+        chosen = np.arange(len(self.channels))[kernels]
+        sums = self.sums.take(rows, cols, chosen)
+        exact = np.searchsorted(self.exact, chosen[sums.batches.labels == ALONE])
+        rest = self.rest.take(rows, cols, exact)
+        channels, bases = [self.channels[k] for k in chosen], [self.bases[k] for k in chosen]
+        return ChebyshevStack(channels, bases, sums.X, sums.Y, sums, rest)
+
+
+def _error(basis: Basis | TwoSided | None, kernel: Kernel) -> float:
+    if basis is None:
+        return 0.0
+    return basis.error if isinstance(basis, TwoSided) else basis.error_bound(kernel)
+
+
+def _grid(first: Index, second: Index) -> tuple:
+    """An index of the first two axes that takes every pair."""
+    if isinstance(first, slice) or isinstance(second, slice):
+        return first, second
+    return np.ix_(first, second)

@@ -1,0 +1,1 @@
+"""AMKL: multiple kernel learning with absent channels [Liu2015]."""

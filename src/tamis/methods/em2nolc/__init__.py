@@ -1,0 +1,1 @@
+"""EM2NOLC: least squares with few instances and few features [Zhang2022]."""

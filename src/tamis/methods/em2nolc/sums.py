@@ -1,0 +1,173 @@
+"""EM2NOLC on sums over rows: better instances from all rows, and a last fit with exact kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tamis.base.design import MomentDesign, RowDesign, Sums
+from tamis.base.expansion import Coefficients
+from tamis.base.model import Model, Pool
+from tamis.base.refit import coefficients
+from tamis.errors import warn
+from tamis.methods.em2nolc import solver as method
+from tamis.methods.em2nolc.polish import better_rows
+from tamis.methods.em2nolc.solver import State, Task
+from tamis.optim.driver import Solution
+from tamis.optim.subset import fit_support
+from tamis.statistics.block_sums import CHUNK, PairFunctions
+from tamis.statistics.look import LOOK
+from tamis.statistics.summary import PreparedSums
+
+DECISION = 1e-4  # error of a decision that calls for exact kernels
+MANY = 2e6  # rows (in weight) that are not read again for the sake of a close choice
+MOST_PAIRS = 2000  # of instance and kernel that an exact refit takes on
+
+
+def widened(prepared: PreparedSums, task: Task, state: State) -> PreparedSums:
+    """The same with rows as further candidates that would improve on the present instances."""
+    rows, encoder, kept = prepared.summary.rows, prepared.encoder, state.kernels.tolist()
+    if rows is None or not len(state.instances):
+        return prepared
+    columns = np.array([prepared.bank.channels[m].columns[0] for m in kept])
+    small = encoder.select(columns)
+
+    def short(block: slice) -> list[np.ndarray]:
+        Z = np.full((len(rows.codes[block]), len(encoder.names)), np.nan)
+        Z[:, columns] = small.encode(rows.table.take(block).select(columns))
+        return prepared.short(Z, kept)
+
+    blocks = [slice(start, min(start + CHUNK, len(rows))) for start in range(0, len(rows), CHUNK)]
+    found = better_rows(task, state, short, blocks)
+    found = found[~np.isin(rows.position[found], prepared.pool.position)]
+    more = Pool(encoder.encode(rows.table.take(found)), rows.codes[found], rows.position[found])
+    pool = Pool(*(np.concatenate(pair) for pair in zip(prepared.pool.parts, more.parts, strict=True)))
+    return replace(prepared, pool=pool, summary=replace(prepared.summary, pool=pool))
+
+
+def doubts(prepared: PreparedSums, task: Task, solution: Solution[State], found: Coefficients) -> bool:
+    """Whether the error of the short forms matters, and all rows are at hand to do without them.
+
+    It matters if a decision is wrong by more than DECISION on some candidate (warned of, where no exact
+    refit can follow), or, unless rows are MANY, if a choice hangs on less. If the part of a member is wrong by
+    e, J per unit of weight is wrong by ``mean(r e + e^2 / 2)``, with residuals r; it is estimated on the
+    candidates, plus two standard errors. What counts is the member that the closest exchange would drop,
+    twice, because the one that would come in errs too.
+    """
+    state = solution.state
+    pairs = len(state.instances) * len(state.kernels)
+    if not pairs:
+        return False
+    by_instance, by_kernel, residual = _errors(prepared, task, found)
+    error = float(np.abs(by_kernel.sum(axis=1)).max())
+    if prepared.summary.again is None or pairs > MOST_PAIRS:
+        if error > DECISION:
+            warn(
+                f"the polynomials in the place of kernels move decisions by up to {error:.1g}, and there is no exact "
+                "refit from statistics alone or of so many pairs: use more degrees or shorter ranges in the plan, a "
+                "wider bandwidth or a larger alpha",
+            )
+        return False
+    if error > DECISION or task.design.total_weight > MANY:
+        return error > DECISION
+    value = solution.objective / task.design.total_weight
+    for (margin, member), parts in zip(method.closest_exchanges(task, state), (by_instance, by_kernel), strict=True):
+        effect = np.sum(residual * parts[:, member] + 0.5 * parts[:, member] ** 2, axis=1)
+        bound = abs(effect.mean()) + 2.0 * effect.std() / np.sqrt(len(effect))
+        if margin * value <= 2.0 * bound:
+            return True
+    return False
+
+
+def _errors(prepared: PreparedSums, task: Task, found: Coefficients) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """On the candidates: errors of the parts of instances (p, k, q) and kernels (p, f, q), residuals (p, q)."""
+    Z, design = prepared.pool.Z, _moments(task)
+    by_instance = np.zeros((len(Z), len(found.instances), design.n_outputs))
+    by_kernel = np.zeros((len(Z), len(found.kernels), design.n_outputs))
+    residual = found.intercept - design.candidate_targets
+    for k, m in enumerate(found.kernels.tolist()):
+        channel = prepared.bank.channels[m]
+        basis = prepared.summary.plan.functions.bases[channel.columns[0]]
+        exact = channel(Z, Z[found.instances])
+        error = basis.features(Z[:, channel.columns[0]]).T @ design.short[m][found.instances].T - exact
+        coef = found.coef[:, :, k].T  # (instances, q)
+        by_instance += error[:, :, None] * coef
+        by_kernel[:, k] = error @ coef
+        residual = residual + exact @ coef
+    return by_instance, by_kernel, residual
+
+
+def warn_of_cancellation(
+    prepared: PreparedSums, problems: Sequence[Task], solutions: Sequence[Solution[State]], model: Model
+) -> None:
+    """Warn if the squared error of rank-one coefficients is not that on rows: they are so large that digits cancel."""
+    look = prepared.summary.look
+    if look is None:
+        return
+    weight = problems[0].design.total_weight
+    ridge = problems[0].ridge * float(np.sum(model.expansion.coef**2))
+    by_sums = (2.0 * sum(solution.objective for solution in solutions) - ridge) / weight
+    squares = np.sum((model.decision(look.table) - look.targets) ** 2, axis=1)
+    by_rows = float(np.average(squares, weights=look.weight))
+    rows = prepared.summary.rows
+    all_seen = rows is not None and len(rows) <= LOOK
+    noise = 0.0 if all_seen else float(squares.std()) / np.sqrt(len(squares))
+    if abs(by_sums - by_rows) > 0.02 * abs(by_rows) + 6.0 * noise:
+        warn(
+            f"the squared error is {by_rows:.3g} on rows and {by_sums:.3g} by their sums: coefficients are so large "
+            "that digits cancel; raise alpha or take a narrower bandwidth",
+        )
+
+
+def refit_exactly(
+    prepared: PreparedSums, task: Task, solution: Solution[State], *, coupling: str, refit: str
+) -> tuple[Coefficients, Solution[State]]:
+    """Fit the kernel weights (every pair if "full") of the chosen instances and kernels again, from their
+    exact values on all rows.
+
+    The choice itself stays: what it hangs on is less than the short forms can tell.
+    """
+    state = solution.state
+    exact, start = _exact(prepared, task, state)
+    problem = exact.kernel_problem(start.instances, start.dual_coef)
+    fit = fit_support(problem, start.kernels)
+    found = coefficients(exact, method.with_kernels(start, fit), coupling=coupling, refit=refit)
+    back = replace(found, instances=state.instances[found.instances], kernels=state.kernels[found.kernels])
+    return back, replace(solution, objective=fit.objective)
+
+
+def _exact(prepared: PreparedSums, task: Task, state: State) -> tuple[Task, State]:
+    """The problem on the chosen instances and kernels only, from exact kernel values of all rows."""
+    again, design = prepared.summary.again, _moments(task)
+    assert again is not None
+    bank = prepared.bank.take(state.kernels)
+    columns = bank.columns
+    functions = PairFunctions(bank.relabel(columns), prepared.pool.Z[np.ix_(state.instances, columns)])
+
+    def look() -> RowDesign | None:
+        whole = design.look
+        if whole is None:
+            return None
+        return replace(whole, stack=whole.stack.take(cols=state.instances, kernels=state.kernels))
+
+    sums = again(functions, prepared.encoder.select(columns), columns)
+    f, k = len(state.kernels), len(state.instances)
+    exact = MomentDesign(
+        Sums.of(sums),
+        design.coding,
+        functions.positions,
+        [np.eye(k)] * f,
+        design.codes[state.instances],
+        design.corners.take(state.instances, state.instances, state.kernels),
+        look,
+    )
+    incidence = None if task.incidence is None else task.incidence[state.kernels]
+    start = replace(state, instances=np.arange(k), kernels=np.arange(f))
+    return replace(task, design=exact, incidence=incidence, thorough=False), start
+
+
+def _moments(task: Task) -> MomentDesign:
+    assert isinstance(task.design, MomentDesign)
+    return task.design

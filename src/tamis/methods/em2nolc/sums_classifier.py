@@ -1,0 +1,228 @@
+"""SumsClassifier: fits from sums over rows, for `EM2NOLCClassifier` and its search."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+
+from tamis.arrays import is_tensor
+from tamis.base.classifier import KernelClassifier
+from tamis.base.explaining import measured_variation, variation_shares
+from tamis.base.fitting import FitContext, Fitted, draw_seed
+from tamis.base.reader import TableReader
+from tamis.errors import warn
+from tamis.kernels.recipes import per_feature
+from tamis.parallel import blas_threads
+from tamis.statistics.grid import grid_labels
+from tamis.statistics.one_pass import OnePass, second_look, sum_rows
+from tamis.statistics.plan import Plan, is_grid
+from tamis.statistics.statistics import Statistics
+from tamis.statistics.streaming import sum_source
+from tamis.statistics.tensors import sum_tensor
+from tamis.statistics.wanted import Wanted
+from tamis.table.checks import check_bandwidth
+from tamis.table.rows import Rows
+from tamis.table.sources.base import Source
+from tamis.table.sources.opening import by_name, source_of, table_source
+
+OUTSIDE = 0.01  # share of a column's cells beyond the plan's range that is worth a warning
+
+
+class SumsClassifier(KernelClassifier):
+    """Base of the classifiers that can be fitted from sums over rows."""
+
+    kernels: Any  # parameters, set by the constructors
+    solver: str
+    engine: str
+    candidates: int | str | None
+    device: str | None
+    tol: float
+    max_iter: int
+
+    outside_: dict[str, int]
+
+    @property
+    @abstractmethod
+    def _summed_for(self) -> tuple[Sequence[Any], Sequence[Any], Any]:
+        """The kernels to choose among, their bandwidths, and the folds that are summed apart."""
+
+    @abstractmethod
+    def _fit_pass(self, one: OnePass, context: FitContext) -> Fitted:
+        """Make the model, and a calibrator where there are rows for one, from a pass over rows."""
+
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, *, checkpoint: Any = None
+    ) -> Self:
+        """Fit the model to rows in memory, or to more rows than memory holds.
+
+        Rows that come in blocks are read twice, first for ranges, levels and samples and then for their sums (see
+        `Statistics`), and a third time if the kernels' polynomials turn out not to be good enough; memory does not
+        grow with them, and no `memory_limit` is asked about.
+
+        Parameters
+        ----------
+        X : array, DataFrame, Arrow table or dict of columns of shape (n_samples, n_features); NaN or None are missing
+            cells.
+            Or rows in blocks: the path of a Parquet file or of a folder of them; a pyarrow dataset; a
+            `numpy.memmap` of more than 256 MiB; a Dask array or dataframe; a function that returns an iterable of
+            tuples (X, y), (X, y, sample_weight) or (X, y, sample_weight, groups), or a list of such tuples. An
+            iterator can be read only once: its first 2^17 rows then decide on ranges, levels and candidates. A
+            tensor of torch stays where it is, on a graphics card for example, and is summed there.
+        y : class labels of shape (n_samples,); the name of a column of a file or dataframe; None with blocks
+        sample_weight : weights of shape (n_samples,), or the name of a column, at least 0; only their ratios matter
+        groups : labels of shape (n_samples,), or the name of a column; rows of one group never stand on both sides of
+            a fold
+        checkpoint : a file in which a pass over blocks keeps its sums twice a minute; a fit that was stopped goes on
+            from there, and removes the file when it is through
+
+        Returns
+        -------
+        self
+        """
+        tensor = is_tensor(X)
+        source = None if tensor else source_of(X, y, sample_weight, groups)
+        in_memory = source is None and not tensor and self.device is not None and y is not None
+        if in_memory:
+            source = table_source(X, y, sample_weight, groups)
+        if source is None and not tensor:
+            if checkpoint is not None:
+                raise ValueError(f"checkpoint={str(checkpoint)!r} is for rows in blocks, and X is a table in memory")
+            return super().fit(X, y, sample_weight, groups)
+        self.check_parameters()
+        self._check_blocks()
+        if checkpoint is not None and (source is None or not source.resumes):
+            raise ValueError(
+                f"checkpoint={str(checkpoint)!r} is for blocks that this process reads one after another: leave it out "
+                "with tensors, clusters and iterators (give a function that returns one)"
+            )
+        with self._forgetting(), blas_threads(1), self._logging_progress():
+            seed = draw_seed(self.random_state)
+            wanted = self._wanted(seed)
+            if tensor:
+                one = sum_tensor(X, y, sample_weight, groups, wanted)
+            else:
+                one = sum_source(cast(Source, source), wanted, device=self.device, checkpoint=checkpoint)
+            self._publish_pass(one, self._plan_reader(one.statistics.plan), seed)
+            if in_memory:
+                self.instance_labels_ = self._labels_in(X)
+        if checkpoint is not None:
+            Path(checkpoint).unlink(missing_ok=True)
+        self._report_outside(one.statistics)
+        return self
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows that `predict` gets right.
+
+        Parameters
+        ----------
+        X, y, sample_weight : rows and labels, or rows in blocks with the names of columns, as in `fit`
+        """
+        source = source_of(X, y, sample_weight) if isinstance(y, str) else None
+        if source is None:
+            return float(super().score(X, y, sample_weight))
+        right = total = 0.0
+        for block in source.blocks():
+            weight = np.ones(len(block)) if block.weight is None else np.asarray(block.weight, dtype=float)
+            right += float(weight @ (self.predict(by_name(block.X)) == np.asarray(block.y)))
+            total += float(weight.sum())
+        return right / total
+
+    def _labels_in(self, X: Any) -> np.ndarray:
+        return grid_labels(self.instances_) if is_grid(self.candidates) else super()._labels_in(X)
+
+    def _wanted(self, seed: int, n_features: int | None = None) -> Wanted:
+        """What sums over rows, of so many features if that is known, are made for."""
+        choices, widths, cv = self._summed_for
+        names = ("scaling", "missing", "categorical_features", "class_weight", "candidates")
+        own = {name: getattr(self, name) for name in names}
+        bandwidths = [check_bandwidth(b, n_features) for b in widths]
+        return Wanted(per_feature(), choices, bandwidths, cv=cv, seed=seed, **own)
+
+    def _check_blocks(self) -> None:
+        """Refuse parameters that need all rows in memory."""
+        self._check_summable()
+        if self.engine in ("dense", "streaming"):
+            raise ValueError(f"engine={self.engine!r} needs all rows in memory: use 'auto' with rows in blocks")
+        if self.candidates == "all":
+            raise ValueError("candidates='all' needs all rows in memory: use a number with rows in blocks")
+
+    def _sum(self, rows: Rows, seed: int) -> OnePass | None:
+        """Sum the rows if `engine` requests it; None if they are to be kept as rows."""
+        if self.solver == "paper":
+            return None
+        return sum_rows(rows, self.engine, self._wanted(seed, rows.table.numbers.shape[1]))
+
+    def fit_statistics(
+        self, statistics: Statistics, X: Any = None, y: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> Self:
+        """Fit from sums over rows.
+
+        Parameters
+        ----------
+        statistics : Statistics. Scaling, missing cells, categories, class weights, candidates and folds are
+            those of its plan, whatever the parameters of the same name say here.
+        X, y, sample_weight, groups : rows for a second look, if they are at hand; a sample will do.
+            Probabilities, logistic refits and scores other than the squared error need them.
+
+        Returns
+        -------
+        self
+        """
+        if not isinstance(statistics, Statistics):
+            raise ValueError(f"statistics={type(statistics).__name__} is not a Statistics object")
+        self.check_parameters()
+        self._check_summable()
+        statistics.check_usable()
+        plan = statistics.plan
+        with self._forgetting(), blas_threads(1):
+            reader, rows = self._plan_reader(plan), None
+            if X is not None:
+                rows = self._rows(self._read(X, reader), y, sample_weight, groups)
+                self._check_classes(rows.classes, plan)
+            self._publish_pass(second_look(statistics, rows, groups), reader, draw_seed(self.random_state))
+        self._report_outside(statistics)
+        return self
+
+    def _publish_pass(self, one: OnePass, reader: TableReader, seed: int) -> None:
+        """Make a model from a pass over rows, and set what was learned."""
+        plan = one.statistics.plan
+        fitted = self._fit_pass(one, FitContext(seed, self._kernel_choices()))
+        model = fitted.model
+        if one.look is None:
+            shares = variation_shares(model, plan.pool.Z[:, model.columns], np.ones(len(plan.pool)))
+        else:
+            shares = measured_variation(model, one.look)
+        self._publish(plan.classes, fitted, reader, seed, shares)
+        place = {position: k for k, position in enumerate(plan.pool.position.tolist())}
+        self.instance_labels_ = plan.pool_labels[[place[i] for i in self.instances_.tolist()]]
+        self._warn()
+
+    def _check_summable(self) -> None:
+        """Refuse parameters that need rows in memory."""
+        if self.solver == "paper":
+            raise ValueError("solver='paper' works on rows: use another solver with statistics")
+
+    def _plan_reader(self, plan: Plan) -> TableReader:
+        """Expect the columns of the plan, and read them as it does."""
+        self._expect_columns(list(plan.encoder.names), named=plan.named)
+        return TableReader(None if plan.categorical is None else tuple(plan.categorical), plan.allow_missing)
+
+    @staticmethod
+    def _check_classes(classes: np.ndarray, plan: Plan) -> None:
+        if classes.tolist() != plan.classes.tolist():
+            raise ValueError(f"y has the classes {classes.tolist()}, but the statistics have {plan.classes.tolist()}")
+
+    def _report_outside(self, statistics: Statistics) -> None:
+        """Publish and, where they are many, warn of cells beyond the plan's ranges."""
+        self.outside_ = statistics.outside
+        bar = (OUTSIDE + 2 * statistics.plan.winsorise) * statistics.n_rows
+        many = [f"{name!r} ({100 * n / statistics.n_rows:.1f}%)" for name, n in self.outside_.items() if n > bar]
+        if many:
+            warn(
+                "cells beyond the plan's ranges or levels count as the nearest value or as no category: "
+                f"{', '.join(many)}; make the plan from rows that show the whole range",
+            )

@@ -1,0 +1,1 @@
+"""IMKPL: prototypes in a learned mean of kernels [Hosseini2019]."""

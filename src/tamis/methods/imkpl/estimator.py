@@ -1,0 +1,313 @@
+"""IMKPLClassifier: prototypes that people can look at, in a learned combination of kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from tamis.arrays import to_numpy
+from tamis.base.citations import HOSSEINI2019
+from tamis.base.prototype_expansion import CodedExpansion
+from tamis.base.prototypes import Found, PrototypeClassifier, Ready, outputs_of
+from tamis.codec import stored
+from tamis.errors import warn
+from tamis.kernels.unit import LabelledRows
+from tamis.methods.imkpl import solver as imkpl
+from tamis.methods.imkpl.coded import (
+    code_measures,
+    represented_rows,
+    training_codes,
+    warn_few_represented,
+)
+from tamis.methods.imkpl.weights import RULES, weight_rule
+from tamis.table.checks import check_choice, check_integer, check_number
+
+STARTS = ("greedy", "random")
+LARGEST = 1e6  # price
+SPARSE = ("align", "graph")  # rules that know kappa and max_kernels
+
+
+@stored
+class IMKPLClassifier(PrototypeClassifier):
+    """Prototypes of few training samples of one class, in a learned sparse combination of kernels [Hosseini2019].
+
+    Every sample is rebuilt as a sparse non-negative mixture of prototypes, and every prototype is a sparse
+    non-negative mixture of samples. A penalty keeps prototypes to one class and to tight groups; the kernels are
+    weighed so that samples resemble their neighbours of the same class and not the others. A new row belongs to the
+    class whose samples have the largest share in its code.
+
+    X may also be multivariate time series: an array (sample, channel, step) with NaN after the end of a series, or a
+    list of arrays (channel, step) of different lengths. Each channel then has a global alignment kernel
+    (`tamis.alignment`, which can also cache them); a channel of NaN alone is absent.
+
+    Parameters
+    ----------
+    prototype_size : int, default=5
+        The paper's T_0: most samples in a prototype and most prototypes in a code.
+    lam : float, default=0.2
+        Price of rebuilding a sample from other classes or from afar.
+    mu : float, default=0.2
+        Weight of the separation of neighbours of different classes in the choice of kernels.
+    tau : float, default=0.2
+        Price of prototypes of many or distant samples: larger values give single cases.
+    code_size : int or None, default=None
+        Most prototypes in the code of a new row; None is `prototype_size`. With 1 a row goes to one prototype.
+    kappa : float, default=0.1
+        In [0, 1), for "align" and "graph": larger values keep fewer kernels. Near 0 kernels that hardly vary may get
+        much of the weight.
+    n_prototypes : int or None, default=None
+        Prototypes per class on average (all samples of a smaller class); None is the prototype size.
+    n_neighbors : int or None, default=None
+        Neighbours of each sample in its class, and in the others; None is the prototype size.
+    weight_step : {"align", "graph", "lp", "ball", "entropy", "uniform"}, default="align"
+        How kernels are weighed. "align": by resemblance to what the prototypes call for, sparse. "graph": by
+        neighbours of the same and of other classes alone, after DKMLD. "lp": the published linear program, which
+        keeps one kernel. "ball" and "entropy": many kernels. "uniform": the mean kernel, the published ISKPL.
+    spread : float or None, default=None
+        For "ball" the effective number of kernels (None: a quarter of them); for "entropy" the temperature, in
+        standard deviations of the kernels' costs (None: 1).
+    max_kernels : int or None, default=None
+        For "align" and "graph", most kernels with a weight.
+    start : {"greedy", "random"}, default="greedy"
+        First prototypes: rows that rebuild the others best, as many for a class as it takes, or random rows, the same
+        number for each class.
+    tol : float, default=0.001
+        Relative change of the objective at which the fit stops.
+    max_iter : int, default=50
+        Most rounds.
+    device : str or None, default=None
+        "cuda" or "cuda:1" holds all kernel values on that device and combines, multiplies and factors their matrices
+        there, in float64; "cpu" does so by torch; both need ``pip install 'tamis[gpu]'``. None is numpy. The model is
+        the same up to rounding, and needs neither torch nor the device.
+    pool : int or None, default=None
+        Learn from so many rows, drawn from every class in proportion, whatever their order; kept cases are among these,
+        and `pool_error_` says how the model does on the others. None, or as many as there are: all rows.
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
+        Positive semi-definite ones; those without a unit diagonal are normalised. None is a Gaussian on each feature,
+        as wide as its standard deviation.
+    calibration : int or None, default=3
+        Folds that fit the probabilities; None: no `predict_proba`, and a faster fit.
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies what samples of a class count in the fit and what they say for it in a decision.
+    scaling : {"standard", "rank", None}, default="standard"
+        Numbers with mean zero and variance one, as ranks, which suits columns with long tails, or as they are.
+    missing : {"absent", "median", None}, default="absent"
+        "absent": a missing cell contributes nothing (in a kernel on several features it counts as the mean, or as zero
+        with ``scaling=None``, one unit aside); "median": filled with the training median (the most frequent category);
+        None: refused.
+    categorical_features : "auto" or list of names, positions or booleans, default="auto"
+        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
+    random_state : int, RandomState or None, default=None
+        For random starts and the folds. None is as good as 0.
+    n_jobs : int or None, default=None
+        Processes for the folds.
+    memory_limit : int, float, str or None, default=None
+        Bytes that a fit may take, as a number or as text such as "2GB"; None: what the machine has to give. A fit that
+        would take more (see `memory_estimate`) is refused before it begins.
+    verbose : int, default=0
+        Log every round of the fit.
+
+    Attributes
+    ----------
+    prototypes_ : list of `Prototype`: class, samples with weights, purity, training samples it represents
+    prototype_masses_ : (n_classes, n_prototypes), the weights of the samples of each class added up
+    codes_ : sparse array (n_samples, n_prototypes), the codes of the training samples, which know their classes:
+        `encode` does not, and represents a sample by prototypes of other classes more often; not in a model file
+    code_violation_ : largest relative violation of the optimality conditions of these codes, rounding where all is well
+    instances_, instance_labels_ : training samples in some prototype, as positions and as index labels
+    instance_importance_ : what each sample says for an output through all prototypes, as signed percentages
+    prototype_labels_ : the class of each prototype
+    prototypes_per_class_ : how many each class has
+    normalised_kernels_ : names of kernels that had no unit diagonal
+    kernel_weights_ : weights of the kept kernels, which add up to one
+    kernel_importance_ : the same as percentages
+    pool_error_ : where a pool was drawn, the share of other training rows (up to 20 000 of them, by their weights) that
+        are predicted wrong
+    classes_ : the class labels, sorted; of two the second is the positive one
+    instances_per_class_ : the instances of each output
+    features_ : kept features, as positions in X
+    kernels_ : kept kernels
+    kernel_names_ : their names
+    intercept_ : of each output
+    instance_variation_ : shares of the instances in the variation of the decision over training rows, in per cent
+    kernel_variation_ : shares of the kernels in it
+    feature_variation_ : shares of the features in it, where every kernel stands on one
+    pairs_ : pairs of features that have a `surface`, by name, those that matter most first
+    history_ : objective, violation and seconds of every round; a list where several problems were solved
+    n_iter_ : rounds, the most of all problems
+    objective_ : at the end, summed over all problems
+    status_ : how the fit ended
+    n_features_in_ : columns of X
+    feature_names_in_ : their names, where X has them
+
+    Notes
+    -----
+    Constant features get no weight. The alternating minimisation finds a stationary point, not a global minimum, and
+    the weight step may raise the objective. Samples are compared with all others, in matrices between all rows: of tens
+    of thousands give a sample.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tamis import IMKPLClassifier
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> clf = IMKPLClassifier(calibration=None).fit(X, y)
+    >>> len(clf.prototypes_), bool(clf.score(X, y) > 0.95)
+    (15, True)
+    >>> explanation = clf.explain(X.head(1))
+    >>> [share.label for share in explanation.prototypes_of(0)][:1]
+    [0]
+    """
+
+    citation = HOSSEINI2019
+    _squares = 11.5
+    violation_means = "relative change of objective"
+
+    def __init__(
+        self,
+        prototype_size: int = 5,
+        lam: float = 0.2,
+        mu: float = 0.2,
+        tau: float = 0.2,
+        *,
+        code_size: int | None = None,
+        kappa: float = 0.1,
+        n_prototypes: int | None = None,
+        n_neighbors: int | None = None,
+        weight_step: str = "align",
+        spread: float | None = None,
+        max_kernels: int | None = None,
+        start: str = "greedy",
+        tol: float = 0.001,
+        max_iter: int = 50,
+        device: str | None = None,
+        pool: int | None = None,
+        kernels: Any = None,
+        calibration: int | None = 3,
+        class_weight: Any = None,
+        scaling: str | None = "standard",
+        missing: str | None = "absent",
+        categorical_features: Any = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        memory_limit: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.prototype_size = prototype_size
+        self.lam = lam
+        self.mu = mu
+        self.tau = tau
+        self.code_size = code_size
+        self.kappa = kappa
+        self.n_prototypes = n_prototypes
+        self.n_neighbors = n_neighbors
+        self.weight_step = weight_step
+        self.spread = spread
+        self.max_kernels = max_kernels
+        self.start = start
+        self.tol = tol
+        self.max_iter = max_iter
+        self.device = device
+        self.pool = pool
+        self.kernels = kernels
+        self.calibration = calibration
+        self.class_weight = class_weight
+        self.scaling = scaling
+        self.missing = missing
+        self.categorical_features = categorical_features
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.memory_limit = memory_limit
+        self.verbose = verbose
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        for name in ("lam", "mu", "tau", "kappa"):
+            check_number(name, getattr(self, name), 0.0, LARGEST)
+        if self.kappa >= 1:
+            raise ValueError(f"kappa={self.kappa!r} must be below 1, where no kernel would be left")
+        check_integer("prototype_size", self.prototype_size, 1)
+        for name in ("n_prototypes", "n_neighbors", "code_size", "max_kernels"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), 1)
+        check_choice("weight_step", self.weight_step, RULES)
+        check_choice("start", self.start, STARTS)
+        if self.max_kernels is not None and self.weight_step not in SPARSE:
+            raise ValueError(
+                f"max_kernels={self.max_kernels!r} has no meaning for weight_step={self.weight_step!r}: use 'align' or "
+                "'graph', or leave it out"
+            )
+        if self.spread is not None:
+            check_number("spread", self.spread, 1.0 if self.weight_step == "ball" else 1e-6)
+
+    def _problem(self, rows: LabelledRows) -> imkpl.Problem:
+        rule = weight_rule(self.weight_step, kappa=self.kappa, spread=self.spread, max_kernels=self.max_kernels)
+        neighbors = self.n_neighbors or self.prototype_size
+        return imkpl.Problem(rows, self.prototype_size, self.lam, self.mu, self.tau, neighbors, rule)
+
+    def _warn_kernels(self, ready: Ready) -> None:
+        super()._warn_kernels(ready)
+        asked = self.n_prototypes or self.prototype_size
+        fewest = int(np.bincount(ready.rows.codes).min())
+        if fewest < asked:
+            warn(
+                f"the smallest class has {fewest} distinct samples, fewer than the {asked} prototypes asked for: there "
+                "will be fewer; set n_prototypes, or a smaller prototype_size",
+            )
+
+    def _find(self, ready: Ready) -> Found:
+        problem = self._problem(ready.rows)
+        begun = imkpl.start(problem, self.n_prototypes or self.prototype_size, self.start, ready.seed)
+        solution = imkpl.solve(problem, begun, tol=self.tol, max_iter=self.max_iter, callback=self._log_callback())
+        state = solution.state
+        attributes = {"code_violation_": imkpl.code_violation(problem, state)}
+        return Found(state.U, state.weights, to_numpy(state.K), solution, state.G, attributes=attributes)
+
+    def _expansion(
+        self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray, labels: np.ndarray
+    ) -> CodedExpansion:
+        voices = outputs_of(np.eye(len(factors))[:, labels] * factors[:, None])
+        size = self.code_size or self.prototype_size
+        votes, intercept = voices @ parts["prototypes"], np.zeros(len(voices))
+        return CodedExpansion(**parts, votes=votes, voices=voices, intercept=intercept, code_size=size)
+
+    @property
+    def codes_(self) -> csr_array:
+        """Codes (n_samples, n_prototypes) of the training samples; zero for samples of weight zero."""
+        return training_codes(self)
+
+    def encode(self, X: Any) -> csr_array:
+        """Return sparse codes (n_samples, n_prototypes): how much of each prototype is in each row."""
+        return csr_array(self._row_codes(self._similarity(X)))
+
+    def represented(self, X: Any) -> list[np.ndarray]:
+        """Return for each prototype the rows of X that it represents by their codes, the largest first."""
+        return represented_rows(self.encode(X).toarray())
+
+    def prototype_measures(self, X: Any, y: Any) -> dict[str, float]:
+        """Measure the prototypes [Hosseini2019, Sect. 5.2], in per cent, on rows that the fit should not have seen.
+
+        Returns
+        -------
+        dict with `accuracy`, `interpretability` (IP), `discrimination` (DR), `accuracy_at_one` and
+        `discrimination_at_one` (codes of one prototype), `empty` (prototypes that no row of X uses; they do not count
+        in DR), `n_kernels` and `effective_kernels` (``1 / sum weights^2``)
+        """
+        return code_measures(self, X, y) | self._measures()
+
+    def _row_codes(self, similarity: np.ndarray) -> np.ndarray:
+        return self.model_.expansion.codes(similarity)
+
+    def _warn(self) -> None:
+        super()._warn()
+        warn_few_represented(self)
+
+    def summary(self) -> dict[str, Any]:
+        own = {
+            "prototype size T0": self.prototype_size,
+            "lam, mu, tau": f"{self.lam:g}, {self.mu:g}, {self.tau:g}",
+            "weight step": self.weight_step + (f" (kappa {self.kappa:g})" if self.weight_step in SPARSE else ""),
+        }
+        return own | super().summary()

@@ -1,0 +1,1 @@
+"""The one-pass engine: sums over rows in place of the rows."""

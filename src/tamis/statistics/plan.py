@@ -1,0 +1,371 @@
+"""Plan: everything that must be fixed before rows can be summed.
+
+Ranges, scales, levels, the functions of each column, the folds and the candidate pool come from a light
+first look at the rows (or from the user), so that any cutting and merging of rows gives the same sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from tamis.base.model import Pool, make_bank
+from tamis.codec import plain_labels, stored
+from tamis.kernels.bank import KernelBank
+from tamis.kernels.recipes import Bandwidth, Recipe, Sample, per_feature
+from tamis.kernels.stacks.chebyshev import Levels, chebyshev
+from tamis.statistics.block_sums import ColumnFunctions
+from tamis.statistics.grid import GRID, grid_labels, grid_pool
+from tamis.statistics.plan_columns import (
+    NotSummable,
+    choose_basis,
+    columns_with_gaps,
+    fit_encoder,
+    only_column,
+    with_levels,
+)
+from tamis.statistics.seen import Seen
+from tamis.table.checks import (
+    check_bandwidth,
+    check_choice,
+    check_integer,
+    check_length,
+    check_number,
+    encode_classes,
+    resolve_columns,
+)
+from tamis.table.encoding import Encoder
+from tamis.table.folds import key_folds, summed_folds
+from tamis.table.keys import group_keys, lowest, row_keys
+from tamis.table.rows import Rows, by_class, check_weights, class_factors
+from tamis.table.table import Table, block_names, checked_input, read_block, read_table, row_labels
+
+SCALE_ROWS = 1 << 15  # most rows that scales and winsorising limits are taken from
+BYTES = 1 << 30  # most memory of the sums of all folds
+WINSORISE = 0.001
+
+
+class TooLarge(NotSummable):
+    """The sums would not fit in memory."""
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What rows are summed by. Make one with `Plan.of`.
+
+    Attributes
+    ----------
+    encoder : ranges, scales and levels of the columns
+    functions : the functions of the columns whose products are summed
+    classes : class labels, sorted
+    class_factor : (classes,) factor of the weight of each class
+    pool : candidates for instances
+    pool_fold, pool_labels : their folds, and their labels in the index of X
+    n_folds : parts that are summed apart
+    seed : of the keys that choose folds and candidates
+    categorical : columns that were declared categories, or None
+    allow_missing : whether missing cells are accepted
+    winsorise : share of the rows of X beyond each limit of a number
+    named : whether X had column names
+    dtype : precision of the products within a block of rows
+    """
+
+    encoder: Encoder
+    functions: ColumnFunctions
+    classes: np.ndarray
+    class_factor: np.ndarray
+    pool: Pool
+    pool_fold: np.ndarray
+    pool_labels: np.ndarray
+    n_folds: int
+    seed: int
+    categorical: tuple[int, ...] | None
+    allow_missing: bool
+    winsorise: float
+    named: bool = False
+    dtype: str = "float64"
+
+    def to_stored(self) -> dict[str, Any]:
+        """What a file holds; labels of types that it has no room for become text."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**parts, "pool_labels": plain_labels(self.pool_labels)}
+
+    @classmethod
+    def from_stored(cls, parts: dict[str, Any]) -> Plan:
+        """The plan of a file."""
+        return cls(**parts)
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        groups: Any = None,
+        classes: Any = None,
+        kernels: Any = None,
+        bandwidth: Any = 1.0,
+        scaling: str | None = "standard",
+        missing: str | None = "absent",
+        categorical_features: Any = "auto",
+        class_weight: Any = None,
+        winsorise: float = WINSORISE,
+        ranges: Mapping[Any, tuple[float, float]] | None = None,
+        degrees: Any = None,
+        categories: Mapping[Any, Sequence[Any]] | None = None,
+        gaps: str = "seen",
+        candidates: Any = None,
+        folds: int = 5,
+        dtype: str = "float64",
+        random_state: int = 0,
+    ) -> Plan:
+        """Look at some rows, all of them or a sample, and decide how rows will be summed.
+
+        Parameters
+        ----------
+        X, y, sample_weight : rows
+        groups : labels of their groups, if rows of one group are to share a fold
+        classes : all class labels, if some may be missing in y
+        kernels : as in `EM2NOLCClassifier`
+        bandwidth : float, "median", array, or a list of these: the widths that fits will use
+        scaling, missing, categorical_features, class_weight : as in `EM2NOLCClassifier`
+        winsorise : share of the rows beyond the limits of a number, on either side; 0 takes the range of X
+        ranges : {column: (low, high)} in the column's own units, instead of the limits from X
+        degrees : int or {column: int}, polynomials of a column; default ``ceil(8 + 1.6 range / bandwidth)``,
+            at least 12, at most 64 on one panel
+        categories : {column: levels} that rows to come may have besides those in X
+        gaps : {"seen", "all"}
+            Which columns may have missing cells in the rows to come: those that have some in X, or all.
+        candidates : as in `EM2NOLCClassifier`, or a pair (X, y) of the rows that may become instances. With "grid" no
+            row of X is in the plan.
+        folds : parts that are summed apart, for cross-validation; equal rows are dealt over them
+        dtype : {"float64", "float32"}
+            Precision of the products within a block of rows. In single precision the pass takes half the
+            time, and sums of differently cut rows agree to about 1e-7 instead of 1e-12.
+        random_state : int, seed of the candidate pool and the folds
+        """
+        check_choice("dtype", dtype, ("float64", "float32"))
+        check_choice("scaling", scaling, ("standard", "rank", None))
+        check_choice("missing", missing, ("absent", "median", None))
+        check_choice("gaps", gaps, ("seen", "all"))
+        check_integer("folds", folds, 1)
+        check_integer("random_state", random_state, 0)
+        check_number("winsorise", winsorise, 0.0)
+        if winsorise >= 0.5:
+            raise ValueError(f"winsorise={winsorise!r} must be below 0.5: it is the share of rows beyond each limit")
+        own_pool = isinstance(candidates, tuple)
+        if not own_pool:
+            check_candidates(candidates)
+        names = block_names(X)
+        categorical = resolve_columns(categorical_features, names)
+        table, named = read_block(X, names, categorical, missing is not None)
+        codes, labels = encode_classes(y, len(table))
+        check_length("groups", groups, len(table))
+        if classes is not None:
+            codes, labels = _known_classes(codes, labels, classes)
+        if len(labels) < 2:
+            raise ValueError(f"y has one class only ({labels[0]!r}): name all of them in `classes`")
+        present, here = np.unique(codes, return_inverse=True)
+        mass = check_weights(sample_weight, here, labels[present])
+        factor = class_factors(class_weight, mass, here, labels[present])
+        by = None if groups is None else group_keys(groups)
+        rows = Rows(table, codes, labels, mass * factor, mass, by, np.arange(len(codes)))
+        rows = rows.take(np.flatnonzero(mass > 0)) if not mass.all() else rows
+        keys = row_keys(rows.table, random_state)
+        fold = summed_folds(rows, keys, folds, random_state)
+        d = table.numbers.shape[1]
+        plan = make_plan(
+            Seen.of(rows, keys, fold, folds, limits=winsorise == 0),
+            per_feature(),
+            choices=[kernels],
+            bandwidths=[check_bandwidth(b, d) for b in _listed(bandwidth)],
+            scaling=scaling,
+            missing=missing,
+            winsorise=winsorise,
+            ranges=_checked_ranges(_by_column(ranges, names, "ranges"), table),
+            degrees=_by_column(degrees, names, "degrees") if isinstance(degrees, Mapping) else degrees,
+            all_gaps=gaps == "all",
+            categories=_by_column(categories, names, "categories"),
+            candidates=None if own_pool else candidates,
+            n_folds=folds,
+            seed=random_state,
+            class_factor=by_class(factor, codes, len(labels)),
+        )
+        plan = replace(
+            plan,
+            dtype=dtype,
+            named=named,
+            pool_labels=plan.pool_labels if is_grid(candidates) else row_labels(X, plan.pool.position),
+            categorical=None if categorical is None else tuple(categorical),
+        )
+        return plan._with_pool(*candidates) if own_pool else plan
+
+    def _with_pool(self, X: Any, y: Any) -> Plan:
+        """The plan with given rows as candidates."""
+        checked, names = checked_input(X)
+        if len(names) != len(self.encoder.names):
+            raise ValueError(f"candidates have {len(names)} columns, but X has {len(self.encoder.names)}")
+        categorical = None if self.categorical is None else list(self.categorical)
+        table = read_table(checked, list(self.encoder.names), categorical, self.allow_missing)
+        codes, labels = encode_classes(y, len(table))
+        codes, _ = _known_classes(codes, labels, self.classes)
+        pool = Pool(self.encoder.encode(table), codes, np.arange(len(codes)))
+        fold = key_folds(row_keys(table, self.seed), self.n_folds)
+        return replace(self, pool=pool, pool_fold=fold, pool_labels=row_labels(X, pool.position))
+
+    def bank(self, kernels: Any, default: Recipe, bandwidth: Bandwidth) -> KernelBank:
+        """The kernels that a fit asks for, each on one column and resolved by the plan's functions."""
+        bank = make_bank(kernels, default, self.sample, bandwidth)
+        for channel in bank.channels:
+            basis = self.functions.bases[only_column(channel)]
+            if not isinstance(basis, Levels) and chebyshev(channel.kernel, 0.0, 1.0) is None:
+                raise ValueError(
+                    f"the kernel of {channel.name!r} has no short form: statistics need Gaussian or polynomial kernels"
+                )
+            if not basis.resolves(channel.kernel):
+                raise ValueError(
+                    f"the kernel of {channel.name!r} (bandwidth={bandwidth!r}) is too narrow for the {basis.size} "
+                    "polynomials that the plan has for its column: make the plan with the same kernels and bandwidth, "
+                    "or with more degrees"
+                )
+        return bank
+
+    @property
+    def sample(self) -> Sample:
+        """What recipes may look at: the candidates."""
+        encoder, pool = self.encoder, self.pool
+        targets = np.where(pool.codes[:, None] == np.arange(len(self.classes)), 1.0, -1.0)
+        ones = np.ones(len(pool))
+        return Sample(pool.Z, encoder.names, encoder.nominal, targets, ones, len(encoder.names), self.seed)
+
+
+def make_plan(
+    seen: Seen,
+    default: Recipe,
+    *,
+    choices: Sequence[Any],
+    bandwidths: Sequence[Bandwidth],
+    scaling: str | None,
+    missing: str | None,
+    candidates: int | str | None,
+    n_folds: int,
+    seed: int,
+    class_factor: np.ndarray,
+    winsorise: float = WINSORISE,
+    ranges: Mapping[int, tuple[float, float]] | None = None,
+    categories: Mapping[int, Sequence[Any]] | None = None,
+    degrees: int | Mapping[int, int] | None = None,
+    all_gaps: bool = False,
+) -> Plan:
+    """A plan for every kernel choice and bandwidth, from what was seen of the rows.
+
+    `ranges`, `categories` and `degrees` go by the position of the column.
+    """
+    rows, given = seen.pool, dict(ranges or {})
+    seen = replace(seen, few={j: values for j, values in seen.few.items() if j not in given})
+    encoder = fit_encoder(seen, lowest(seen.random, SCALE_ROWS), given, scaling, missing, winsorise)
+    encoder = with_levels(encoder, categories or {})
+    if is_grid(candidates):
+        if any(isinstance(width, str) for width in bandwidths):
+            raise ValueError("bandwidth='median' looks at rows, and candidates='grid' are none: give numbers")
+        pool = grid_pool(encoder, seen.few, len(rows.classes), seed)
+        pool_fold, labels = np.full(len(pool), n_folds), grid_labels(pool.position)
+    else:
+        chosen = seen.draw(candidates)
+        pool = Pool(encoder.encode(rows.table.take(chosen)), rows.codes[chosen], rows.position[chosen])
+        pool_fold = seen.pool_fold[chosen]
+        labels = pool.position
+    gaps = tuple(bool(g) for g in (seen.gaps & columns_with_gaps(encoder)) | all_gaps)
+    draft = Plan(
+        encoder,
+        ColumnFunctions((), ()),
+        rows.classes,
+        class_factor,
+        pool,
+        pool_fold,
+        labels,
+        n_folds,
+        seed,
+        None,
+        missing is not None,
+        winsorise,
+    )
+    banks = [make_bank(choice, default, draft.sample, width) for choice in choices for width in bandwidths]
+    bases = [choose_basis(j, encoder.columns[j], banks, seen.few.get(j), degrees) for j in range(len(encoder.columns))]
+    functions = ColumnFunctions(tuple(bases), gaps)
+    size = sum(basis.size for basis in bases) + len(rows.classes)
+    if 8 * n_folds * size**2 > BYTES:
+        widest = int(np.argmax([basis.size for basis in bases]))
+        raise TooLarge(
+            f"engine='statistics' would sum {size} x {size} products for each of {n_folds} folds, more than a gibibyte "
+            f"(column {encoder.names[widest]!r} alone has {bases[widest].size} functions): use fewer columns, a wider "
+            "bandwidth, fewer folds or, with rows in memory, another engine"
+        )
+    return replace(draft, functions=functions)
+
+
+def is_grid(candidates: Any) -> bool:
+    """Whether candidates are points of a grid instead of rows."""
+    return isinstance(candidates, str) and candidates == GRID
+
+
+def check_candidates(candidates: Any) -> None:
+    """Refuse what says nothing of candidates."""
+    if isinstance(candidates, str):
+        check_choice("candidates", candidates, ("all", GRID))
+    elif candidates is not None:
+        check_integer("candidates", candidates, 1)
+
+
+def _by_column(given: Any, names: list[str], parameter: str) -> dict[int, Any]:
+    """A mapping by name or position as one by position."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{parameter}={given!r} must map columns to values")
+    whole = int | np.integer
+    unknown = [c for c in given if not (c in names or (isinstance(c, whole) and 0 <= c < len(names)))]
+    if unknown:
+        raise ValueError(f"{parameter} names the column {unknown[0]!r}, which X does not have: its columns are {names}")
+    return {names.index(c) if isinstance(c, str) else int(c): value for c, value in given.items()}
+
+
+def _listed(bandwidth: Any) -> list[Any]:
+    """One bandwidth, or several in a list or tuple."""
+    if isinstance(bandwidth, list | tuple):
+        if not bandwidth:
+            raise ValueError("bandwidth=[] is empty: name the widths that fits will use")
+        return list(bandwidth)
+    return [bandwidth]
+
+
+def _checked_ranges(ranges: dict[int, Any], table: Table) -> dict[int, tuple[float, float]]:
+    """Pairs of finite numbers, the lower one first, for columns of numbers."""
+    for j, limits in ranges.items():
+        name = table.names[j]
+        if j in table.labels:
+            raise ValueError(f"ranges names {name!r}, which is a category and has no range")
+        try:
+            pair = np.asarray(limits, dtype=float)
+        except (TypeError, ValueError):
+            pair = np.empty(0)
+        if pair.shape != (2,) or not np.all(np.isfinite(pair)) or not pair[0] < pair[1]:
+            raise ValueError(f"ranges[{name!r}]={limits!r} must be two finite numbers, the lower one first")
+        inside = (table.numbers[:, j] > pair[0]) & (table.numbers[:, j] < pair[1])
+        if not inside.any():
+            raise ValueError(f"ranges[{name!r}]={limits!r} has no value of X inside: give the range in units of X")
+    return {j: (float(low), float(high)) for j, (low, high) in ranges.items()}
+
+
+def _known_classes(codes: np.ndarray, labels: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Codes among all `classes`."""
+    known = np.unique(np.asarray(classes))
+    unknown = np.setdiff1d(labels, known).tolist()
+    if unknown:
+        raise ValueError(f"y holds {unknown[0]!r}, which is not among classes={known.tolist()}")
+    return np.searchsorted(known, labels)[codes], known

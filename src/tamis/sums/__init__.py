@@ -1,1 +1,0 @@
-"""Sums over rows in place of rows: plans, statistics, one pass."""

@@ -1,0 +1,132 @@
+"""Random keys of rows that depend on their values and a seed alone.
+
+Folds, samples and candidate pools that follow the keys are the same however the rows are ordered, cut
+into blocks or spread over machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from tamis.parallel import thread_map
+from tamis.table.checks import is_missing
+from tamis.table.table import Table
+
+BLOCK = 1 << 15  # rows at a time
+GAP = np.uint64(0x9E3779B97F4A7C15)  # stands for a missing cell
+MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def row_keys(table: Table, seed: int) -> np.ndarray:
+    """Keys (n,) of the rows, 64 random bits each; equal rows have equal keys."""
+    n, d = table.numbers.shape
+    draws, factors = key_factors(d, seed)
+    keys = np.empty(n, dtype=np.uint64)
+
+    def fill(start: int) -> None:
+        part = table.take(slice(start, start + BLOCK))
+        numbers = part.numbers.astype(np.float64) + 0.0  # minus zero is zero
+        bits = numbers.view(np.uint64)
+        gaps = np.isnan(numbers)
+        if gaps.any():
+            bits[gaps] = GAP
+        bits += draws
+        bits ^= bits >> np.uint64(32)
+        bits *= factors
+        bits ^= bits >> np.uint64(29)
+        total = np.add.reduce(bits, axis=1)
+        for j, values in part.labels.items():
+            own = label_keys(values, seed)  # a gap is one of either kind: an empty column may be of both
+            own[[value is None for value in values.tolist()]] = np.uint64(0)
+            total += own * factors[j]  # where the numbers have gaps
+        keys[start : start + len(total)] = mix(total)
+
+    thread_map(fill, range(0, n, BLOCK))
+    return keys
+
+
+def key_factors(d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A random summand and an odd factor for each of d columns."""
+    draws = np.random.default_rng([seed, d]).integers(0, 1 << 63, size=d, dtype=np.uint64)
+    return draws, np.bitwise_or(draws << np.uint64(1), np.uint64(1))
+
+
+def label_keys(labels: Iterable[Any], seed: int) -> np.ndarray:
+    """Keys of labels of any types."""
+    labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    known = {label: _label_key(label, seed) for label in set(labels)}
+    return np.fromiter(map(known.__getitem__, labels), dtype=np.uint64, count=len(labels))
+
+
+def group_keys(groups: Iterable[Any]) -> np.ndarray:
+    """Keys of the labels of groups: whole numbers are the same group whatever their type; refuse missing labels."""
+    labels = [label.item() if isinstance(label, np.generic) else label for label in groups]
+    if any(is_missing(label) for label in labels):
+        raise ValueError("groups has missing labels: give every row a group")
+    return label_keys([int(v) if isinstance(v, float) and v.is_integer() else v for v in labels], 0)
+
+
+def _label_key(label: Any, seed: int) -> int:
+    text = f"{seed} {type(label).__name__} {label}"
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def mix(x: np.ndarray) -> np.ndarray:
+    """Let every bit depend on every other."""
+    x = (x ^ (x >> np.uint64(30))) * MIX[0]
+    x = (x ^ (x >> np.uint64(27))) * MIX[1]
+    return x ^ (x >> np.uint64(31))
+
+
+def repeated(keys: np.ndarray) -> np.ndarray:
+    """Positions of the rows whose key another row has too."""
+    ordered = np.sort(keys)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    return np.flatnonzero(np.isin(keys, twice)) if len(twice) else np.empty(0, dtype=np.int64)
+
+
+def copies_before(keys: np.ndarray, codes: np.ndarray, ties: Sequence[np.ndarray] = ()) -> np.ndarray:
+    """How many rows with the same key and class come before each row (n,).
+
+    Rows with the same key and class come in the order of `ties`, the last of which counts first, then of their places.
+    """
+    out = np.zeros(len(keys), dtype=np.int64)
+    some = repeated(keys)
+    if not len(some):
+        return out
+    order = some[np.lexsort([*(tie[some] for tie in ties), codes[some], keys[some]])]
+    first = np.r_[True, (keys[order[1:]] != keys[order[:-1]]) | (codes[order[1:]] != codes[order[:-1]])]
+    place = np.arange(len(order))
+    out[order] = place - np.maximum.accumulate(np.where(first, place, 0))
+    return out
+
+
+def sampling_keys(keys: np.ndarray, ties: Sequence[np.ndarray] = (), salt: int = 0) -> np.ndarray:
+    """Keys (n,) in which equal rows differ too, so that the lowest are a sample of rows.
+
+    `ties` are what else tells rows with equal keys apart, so that it does not matter which of them comes first; `salt`
+    tells all but the first copies in different blocks of rows apart.
+    """
+    copies = copies_before(keys, np.zeros(len(keys), dtype=np.int64), ties)
+    return np.where(copies == 0, keys, mix(keys + (copies + (salt << 32)).astype(np.uint64) * GAP))
+
+
+def lowest(keys: np.ndarray, size: int) -> np.ndarray:
+    """Positions, sorted, of the `size` rows with the lowest keys."""
+    if size >= len(keys):
+        return np.arange(len(keys))
+    return np.sort(np.argpartition(keys, size)[:size])
+
+
+def lowest_distinct(keys: np.ndarray, size: int) -> np.ndarray:
+    """First positions of the `size` lowest distinct keys, sorted."""
+    few = lowest(keys, 4 * size)
+    distinct, first = np.unique(keys[few], return_index=True)
+    if len(distinct) < size and len(few) < len(keys):
+        few = np.arange(len(keys))
+        distinct, first = np.unique(keys, return_index=True)
+    return np.sort(few[first[:size]])

@@ -1,0 +1,292 @@
+"""Training rows: table, classes or numbers, weights, groups, with where they stood in the user's input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from tamis.table.keys import group_keys, lowest, row_keys, sampling_keys
+from tamis.table.table import Table, joined
+
+KEYS = 8  # columns that rows are first sorted by
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Training rows; once merged, distinct rows of positive weight in an order that is not the input's.
+
+    Attributes
+    ----------
+    table : Table of n rows
+    codes : (n,) class of each row, an index into `classes`
+    classes : the class labels, sorted
+    weight : (n,) what a row counts in the loss: its sample weight times that of its class
+    mass : (n,) what it counts in the population: its sample weight
+    groups : (n,) key of the group of each row, or None
+    position : (n,) first row of the input with these values
+    unit : the sample weight that counts as one in `weight` and `mass`, which are scaled to mean one
+    response : (n,) the number to predict, where it is one: classes are then strata of it; else None
+    merged : (n,) how many rows of the input each row stands for; None: one each
+    """
+
+    table: Table
+    codes: np.ndarray
+    classes: np.ndarray
+    weight: np.ndarray
+    mass: np.ndarray
+    groups: np.ndarray | None
+    position: np.ndarray
+    unit: float = 1.0
+    response: np.ndarray | None = None
+    merged: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, rows: np.ndarray) -> Rows:
+        return replace(
+            self,
+            table=self.table.take(rows),
+            codes=self.codes[rows],
+            weight=self.weight[rows],
+            mass=self.mass[rows],
+            groups=None if self.groups is None else self.groups[rows],
+            position=self.position[rows],
+            response=None if self.response is None else self.response[rows],
+            merged=None if self.merged is None else self.merged[rows],
+        )
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many rows of the input (n,) each row stands for."""
+        return np.ones(len(self), dtype=np.int64) if self.merged is None else self.merged
+
+    @property
+    def targets(self) -> np.ndarray:
+        """Outputs (n, q): the number to predict, or in {-1, +1} one for two classes, one per class otherwise."""
+        return coding(len(self.classes))[self.codes] if self.response is None else self.response[:, None]
+
+    @property
+    def labels(self) -> np.ndarray:
+        """What is to be predicted (n,), as the user gave it."""
+        return self.classes[self.codes] if self.response is None else self.response
+
+    @property
+    def ties(self) -> list[np.ndarray]:
+        """What tells rows of equal values apart, each (n,); the class comes last and counts most."""
+        parts = (self.weight, self.mass, self.groups, self.response, self.codes)
+        return [part for part in parts if part is not None]
+
+    @property
+    def absolute_weight(self) -> np.ndarray:
+        """Weights (n,) in the units of the input, for methods whose loss is a sum and not a mean."""
+        return self.weight * self.unit
+
+    def problems(self, shared: bool) -> list[np.ndarray]:
+        """Targets of each problem to solve."""
+        return [c[self.codes] for c in codings(len(self.classes), shared)]
+
+
+def coding(n_classes: int) -> np.ndarray:
+    """Targets (classes, q) in {-1, +1} of each class: one output for two classes, one per class otherwise."""
+    return np.array([[-1.0], [1.0]]) if n_classes == 2 else 2.0 * np.eye(n_classes) - 1.0
+
+
+def codings(n_classes: int, shared: bool) -> list[np.ndarray]:
+    """The coding of each problem to solve: all outputs in one if `shared`, else one output each."""
+    whole = coding(n_classes)
+    return [whole] if shared else [whole[:, [k]] for k in range(whole.shape[1])]
+
+
+def merge_rows(rows: Rows) -> Rows:
+    """Drop rows of weight zero, add up the weights of identical rows, sort by value.
+
+    Repeating a row and doubling its weight then give the same training set, and so does any
+    permutation of the input.
+    """
+    return part_of(*merge_places(rows), rows, np.arange(len(rows)))
+
+
+def merge_places(rows: Rows) -> tuple[Rows, np.ndarray]:
+    """One row for each set of identical rows, sorted by value, and where each input row went (n,).
+
+    The place of a row of weight zero, which is dropped, is -1. Weights are those of the first rows of each set:
+    `part_of` adds them up.
+    """
+    counted = np.flatnonzero(rows.weight > 0)
+    some = rows.take(counted)
+    ranks = _value_ranks(some)
+    order = np.lexsort([some.position, ranks])
+    places = np.full(len(rows), -1)
+    places[counted] = ranks
+    return some.take(order[np.flatnonzero(np.diff(ranks[order], prepend=-1))]), places
+
+
+def part_of(distinct: Rows, places: np.ndarray, rows: Rows, part: np.ndarray) -> Rows:
+    """The input rows at the positions `part`, merged; `distinct` and `places` are those of `merge_places`."""
+    part = part[places[part] >= 0]
+    place, n = places[part], len(distinct)
+    counts = np.bincount(place, weights=rows.counts[part], minlength=n)
+    kept = np.flatnonzero(counts)
+    weight, mass = (np.bincount(place, weights=w[part], minlength=n)[kept] for w in (rows.weight, rows.mass))
+    return replace(distinct.take(kept), weight=weight, mass=mass, merged=counts[kept].astype(np.int64))
+
+
+def _value_ranks(rows: Rows) -> np.ndarray:
+    """Ranks (n,) 0, 1, ... of the rows by group, class, labels and numbers, the last column first; equal rows tie."""
+    keys = [_label_codes(values) for values in rows.table.labels.values()]
+    keys += [] if rows.response is None else [rows.response]
+    ranks = _ranks([*keys, rows.codes, *([] if rows.groups is None else [rows.groups])])
+    stop, width = rows.table.numbers.shape[1], KEYS
+    while stop > 0 and ranks.max(initial=-1) < len(rows) - 1:  # more columns only where rows tie
+        start = max(0, stop - width)
+        ranks = _ranks([*_sortable(rows.table.numbers[:, start:stop]).T, ranks])
+        stop, width = start, 2 * width
+    return ranks
+
+
+def _ranks(keys: Sequence[np.ndarray]) -> np.ndarray:
+    """Ranks (n,) by the last key, then the last but one, and so on; equal keys have equal ranks."""
+    order = np.lexsort(keys)
+    moved = np.any([key[order[1:]] != key[order[:-1]] for key in keys], axis=0)
+    ranks = np.zeros(len(order), dtype=int)
+    ranks[order[1:]] = np.cumsum(moved)
+    return ranks
+
+
+def concatenate(parts: Sequence[Rows]) -> Rows:
+    """Rows one after another."""
+    names = ["codes", "weight", "mass", "position"]
+    names += [name for name in ("response", "merged") if getattr(parts[0], name) is not None]
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    groups = None if parts[0].groups is None else np.concatenate([part.groups for part in parts])
+    return replace(parts[0], table=joined([part.table for part in parts]), groups=groups, **arrays)
+
+
+def merge_keyed(rows: Rows, keys: np.ndarray) -> Rows:
+    """Add up the weights of rows with equal keys and class, in the order of the keys.
+
+    As `merge_rows`, for rows whose values have keys (equal keys, equal values).
+    """
+    order = np.lexsort([rows.codes, keys])
+    keys, codes = keys[order], rows.codes[order]
+    first = np.r_[True, (keys[1:] != keys[:-1]) | (codes[1:] != codes[:-1])]
+    starts = np.flatnonzero(first)
+    weight, mass, merged = (np.add.reduceat(w[order], starts) for w in (rows.weight, rows.mass, rows.counts))
+    return replace(rows.take(order[first]), weight=weight, mass=mass, merged=merged)
+
+
+def sampled(rows: Rows, most: int) -> Rows:
+    """At most `most` rows of positive mass, drawn by their values: the same ones in whatever order they come."""
+    rows = rows.take(np.flatnonzero(rows.mass > 0))
+    return rows if len(rows) <= most else rows.take(lowest(draws(rows, 0), most))
+
+
+def draws(rows: Rows, seed: int) -> np.ndarray:
+    """Random numbers (n,) by which rows are drawn: they follow values, and equal rows have different ones."""
+    return sampling_keys(row_keys(rows.table, seed), rows.ties)
+
+
+def spread(n: int, most: int) -> np.ndarray:
+    """Positions of at most `most` of n rows, evenly spread."""
+    return np.arange(0, n, -(-n // most))
+
+
+def some_of_each_class(rows: Rows, most: int, least: int, seed: int) -> np.ndarray:
+    """Positions of about `most` rows: of each class in proportion but not too few, whatever the order of the rows."""
+    keys = draws(rows, seed)
+    chosen = []
+    for c in range(len(rows.classes)):
+        members = np.flatnonzero(rows.codes == c)
+        chosen.append(members[lowest(keys[members], max(least, round(most * len(members) / len(rows))))])
+    return np.sort(np.concatenate(chosen))
+
+
+def _sortable(numbers: np.ndarray) -> np.ndarray:
+    """Missing cells as one value that no number takes."""
+    return np.where(np.isnan(numbers), np.inf, numbers)
+
+
+def _label_codes(values: np.ndarray) -> np.ndarray:
+    """Codes of labels of any types."""
+    text = np.array([("", "") if v is None else (type(v).__name__, str(v)) for v in values])
+    return np.unique(text, axis=0, return_inverse=True)[1].ravel()
+
+
+def check_groups(groups: Any, n: int) -> np.ndarray | None:
+    """Keys (n,) of group labels of any types."""
+    if groups is None:
+        return None
+    labels = groups.to_numpy() if hasattr(groups, "to_numpy") else np.asarray(groups, dtype=object)
+    if labels.shape != (n,):
+        raise ValueError(f"groups has shape {labels.shape}, expected ({n},): one label per row")
+    return group_keys(labels)
+
+
+def check_weights(sample_weight: Any, codes: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Sample weights (n,), scaled to mean one; refuse negative, infinite or all-zero ones."""
+    try:
+        weight = np.ones(len(codes)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"sample_weight={sample_weight!r:.60} does not hold numbers: give one weight per row"
+        ) from None
+    if weight.ndim == 0:
+        weight = np.full(len(codes), float(weight))
+    if weight.shape != codes.shape:
+        raise ValueError(f"sample_weight has shape {weight.shape}, expected ({len(codes)},): one weight per row")
+    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
+        raise ValueError("sample_weight holds negative or non-finite values: weights must be finite and at least 0")
+    mass = np.bincount(codes, weights=weight, minlength=len(classes))
+    if np.any(mass == 0):
+        which = f" of class {classes.tolist()[int(np.argmin(mass))]!r}" if len(classes) > 1 else ""
+        raise ValueError(f"sample_weight is zero for all rows{which}: give some of them a positive weight")
+    return _mean_one(weight)
+
+
+def weight_unit(sample_weight: Any, mass: np.ndarray) -> float:
+    """What `check_weights` divided by."""
+    return 1.0 if sample_weight is None else float(np.max(np.asarray(sample_weight, dtype=float)) / np.max(mass))
+
+
+def _mean_one(weight: np.ndarray) -> np.ndarray:
+    """Scale to mean one over the rows of positive weight: only ratios of weights matter."""
+    if not np.any(weight > 0):
+        return weight
+    scaled = weight / weight.max()
+    return scaled / scaled[scaled > 0].mean()
+
+
+def class_factors(class_weight: Any, sample_weight: np.ndarray, codes: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Factor of each row (n,) that `class_weight` asks for."""
+    check_class_weight(class_weight)
+    if class_weight is None:
+        return np.ones(len(codes))
+    if isinstance(class_weight, str):
+        mass = np.bincount(codes, weights=sample_weight, minlength=len(classes))
+        return (mass.sum() / (len(classes) * mass))[codes]
+    unknown = [key for key in class_weight if key not in classes]
+    if unknown:
+        raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class: the classes are {list(classes)}")
+    return np.array([float(class_weight.get(c, 1.0)) for c in classes])[codes]
+
+
+def check_class_weight(class_weight: Any) -> None:
+    """Refuse what no classes could make right."""
+    if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
+        return
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight={class_weight!r} is unknown: use None, 'balanced' or a dict")
+    if not all(isinstance(v, Real) and 0 < float(v) < np.inf for v in class_weight.values()):
+        raise ValueError(f"class_weight={class_weight!r} holds values that are not positive: use positive numbers")
+
+
+def by_class(factors: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """The factor (classes,) that `class_factors` gave the rows of each class; one where there are none."""
+    out = np.ones(n_classes)
+    out[codes] = factors
+    return out

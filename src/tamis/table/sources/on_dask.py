@@ -1,0 +1,180 @@
+"""Dask arrays and dataframes: totals on the workers, predictions that stay lazy. No type of Dask leaves this file.
+
+An adapter for another engine needs the same two things: a `Source` whose `total` makes a zero on every part, adds the
+part to it and adds up the results in a tree, and a `mapped` that applies a function to the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from tamis.parallel import limited
+from tamis.progress import report
+from tamis.table.sources.base import Block, M, Source, added, n_rows, part_total, tree
+
+
+class DaskSource(Source):
+    """The partitions of Dask collections.
+
+    Parameters
+    ----------
+    X : Dask array of two dimensions, or dataframe
+    y, weight, groups : names of columns of X, or Dask or numpy arrays (Dask series) as long as X
+    """
+
+    resumes = False
+
+    def __init__(self, X: Any, y: Any, weight: Any = None, groups: Any = None):
+        beside = {"y": y, "sample_weight": weight, "groups": groups}
+        names = [name for name in beside.values() if isinstance(name, str)]
+        if names and not _is_frame(X):
+            raise ValueError(f"y={y!r} is the name of a column, and X is an array: give y as an array")
+        absent = [name for name in names if name not in X.columns] if names else []
+        if absent:
+            raise ValueError(f"X has no column {absent[0]!r}: it has {', '.join(map(str, X.columns))}")
+        own = X[[c for c in X.columns if c not in names]] if names else X
+        parts = {name: X[v] if isinstance(v, str) else v for name, v in beside.items()}
+        self.parts = [_delayed(own, "X"), *(_like(v, X, name) for name, v in parts.items())]
+        self.n_rows = None if _is_frame(X) or np.isnan(X.shape[0]) else int(X.shape[0])
+
+    def blocks(self, start: int = 0) -> Iterator[Block]:
+        for number, parts in enumerate(zip(*self.parts, strict=True)):
+            if number >= start:
+                yield Block(number, *(None if part is None else part.compute() for part in parts))
+
+    def total(
+        self,
+        zero: Callable[[], M],
+        add: Callable[[M, Block], M],
+        what: str,
+        *,
+        n_rows: int | None = None,
+        keeper: Any = None,
+    ) -> M:
+        """``zero()`` plus all partitions, each on a worker, added up in a tree.
+
+        A worker that dies takes nothing with it: Dask makes its partitions and sums again, so there is no `keeper`.
+        """
+        delayed: Any = _dask().delayed
+        start, step = delayed(zero, traverse=False), delayed(add, traverse=False)
+        one, up = delayed(_part, pure=False), delayed(added, pure=False)
+        with _reporting(what, self.n_rows or n_rows or 0) as topic:
+            every = enumerate(zip(*self.parts, strict=True))
+            level = [one(topic, start, step, number, *parts) for number, parts in every]
+            total: M = tree(level, up).compute() if level else zero()
+        return total
+
+
+@contextmanager
+def _reporting(what: str, total: int) -> Iterator[str | None]:
+    """The topic under which workers tell how many rows they have done; None without a cluster, where none tell."""
+    try:
+        from distributed import get_client
+
+        client: Any = get_client()
+    except (ImportError, ValueError):
+        yield None
+        return
+    context, topic, done = copy_context(), f"tamis {uuid4().hex}", 0
+
+    def heard(event: tuple[float, int]) -> None:
+        nonlocal done
+        done += event[1]
+        context.run(report, what, min(done, total) if total else done, total)  # parts of lost workers are done again
+
+    client.subscribe_topic(topic, heard)
+    try:
+        yield topic
+    finally:
+        client.unsubscribe_topic(topic)
+
+
+def _part(topic: str | None, zero: Callable[[], M], add: Callable[[M, Block], M], number: int, *parts: Any) -> M:
+    """The total of a partition, on a worker."""
+    total = part_total(zero, add, number, *parts)
+    if topic is not None:
+        from distributed import get_worker
+
+        with suppress(ValueError):  # computed in this process after all
+            get_worker().log_event(topic, n_rows(parts[0]))
+    return total
+
+
+def mapped(function: Callable[[Any], np.ndarray], X: Any) -> Any:
+    """``function`` of every partition, as one lazy array; it must give an array with one entry per row."""
+    da: Any = _dask().array
+    delayed: Any = _dask().delayed
+    example = function(_example(X))
+    none = example[:0]
+    apply = delayed(_apply, pure=False)
+    held = delayed(function, traverse=False)
+    sizes = [np.nan] * X.npartitions if _is_frame(X) else list(X.chunks[0])
+    pieces = [
+        da.from_delayed(apply(held, part, none), (size, *example.shape[1:]), dtype=example.dtype)
+        for part, size in zip(_delayed(X, "X"), sizes, strict=True)
+    ]
+    return da.concatenate(pieces)
+
+
+def _apply(function: Callable[[Any], np.ndarray], part: Any, none: np.ndarray) -> np.ndarray:
+    with limited(1):
+        return function(part) if n_rows(part) else none
+
+
+def _example(X: Any) -> Any:
+    """A row like those of X."""
+    return X._meta_nonempty.iloc[:1] if _is_frame(X) else np.zeros((1, X.shape[1]), dtype=X.dtype)
+
+
+def _delayed(X: Any, name: str) -> list[Any]:
+    """The partitions of a collection, one after another."""
+    if _is_frame(X):
+        return list(X.to_delayed())
+    if X.ndim == 2:
+        whole: Any = X.rechunk({1: -1})
+        return list(whole.to_delayed()[:, 0])
+    if X.ndim == 1:
+        return list(X.to_delayed())
+    raise ValueError(f"{name} has {X.ndim} dimensions: give a Dask array of rows and columns")
+
+
+def _like(values: Any, X: Any, name: str) -> list[Any]:
+    """The parts of what stands beside X, cut as X is."""
+    count = X.npartitions if _is_frame(X) else X.numblocks[0]
+    if values is None:
+        return [None] * count
+    if not is_dask(values):
+        if _is_frame(X) or np.isnan(X.shape[0]):
+            raise ValueError(f"{name} is no Dask collection, and the lengths of the partitions of X are not known")
+        values = _dask().array.from_array(np.asarray(values), chunks=(X.chunks[0],))
+    parts = _delayed(values, name)
+    chunks = getattr(values, "chunks", None)
+    if not _is_frame(X) and chunks is not None and chunks[0] != X.chunks[0] and not np.isnan(X.shape[0]):
+        parts = _delayed(values.rechunk((X.chunks[0],)), name)
+    if len(parts) != count:
+        raise ValueError(f"{name} has {len(parts)} partitions, and X has {count}: cut both alike")
+    return parts
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a collection of Dask."""
+    return hasattr(X, "__dask_graph__") and type(X).__module__.split(".")[0] in ("dask", "dask_expr")
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "to_delayed") and hasattr(X, "npartitions") and not hasattr(X, "chunks")
+
+
+def _dask() -> Any:
+    try:
+        import dask
+        import dask.array
+    except ImportError:
+        raise ImportError("Dask collections need Dask: pip install 'tamis[dist]'") from None
+    return dask

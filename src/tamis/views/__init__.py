@@ -1,0 +1,1 @@
+"""What people see of a model: plots, report, and the studies behind them."""

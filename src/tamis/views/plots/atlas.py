@@ -1,0 +1,205 @@
+"""PrototypeAtlasDisplay: rows and prototypes on a map of the learned kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tamis.base.prototypes import PrototypeClassifier
+from tamis.views.plots.drawing import PLAIN, Display, label, legend_beside, point_style
+from tamis.views.studies import atlas
+
+MOST_IN_LEGEND = 10  # classes; more of them have their names on the map
+METHODS = {"tsne": "t-SNE", "mds": "classical scaling"}
+STAR, SMALLEST, LARGEST = "*", 20.0, 360.0  # of prototypes; areas in square points, the largest of up to 20 of them
+ROOM = 0.045  # between names, as a share of the height of the map
+
+
+class PrototypeAtlasDisplay(Display):
+    """A map of rows and prototypes by their distances in the feature space of the learned kernel.
+
+    Points are rows, stars prototypes; colours (and markers of rows) tell the classes, and the area of a star the
+    number of rows in whose code it is. Axes have no unit.
+
+    Parameters
+    ----------
+    rows, prototypes : (n, 2) and (c, 2) places
+    row_classes, prototype_classes : (n,) and (c,) positions in `classes`
+    shares : (n, c) of the prototypes in the rows
+    classes : names
+    method : {"tsne", "mds"}, which made the map
+    predicted : whether the classes of rows are those that the classifier gave them
+
+    Attributes
+    ----------
+    figure_, ax_ : figure and axes
+    row_points_, stars_ : point collections by class, of the classes that have any
+    names_ : texts of the class names on the map, of more than ten classes
+    links_ : line collection, or None
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: np.ndarray,
+        prototypes: np.ndarray,
+        row_classes: np.ndarray,
+        prototype_classes: np.ndarray,
+        shares: np.ndarray,
+        classes: Sequence[Any],
+        method: str = "tsne",
+        predicted: bool = False,
+    ):
+        self.rows = rows
+        self.prototypes = prototypes
+        self.row_classes = row_classes
+        self.prototype_classes = prototype_classes
+        self.shares = shares
+        self.classes = classes
+        self.method = method
+        self.predicted = predicted
+
+    @property
+    def n_represented(self) -> np.ndarray:
+        """(c,) rows that have some of each prototype in them."""
+        return np.count_nonzero(self.shares, axis=0)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: PrototypeClassifier,
+        X: Any,
+        y: Any = None,
+        *,
+        method: str = "tsne",
+        random_state: Any = 0,
+        links: bool = False,
+        ax: Any = None,
+    ) -> PrototypeAtlasDisplay:
+        """Draw rows and the prototypes of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : classifier by prototypes, fitted to a table or to series
+        X : rows or series of the same kind
+        y : classes of the rows; None: those that the classifier gives them
+        method, random_state : as in `tamis.views.studies.atlas.embed`
+        links : see `plot`
+        ax : axes
+        """
+        cls._check_matplotlib()
+        cls._check_classifier(estimator)
+        classes = estimator.classes_.tolist()
+        found = np.asarray(estimator.predict(X) if y is None else y)
+        place = {value: q for q, value in enumerate(classes)}
+        strange = [value for value in found.tolist() if value not in place]
+        if strange:
+            raise ValueError(f"y holds {strange[0]!r}, which the fit did not see: give rows of the classes {classes}")
+        rows, prototypes = atlas.embed(estimator, X, method=method, random_state=random_state)
+        display = cls(
+            rows=rows,
+            prototypes=prototypes,
+            row_classes=np.array([place[value] for value in found.tolist()]),
+            prototype_classes=np.array([place[value] for value in estimator.prototype_labels_.tolist()]),
+            shares=atlas.assigned(estimator, X),
+            classes=classes,
+            method=method,
+            predicted=y is None,
+        )
+        return display.plot(ax, links=links)
+
+    def plot(self, ax: Any = None, *, links: bool = False) -> PrototypeAtlasDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : axes
+        links : whether thin lines go from each prototype to the rows in which it has the largest share
+        """
+        many = len(self.classes) > MOST_IN_LEGEND
+        axis = self._panels(ax, (1, 1), (9.4 if many else 7.6, 7.4 if many else 5.4))[0, 0]
+        self.links_ = self._links(axis) if links else None
+        self.row_points_: dict[Any, Any] = {}
+        self.stars_: dict[Any, Any] = {}
+        areas = self._areas()
+        for q, name in enumerate(self.classes):
+            style, own, stars = point_style(q), self.row_classes == q, self.prototype_classes == q
+            if own.any():
+                options = {"s": 20, "alpha": 0.65, "linewidths": 0.0, "zorder": 2, **style}
+                self.row_points_[name] = axis.scatter(*self.rows[own].T, **options)
+            if stars.any():
+                options = {"s": areas[stars], "color": style["color"], "edgecolors": "black", "linewidths": 0.7}
+                self.stars_[name] = axis.scatter(*self.prototypes[stars].T, marker=STAR, zorder=3, **options)
+        words = f"{METHODS[self.method]} of rows and prototypes in the learned kernel"
+        axis.set(xticks=[], yticks=[], title=words + ("; classes as predicted" if self.predicted else ""))
+        axis.title.set_fontsize("medium")
+        if self.method == "mds":  # where distances mean something
+            axis.set_aspect("equal", adjustable="datalim")
+        self.names_ = self._names(axis) if many else []
+        self._legends(axis, many)
+        return self
+
+    def _areas(self, counts: np.ndarray | None = None) -> np.ndarray:
+        """Areas of stars: proportional to the number of rows, and smaller where there are many prototypes."""
+        n = self.n_represented if counts is None else counts
+        largest = LARGEST / max(1.0, len(self.prototypes) / 20.0) ** 0.45
+        return np.maximum(SMALLEST, largest * n / max(1, self.n_represented.max(initial=0)))
+
+    def _links(self, axis: Any) -> Any:
+        """A line to each row from the prototype with the largest share in it, in the colour of the prototype."""
+        from matplotlib.collections import LineCollection
+        from matplotlib.colors import to_rgba
+
+        row = np.flatnonzero(self.shares.any(axis=1))
+        prototype = np.argmax(self.shares[row], axis=1)
+        segments = np.stack([self.rows[row], self.prototypes[prototype]], axis=1)
+        colours = [to_rgba(point_style(int(q))["color"], 0.5) for q in self.prototype_classes[prototype]]
+        return axis.add_collection(LineCollection(list(segments), colors=colours, linewidths=0.7, zorder=1))
+
+    def _names(self, axis: Any) -> list[Any]:
+        """Names of classes at a row in their middle, or at a prototype of those without rows."""
+        texts: list[Any] = []
+        extent = np.ptp(np.concatenate([self.rows, self.prototypes]), axis=0)
+        extent = np.where(extent > 0, extent, 1.0)
+        for q, name in enumerate(self.classes):
+            own = self.rows[self.row_classes == q]
+            own = own if len(own) else self.prototypes[self.prototype_classes == q]
+            if len(own):
+                words, colour = label(name, 14), point_style(q)["color"]
+                taken = np.array([text.get_position() for text in texts]).reshape(-1, 2) / extent
+                x, y = _middle(own / extent, taken, (0.025 + 0.012 * len(words), ROOM)) * extent
+                box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "alpha": 0.85, "edgecolor": colour}
+                options = {"ha": "center", "va": "center", "fontweight": "bold", "zorder": 4}
+                texts.append(axis.text(x, y, words, color=colour, bbox=box, **options))
+        return texts
+
+    def _legends(self, axis: Any, many: bool) -> None:
+        """What colours and the areas of stars mean."""
+        n = self.n_represented
+        counts = np.unique([n.min(), n.max()]) if len(n) else n
+        areas = self._areas(counts)
+        stars = [
+            axis.scatter([], [], marker=STAR, s=area, color=PLAIN, edgecolors="black", linewidths=0.7) for area in areas
+        ]
+        words = [f"{n} row{'s' if n != 1 else ''}" for n in counts]
+        if many:
+            legend_beside(axis, stars, words, "prototype of")
+            return
+        shown = {**self.stars_, **self.row_points_}
+        names = [name for name in self.classes if name in shown]
+        first = legend_beside(axis, [shown[name] for name in names], names, "class")
+        for handle in first.legend_handles:
+            handle.set(sizes=[36], alpha=1.0)
+        axis.add_artist(first)
+        first.set_clip_on(False)  # a clipped artist would have no room in the layout
+        place = {"loc": "lower left", "bbox_to_anchor": (1.01, 0.0), "borderaxespad": 0.0}
+        axis.legend(stars, words, title="prototype of", frameon=False, fontsize="small", **place)
+
+
+def _middle(places: np.ndarray, taken: np.ndarray, room: tuple[float, float]) -> np.ndarray:
+    """The place nearest the median of all that has this room from those taken; the nearest one if none has it."""
+    order = np.argsort(np.linalg.norm(places - np.median(places, axis=0), axis=1), kind="stable")
+    free = [k for k in order if not np.any(np.all(np.abs(taken - places[k]) < room, axis=1))]
+    return places[free[0] if free else order[0]]

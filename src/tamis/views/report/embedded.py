@@ -1,0 +1,162 @@
+"""The model and the shown rows as JSON values, so that the page can compute scores itself."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from tamis.base.calibration import Calibrator
+from tamis.kernels.base import Categorical, Gaussian, Kernel, Laplacian, Polynomial, Sigmoid
+from tamis.kernels.mixture import Mixture, Tensor
+from tamis.results.data import Results
+from tamis.table.encoding import Nominal, Number
+
+KERNELS = (Gaussian, Laplacian, Polynomial, Sigmoid, Categorical, Mixture, Tensor)  # that model.js knows
+CELLS = 12_000  # most values of shown rows, so that the page stays small
+ODD = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}  # would end a script element, or start a comment in it
+
+
+def to_json(value: Any) -> str:
+    """JSON that may stand inside a script element; numbers that JSON does not know are null."""
+    text = json.dumps(plain(value), allow_nan=False, separators=(",", ":"))
+    for letter, code in ODD.items():
+        text = text.replace(letter, code)
+    return text
+
+
+def plain(value: Any) -> Any:
+    """Nested dicts, lists, strings, numbers and None, whatever went in."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def embedded(results: Results) -> dict[str, Any]:
+    """What the page computes with."""
+    model = results.model
+    classes = model.classes_.tolist()
+    order = case_order(results)
+    recomputed = model_data(results, order)
+    return {
+        "target": results.task.target,
+        "classes": classes,
+        "outputs": classes[1:] if len(classes) == 2 else classes,
+        "parts": [{"name": part.name, "features": part.features} for part in results.parts],
+        "cases": [{"label": case.label, "truth": case.truth} for case in results.cases],
+        "columns": [_column(name, column) for name, column in _columns(results)],
+        "inputs": input_order(results),
+        "model": recomputed,
+        "base": model.model_.expansion.intercept,
+        "start": None if not results.cases else [results.cases[0].values.get(name) for name, _ in _columns(results)],
+        "rows": row_data(results, order, stored=recomputed is None),
+    }
+
+
+def _columns(results: Results) -> list[tuple[str, Any]]:
+    encoder = results.model.model_.encoder
+    return list(zip(encoder.names, encoder.columns, strict=True))
+
+
+def _column(name: str, column: Any) -> dict[str, Any]:
+    if isinstance(column, Nominal):
+        return {"name": name, "kind": "category", "levels": column.levels, "fill": column.fill}
+    keys = ("low", "high", "centre", "scale", "knots", "ranks", "fill")
+    return {"name": name, "kind": "number", **{key: getattr(column, key) for key in keys}}
+
+
+def input_order(results: Results) -> list[int]:
+    """Columns in the order in which a reader meets them: the most influential first."""
+    names = [name for name, _ in _columns(results)]
+    met = dict.fromkeys(name for part in results.parts for name in part.features)
+    return [names.index(name) for name in met if name in names]
+
+
+def case_order(results: Results) -> np.ndarray:
+    """Positions in the model of the cases as `results` lists them."""
+    return np.array([case.place for case in results.cases], dtype=int)
+
+
+def part_places(results: Results) -> list[int]:
+    """For each kernel of the model the part that it belongs to."""
+    names = results.model.model_.encoder.names
+    place = {part.features: k for k, part in enumerate(results.parts)}
+    return [place[tuple(names[c] for c in ch.columns)] for ch in results.model.model_.expansion.bank.channels]
+
+
+def model_data(results: Results, order: np.ndarray) -> dict[str, Any] | None:
+    """Kernels and coefficients, the cases in the order of `results`; None if the page cannot compute with them."""
+    model = results.model
+    expansion, calibrator = model.model_.expansion, getattr(model, "calibrator_", None)
+    known = all(_is_known(channel.kernel) for channel in expansion.bank.channels)
+    known &= all(type(column) in (Number, Nominal) for _, column in _columns(results))
+    if not known or expansion.row_dependent or (calibrator is not None and type(calibrator) is not Calibrator):
+        return None
+    channels = [
+        {**_kernel(ch.kernel), "columns": ch.columns, "part": part}
+        for ch, part in zip(expansion.bank.channels, part_places(results), strict=True)
+    ]
+    centre = getattr(expansion, "centre", None)
+    return {
+        "channels": channels,
+        "instances": expansion.instances[order],
+        "coef": expansion.coef[:, order],
+        "centre": None if centre is None else centre[order],
+        "calibrator": None if calibrator is None else {"slope": calibrator.slope, "offset": calibrator.offset},
+    }
+
+
+def _is_known(kernel: Kernel) -> bool:
+    """Whether model.js can compute a kernel, and those that it is made of."""
+    return type(kernel) in KERNELS and all(map(_is_known, getattr(kernel, "kernels", ())))
+
+
+def _kernel(kernel: Kernel) -> dict[str, Any]:
+    """The kind and the numbers of a kernel, and of those that it is made of."""
+    numbers = {"kernel": type(kernel).__name__, **vars(kernel)}
+    return numbers | ({"kernels": [_kernel(one) for one in kernel.kernels]} if isinstance(kernel, Tensor) else {})
+
+
+def row_data(results: Results, order: np.ndarray, *, stored: bool) -> dict[str, Any]:
+    """The shown rows, fewer where they would fill the page; with `stored` also every contribution."""
+    rows, columns = results.rows, _columns(results)
+    n, most = len(rows.labels), max(20, CELLS // max(1, len(columns)))
+    some = np.arange(n) if n <= most else np.unique(np.linspace(0, n - 1, most).astype(int))
+    values = [[_cell(rows.values[name][i], column) for name, column in columns] for i in some]
+    data = {
+        "labels": rows.labels[some],
+        "values": values,
+        "truth": None if rows.truth is None else rows.truth[some],
+        "predicted": rows.predicted[some],
+        "decision": rows.decision[some],
+        "probability": None if rows.probability is None else rows.probability[some],
+        "total": n,
+    }
+    if stored and len(some):
+        data |= contributions(results, order, some)
+    return data
+
+
+def _cell(value: Any, column: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or value != value:
+        return None
+    return value if isinstance(column, Nominal) else float(value)
+
+
+def contributions(results: Results, order: np.ndarray, some: np.ndarray) -> dict[str, np.ndarray]:
+    """Contributions by part (rows, outputs, parts) and by case, in the order of `results`."""
+    explanation = results.model.explain({name: values[some] for name, values in results.rows.values.items()})
+    member = np.zeros((len(explanation.kernels), len(results.parts)))
+    member[np.arange(len(member)), part_places(results)] = 1.0
+    return {"byPart": explanation.by_kernel @ member, "byCase": explanation.by_instance[:, :, order]}

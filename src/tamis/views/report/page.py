@@ -1,0 +1,209 @@
+"""From results to the page: panels for the template, data for the scripts, everything in one file."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from tamis.codec import replacing
+from tamis.explain import SIMILAR
+from tamis.results.data import Results
+from tamis.results.words import sentence
+from tamis.views.report import influence, notes, scores, search, shapes, surfaces
+from tamis.views.report.embedded import embedded, to_json
+from tamis.views.report.style import DARK, Chart
+
+SHOWING = ("model.js", "charts.js")  # scripts of a page that only shows
+SCRIPTS = (*SHOWING, "waterfall.js", "whatif.js")
+DIGITS = 10  # significant ones of the numbers in charts
+
+
+def render(results: Results) -> str:
+    """Return the page as text: one HTML document that needs no other file and no network."""
+    panels = _panels(results)
+    return document("page.html.jinja", _charts(panels), embedded(results), results=results, **panels)
+
+
+def document(template: str, charts: Sequence[Chart], data: dict[str, Any], /, **context: Any) -> str:
+    """Return a page made from one of the templates, with styles, scripts and data inside.
+
+    Parameters
+    ----------
+    template : its name
+    charts : everything to draw
+    data : what the page computes with; empty for a page that only shows
+    context : further names of the template
+    """
+    jinja2, plotly = _third_parties()
+    loader = jinja2.FunctionLoader(_asset)
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    scripts = [plotly(), *(_asset(name) for name in (SCRIPTS if data else SHOWING))]
+    figures = {chart.id: _rounded(chart.figure) for chart in charts}
+    return environment.get_template(template).render(
+        css=_asset("page.css"),
+        data_json=to_json({**data, "charts": figures, "dark": DARK}),
+        scripts=scripts,
+        policy=_policy(scripts),
+        **context,
+    )
+
+
+def write(results: Results, path: str | os.PathLike) -> None:
+    """Write the page to a file, whole or not at all."""
+    text = render(results).encode("utf-8", "replace")
+    with replacing(path) as temporary:
+        temporary.write_bytes(text)
+
+
+def _third_parties() -> tuple[Any, Callable[[], str]]:
+    try:
+        import jinja2
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise ImportError("the report needs jinja2 and plotly: pip install 'tamis[report]'") from None
+    return jinja2, get_plotlyjs
+
+
+def _asset(name: str) -> str:
+    return (files("tamis.views.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _policy(scripts: list[str]) -> str:
+    """What the browser may do: run these scripts and no others, load nothing."""
+    hashes = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def _panels(results: Results) -> dict[str, Any]:
+    """What the template shows, by panel; None where there is no such panel."""
+    classes = results.model.classes_.tolist()
+    outputs = classes[1:] if len(classes) == 2 else classes
+    panels = {
+        "sentence": sentence(results),
+        "classes": classes,
+        "outputs": outputs,
+        "learned": _learned(results, classes),
+        "features": _features(results, classes, outputs),
+        "cases": {
+            "table": notes.case_table(results, outputs),
+            "similar": notes.similar_table(results, outputs),
+            "word": SIMILAR,
+        },
+        "path": _path(results),
+        "stability": _stability(results),
+        "data": {
+            "warnings": results.notes.warnings,
+            "facts": notes.data_facts(results),
+            "tables": notes.data_tables(results),
+            "settings": notes.setting_facts(results),
+            "citations": notes.citations(results),
+        },
+    }
+    return {**panels, "contents": _contents(panels)}
+
+
+def _contents(panels: dict[str, Any]) -> list[tuple[str, str]]:
+    """(id, title) of the panels that are there."""
+    titles = {
+        "learned": "What was learned",
+        "features": "The few features",
+        "cases": "The few cases",
+        "why": "Why this prediction",
+        "path": "The path",
+        "stability": "Stability of the selection",
+        "data": "Data and settings",
+    }
+    return [(name, title) for name, title in titles.items() if name == "why" or panels[name] is not None]
+
+
+def _learned(results: Results, classes: list) -> dict[str, Any]:
+    evaluation = results.evaluation
+    if evaluation is None:
+        return {"charts": []}
+    return {
+        "metrics": notes.metrics(evaluation, len(classes) > 2),
+        "confusion": notes.confusion(evaluation, classes),
+        "charts": scores.score_charts(evaluation, classes),
+    }
+
+
+def _features(results: Results, classes: list, outputs: list) -> dict[str, Any]:
+    parts = results.parts
+    if not parts:
+        return {"charts": [], "shapes": [], "surfaces": [], "table": None, "undrawn": 0}
+    bars = [influence.importance_chart(parts, outputs), influence.share_chart(parts, outputs)]
+    alone, pairs = [p for p in parts if not p.is_surface], [p for p in parts if p.is_surface]
+    drawn = [
+        {
+            "part": part,
+            "direction": influence.direction(part),
+            "chart": shapes.shape_chart(part, k, classes, outputs),
+            "lacking": influence.without_value(results.model, part),
+        }
+        for k, part in enumerate(alone[: shapes.MOST_SHAPES])
+    ]
+    drawn_pairs = [
+        {"part": part, "chart": surfaces.surface_chart(part, k, classes, outputs, results.cases)}
+        for k, part in enumerate(pairs[: surfaces.MOST_SURFACES])
+    ]
+    return {
+        "charts": [chart for chart in bars if chart is not None],
+        "shapes": drawn,
+        "surfaces": drawn_pairs,
+        "table": influence.part_table(parts, outputs),
+        "counted": any(part.counts.size for part in parts),
+        "undrawn": len(parts) - len(drawn) - len(drawn_pairs),
+    }
+
+
+def _path(results: Results) -> dict[str, Any] | None:
+    path, model = results.path, results.model
+    if not path or "max_instances" not in path:
+        return None
+    chosen = None
+    if hasattr(model, "max_instances_") and hasattr(model, "max_features_"):
+        chosen = int(model.max_instances_), int(model.max_features_)
+    charts = search.path_charts(path, getattr(model, "scoring_", None), chosen)
+    return {"charts": charts, "chosen": chosen} if charts else None
+
+
+def _stability(results: Results) -> dict[str, Any] | None:
+    stability = results.stability
+    if stability is None:
+        return None
+    return {
+        "agreement": search.agreement_table(stability),
+        "chosen": search.chosen_table(stability),
+        "chart": search.correlation_chart(stability),
+        "left_out": max(0, len(stability.features) - search.MOST_FEATURES),
+        "most": search.MOST_FEATURES,
+        "folds": len(stability.chosen),
+    }
+
+
+def _charts(value: Any) -> list[Chart]:
+    """All charts in the panels."""
+    if isinstance(value, Chart):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return [chart for item in items for chart in _charts(item)]
+
+
+def _rounded(value: Any) -> Any:
+    """The same figure with numbers no longer than the eye can tell."""
+    if isinstance(value, dict):
+        return {key: _rounded(v) for key, v in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_rounded(v) for v in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
