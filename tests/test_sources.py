@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Plan, SimpleMKLClassifier, Statistics
-from tamis.data.keys import fold_of, group_keys, row_keys
+from tamis.data.folds import block_folds, group_folds
+from tamis.data.keys import group_keys, row_keys
 from tamis.data.reservoir import Drawn, Reservoir
 from tamis.data.table import Table, read_table
 from tamis.progress import Remaining, listening
@@ -538,9 +539,9 @@ class TestFolds:
         plan, kept = one.statistics.plan, W > 0
         if groups is None:
             keys = row_keys(read_table(X, NAMES, None, True), 3)
+            fold = block_folds(keys, np.unique(Y, return_inverse=True)[1], 4, [W])
         else:
-            keys = group_keys(groups, 3)
-        fold = fold_of(keys, 4)
+            fold = group_folds(group_keys(groups), 4, 3)
         np.testing.assert_array_equal(one.statistics.count, np.bincount(fold[kept], minlength=4))
         mass = [np.diagonal(part)[-2:].sum() for part in one.statistics.parts]
         np.testing.assert_allclose(mass, np.bincount(fold, weights=W, minlength=4))
@@ -552,12 +553,12 @@ class TestFolds:
             assert not (fold[left.look.position] == k).any()
 
     def test_labels_of_groups_are_the_same_in_all_types(self):
-        whole = group_keys([1, 2, 3], 0)
+        whole = group_keys([1, 2, 3])
         for labels in ([1.0, 2.0, 3.0], np.array([1, 2, 3], dtype=np.int8), np.array([1.0, 2.0, 3.0])):
-            np.testing.assert_array_equal(group_keys(labels, 0), whole)
+            np.testing.assert_array_equal(group_keys(labels), whole)
         for missing in ([1, None], [1.0, np.nan]):
             with pytest.raises(ValueError, match="groups has missing labels"):
-                group_keys(missing, 0)
+                group_keys(missing)
 
 
 class TestSample:

@@ -92,7 +92,7 @@ def designs(X, y, *, shared=False, weight=None, degrees=24, **options):
     rows = clf._rows(X, y, weight, None)
     plan = Plan.of(X, y, sample_weight=weight, candidates=60, degrees=degrees, folds=1, winsorise=0)
     stats = Statistics(plan)
-    stats.add_table(rows.table, rows.codes, rows.weight, None)
+    stats.add_table(rows.table, rows.codes, rows.weight, np.zeros(len(rows), dtype=int))
     prepared = Summary(plan, stats.sums(), plan.pool).prepare(None, per_feature(), 1.0)
     Z = plan.encoder.encode(rows.table)
     stack = prepared.bank.stack(Z, plan.pool.Z, form="dense")

@@ -165,7 +165,7 @@ class TestTamisClassifier:
         blend[2, 1] = 1.0
         make = TamisClassifier(6, 4, interactions=2, blend=blend, class_weight={0: 0.002, 1: 0.001})
         fit = make.fit(X, y, weight)
-        rows = estimator._counted(fit._rows(X, y, weight, None, reset=False))
+        rows = estimator._even(fit._rows(X, y, weight, None, reset=False))
         assert (
             rows.weight.sum() == pytest.approx(rows.mass.sum()) and rows.weight[y == 0].sum() > rows.mass[y == 0].sum()
         )
@@ -197,7 +197,7 @@ class TestTamisClassifier:
     def test_folds_are_drawn_twice_where_rows_are_few(self, monkeypatch):
         X, y = table(40)
         assert TamisClassifier(2, 2, interactions=0, cv=2).fit(X, y).n_splits_ == 4
-        rows = merge_rows(estimator._counted(TamisClassifier()._rows(X, y, None, None)))
+        rows = merge_rows(estimator._even(TamisClassifier()._rows(X, y, None, None)))
         fit = TamisClassifier(cv=2)
         fit._seed = 0
         first, _, second, _ = (set(test.position) for _, test in fit._splits(rows, rows, rows))

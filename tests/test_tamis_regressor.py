@@ -146,7 +146,7 @@ class TestRows:
         blend = np.zeros((3, 3))
         blend[2, 1] = 1.0
         fit = small(blend=blend).fit(X, y)
-        rows = fit._units(blending._counted(fit._rows(X, y, None, None, reset=False)))
+        rows = fit._units(blending._even(fit._rows(X, y, None, None, reset=False)))
         fitted = fit._fitted(fit._looked_at(rows)[1])
         space, Z = fitted.members[2].space, fitted.ground.encoder.encode(rows.table)
         D = space.design(fitted.terms.values(Z, fitted.instances, space.channels))

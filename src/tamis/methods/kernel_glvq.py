@@ -163,9 +163,10 @@ def nearest_mixture(K: np.ndarray, images: np.ndarray) -> np.ndarray:
 def start(problem: Problem, n_prototypes: int, seed: int) -> State:
     """Means of random rows, `n_prototypes` for each class that has so many rows."""
     rng = np.random.default_rng(seed)
+    order = rng.permutation(len(problem.codes))  # one for all classes: the order of these decides nothing
     coef, owners = [], []
     for q in np.unique(problem.codes):
-        rows = rng.permutation(np.flatnonzero(problem.codes == q))
+        rows = order[problem.codes[order] == q]
         for part in np.array_split(rows, min(n_prototypes, len(rows))):
             own = np.zeros(len(problem.codes))
             own[part[: problem.max_samples]] = 1.0 / len(part[: problem.max_samples])
