@@ -36,8 +36,8 @@ def rows(X, y, weight=None, groups=None, labels=None):
 def test_identical_rows_are_merged_and_rows_of_weight_zero_dropped():
     X = [[1, 2], [0, 1], [1, 2], [1, 2], [5, 5]]
     merged = merge_rows(rows(X, [0, 1, 0, 1, 0], [1, 1, 2, 1, 0]))
-    assert merged.weight.tolist() == [3, 1, 1] and merged.position.tolist() == [0, 1, 3]
-    assert merged.codes.tolist() == [0, 1, 1]
+    assert merged.weight.tolist() == [1, 3, 1] and merged.position.tolist() == [1, 0, 3]
+    assert merged.codes.tolist() == [1, 0, 1]
 
 
 def test_merging_forgets_the_order_of_the_rows(rng):
@@ -108,14 +108,14 @@ def test_groups_of_any_type_become_codes():
 
 
 @pytest.mark.parametrize("levels", [1, 2, 1000])
-def test_rows_are_sorted_by_group_class_and_columns_from_the_last_to_the_first(rng, levels):
+def test_rows_are_sorted_by_columns_from_the_last_to_the_first_group_and_class(rng, levels):
     n, d = 50, 40
     X = np.column_stack([rng.integers(0, 3, size=(n, 4)), rng.integers(0, levels, size=(n, d - 4))]).astype(float)
     X[rng.uniform(size=X.shape) < 0.05] = np.nan
     X = X[rng.integers(0, n, n)]
     y, groups, weight = rng.integers(0, 2, n), rng.integers(0, 2, n), rng.uniform(0.5, 2.0, n)
     cells = [tuple(row) for row in np.nan_to_num(X, nan=np.inf)[:, ::-1]]
-    keys = [(g, c, cell) for g, c, cell in zip(groups, y, cells, strict=True)]
+    keys = [(cell, g, c) for g, c, cell in zip(groups, y, cells, strict=True)]
     merged = merge_rows(rows(X, y, weight, groups=groups))
     assert merged.position.tolist() == [keys.index(key) for key in sorted(set(keys))]
     sums = [sum(w for w, other in zip(weight, keys, strict=True) if other == key) for key in sorted(set(keys))]

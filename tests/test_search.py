@@ -100,6 +100,7 @@ class TestSearch:
         chosen = clf.path_[scoring][clf.max_instances_ - 1, clf.max_features_ - 1]
         assert sign * chosen >= np.median(sign * clf.path_[scoring])
 
+    @pytest.mark.filterwarnings("ignore:calibration failed")
     def test_permuted_labels_give_chance_level(self):
         X, y = zoo.planted(n=200)
         clf = self.fit(X, np.random.default_rng(1).permutation(y), **ONE)

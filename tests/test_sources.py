@@ -78,6 +78,11 @@ def parquet(folder, pieces=1, **extra):
     return folder
 
 
+def seen_by(survey, n_folds=3):
+    """What a plan with folds is made from."""
+    return survey.seen(survey.class_factor(None), n_folds, survey.units.earlier(n_folds))
+
+
 class TestSameModel:
     @pytest.mark.parametrize("pieces", [1, 2, 7, 40])
     def test_from_blocks_however_they_are_cut(self, whole, pieces):
@@ -189,7 +194,7 @@ class TestSameModel:
         survey = Survey("auto", "absent", None, 0)
         for k, block in enumerate(cut(3, X, Y, W, G)):
             survey.update(Block(k, *block))
-        seen = survey.seen(survey.class_factor(None))
+        seen = seen_by(survey)
         groups = G[seen.rows.position]
         assert all(len(set(seen.rows.groups[groups == g])) == 1 for g in np.unique(groups))
         clf = EM2NOLCClassifier(**OPTIONS).fit([(X, Y, W, G)])
@@ -284,7 +289,7 @@ class TestStoppedPasses:
         assert file.exists()
         summed = []
         original = streaming.add_block
-        monkeypatch.setattr(streaming, "add_block", lambda s, b, device=None: summed.append(b.number) or original(s, b))
+        monkeypatch.setattr(streaming, "add_block", lambda s, b, **k: summed.append(b.number) or original(s, b, **k))
         rows.last = None
         same(EM2NOLCClassifier(**OPTIONS).fit(rows, checkpoint=file), whole)
         assert min(summed) > 0
@@ -466,7 +471,7 @@ def drawn(n, seed=0, distinct=40):
     rank[rng.random(n) < 0.3] = rng.choice(rank[:distinct])
     table = Table(rng.normal(size=(n, 2)), {}, ["a", "b"])
     labels = rng.choice(["x", "y", "z"], n, p=[0.6, 0.35, 0.05])
-    return Drawn(table, labels, np.ones(n), None, np.arange(n), rank, rank)
+    return Drawn(table, labels, np.ones(n), None, np.arange(n), rank, np.zeros(n, dtype=int), np.zeros(n, dtype=bool), rank)
 
 
 class TestReservoir:
@@ -512,7 +517,7 @@ class TestSurvey:
         left = ((survey[0] + survey[1]) + survey[2]) + survey[3]
         right = survey[0] + (survey[1] + (survey[2] + survey[3]))
         for one in (left, right):
-            seen = one.seen(one.class_factor(None))
+            seen = seen_by(one)
             assert seen.counts.sum() == np.sum(W > 0)
             assert seen.few[3].tolist() == [0, 1, 2, 3]
             assert set(seen.masses[4]) == {"north", "south", "west"}
@@ -570,7 +575,7 @@ class TestSample:
         survey = Survey("auto", "absent", None, 0)
         for k in range(50):
             survey.update(Block(k, values, labels))
-        rows = survey.seen(survey.class_factor(None)).rows
+        rows = seen_by(survey).rows
         assert len(np.unique(rows.table.numbers)) > 100
 
     def test_of_distinct_rows_does_not_depend_on_the_cut(self, monkeypatch):
@@ -581,7 +586,7 @@ class TestSample:
             survey = Survey("auto", "absent", 50, 0)
             for k, block in enumerate(cut(pieces, X, Y)):
                 survey.update(Block(k, *block))
-            seen = survey.seen(survey.class_factor(None))
+            seen = seen_by(survey)
             kept.append((np.sort(seen.rows.position).tolist(), np.sort(seen.pool.position).tolist()))
         assert kept[0] == kept[1] == kept[2]
         assert 200 <= len(kept[0][0]) < 300

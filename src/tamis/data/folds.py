@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator, GroupKFold, StratifiedGroupKFold
 
-from tamis.data.keys import GAP, copies_before, mix, repeated, row_keys
+from tamis.data.keys import copies_before, mix, repeated, row_keys, times_gap
 from tamis.data.rows import Rows, merge_places, part_of
 from tamis.data.table import Table
 from tamis.errors import warn
@@ -194,7 +194,7 @@ def group_folds(groups: np.ndarray, n_folds: int, seed: int) -> np.ndarray:
 
 def seeded(groups: np.ndarray, seed: int) -> np.ndarray:
     """Keys of groups that a seed has made others."""
-    return mix(groups + np.uint64(seed % 2**63) * GAP)
+    return mix(groups + times_gap(seed))
 
 
 def block_folds(
@@ -334,5 +334,5 @@ class Earlier:
             out[known] = 0 if table is None else table[place[known]]
         if self.others:
             far = units > self.bar
-            out[far] = (mix(keys[far] + np.uint64(number + 1) * GAP) >> np.uint64(33)).astype(np.int64)
+            out[far] = (mix(keys[far] + times_gap(number + 1)) >> np.uint64(33)).astype(np.int64)
         return out
