@@ -471,7 +471,9 @@ def drawn(n, seed=0, distinct=40):
     rank[rng.random(n) < 0.3] = rng.choice(rank[:distinct])
     table = Table(rng.normal(size=(n, 2)), {}, ["a", "b"])
     labels = rng.choice(["x", "y", "z"], n, p=[0.6, 0.35, 0.05])
-    return Drawn(table, labels, np.ones(n), None, np.arange(n), rank, np.zeros(n, dtype=int), np.zeros(n, dtype=bool), rank)
+    return Drawn(
+        table, labels, np.ones(n), None, np.arange(n), rank, np.zeros(n, dtype=int), np.zeros(n, dtype=bool), rank
+    )
 
 
 class TestReservoir:

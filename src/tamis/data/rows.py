@@ -130,7 +130,7 @@ def part_of(distinct: Rows, places: np.ndarray, rows: Rows, part: np.ndarray) ->
     """The input rows at the positions `part`, merged; `distinct` and `places` are those of `merge_places`."""
     part = part[places[part] >= 0]
     n = len(distinct)
-    if n < len(part):  # in an order that is not the input's, on which the rounding of sums depends
+    if n < np.count_nonzero(places >= 0):  # in an order that is not the input's, on which the rounding of sums depends
         part = part[np.lexsort([rows.mass[part], places[part]])]
     place = places[part]
     counts = np.bincount(place, weights=rows.counts[part], minlength=n)
