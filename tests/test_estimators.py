@@ -158,8 +158,8 @@ def expected_failures(estimator):
     if not isinstance(estimator, tamis.TamisClassifier | tamis.TamisRegressor):
         return {}
     reason = (
-        "only ratios of weights matter, while a row given twice is one more row, and the ridges of the blend are weighed "
-        "against the number of rows"
+        "only ratios of weights matter, while a row given twice is one more row, and the ridges of the blend are "
+        "weighed against the number of rows"
     )
     return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
 
