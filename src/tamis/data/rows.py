@@ -105,8 +105,8 @@ def codings(n_classes: int, shared: bool) -> list[np.ndarray]:
 def merge_rows(rows: Rows) -> Rows:
     """Drop rows of weight zero, add up the weights of identical rows, sort by value.
 
-    Repeating a row and doubling its weight then give the same training set, and so does any
-    permutation of the input.
+    Repeating a row and doubling its weight then give the same training set, up to the scale of all weights, and so does
+    any permutation of the input.
     """
     return part_of(*merge_places(rows), rows, np.arange(len(rows)))
 

@@ -40,8 +40,7 @@ class TamisClassifier(Blending, KernelClassifier):
     decision, are taken out); with more they are a softmax of the one-against-rest decisions, its slope fitted to
     held-out rows, and class weights move them too.
 
-    From 8192 rows in one call on, decisions are read from tables, within 1e-6 of the sum of the coefficients' moduli;
-    `explain` is exact.
+    Only ratios of sample weights matter. A row given twice is one more row, against which the ridges are weighed.
 
     Beyond five thousand rows everything is chosen on a sample of that size, with at least a hundred rows of each class
     that has them, and the coefficients of the best member with its best ridge are then fitted to all rows.

@@ -26,10 +26,8 @@ class TamisRegressor(Blending, KernelRegressor):
 
     Notes
     -----
-    What is said of contributions, weights and many rows in the notes of `TamisClassifier` holds here too. From 8192
-    rows in one call on, predictions are read from tables, within 1e-6 of the sum of the coefficients' moduli, which are
-    in the units of y and may be much larger than predictions; `explain` is exact. The
-    loss is the squared error: a few values of y that are far beyond the others pull hard, so transform y first.
+    What is said of contributions, weights and many rows in the notes of `TamisClassifier` holds here too. The loss
+    is the squared error: a few values of y that are far beyond the others pull hard, so transform y first.
 
     Examples
     --------
