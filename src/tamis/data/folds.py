@@ -218,12 +218,13 @@ def summed_folds(rows: Rows, keys: np.ndarray, n_folds: int, seed: int) -> np.nd
     return block_folds(keys, rows.codes, n_folds, [rows.mass])
 
 
-def only_folds(keys: np.ndarray, fold: np.ndarray, n_folds: int) -> np.ndarray:
-    """The fold (n,) that has all rows with the values of a row; `n_folds` where several have some."""
-    some = repeated(keys)
+def only_folds(keys: np.ndarray, codes: np.ndarray, fold: np.ndarray, n_folds: int) -> np.ndarray:
+    """The fold (n,) that has all rows with the values and the class of a row; `n_folds` where several have some."""
+    units = units_of(keys, codes.astype(np.uint64))
+    some = repeated(units)
     if not len(some):
         return fold
-    values, place = np.unique(keys[some], return_inverse=True)
+    values, place = np.unique(units[some], return_inverse=True)
     low, high = np.full(len(values), n_folds), np.full(len(values), -1)
     np.minimum.at(low, place, fold[some])
     np.maximum.at(high, place, fold[some])

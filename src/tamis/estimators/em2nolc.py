@@ -94,8 +94,8 @@ class EM2NOLCClassifier(FromStatistics, DirectClassifier):
 
     The statistics engine winsorises numbers with more than 64 values at their 0.1 and 99.9 per cent
     quantiles, does not merge identical rows (they count once as candidates), and draws
-    folds, candidates and a second look at up to 50 000 rows by keys that depend on a row's values. Copies of a row go to
-    one fold after another.
+    folds, candidates and a second look at up to 50 000 rows by keys that depend on a row's values. Copies of a
+    row go to one fold after another.
 
     Examples
     --------
