@@ -40,6 +40,8 @@ class TamisClassifier(Blending, KernelClassifier):
     decision, are taken out); with more they are a softmax of the one-against-rest decisions, its slope fitted to
     held-out rows, and class weights move them too.
 
+    Only ratios of sample weights matter. A row given twice is one more row, against which the ridges are weighed.
+
     Beyond five thousand rows everything is chosen on a sample of that size, with at least a hundred rows of each class
     that has them, and the coefficients of the best member with its best ridge are then fitted to all rows.
 

@@ -26,8 +26,8 @@ class TamisRegressor(Blending, KernelRegressor):
 
     Notes
     -----
-    What is said of contributions, weights and many rows in the notes of `TamisClassifier` holds here too. The
-    loss is the squared error: a few values of y that are far beyond the others pull hard, so transform y first.
+    What is said of contributions, weights and many rows in the notes of `TamisClassifier` holds here too. The loss
+    is the squared error: a few values of y that are far beyond the others pull hard, so transform y first.
 
     Examples
     --------

@@ -66,8 +66,8 @@ class OnePass:
             return []
         if len(good) < self.n_folds:
             warn(
-                f"{self.n_folds - len(good)} of {self.n_folds} folds are left out: they have no rows, or leave no row of "
-                "some class (rows of one group share a fold)",
+                f"{self.n_folds - len(good)} of {self.n_folds} folds are left out: they have no rows, or leave no row "
+                "of some class (rows of one group share a fold)",
             )
         return good
 
