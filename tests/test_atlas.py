@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_wine
-from sklearn.model_selection import StratifiedKFold
 
 from tamis import EM2NOLCClassifier, IMKPLClassifier
+from tamis.table.folds import fold_positions
+from tamis.table.table import read_table
 from tamis.views.studies import atlas
 from tamis.views.studies.atlas import assigned, classical_map, embed, squared_distances
 from tamis.views.studies.effects import parameter_effects
@@ -157,13 +158,13 @@ def test_effects_are_those_of_fits_to_the_folds(wine):
     clf = IMKPLClassifier(3, tau=0.1)
     effects = parameter_effects(clf, X, y, {"lam": [0.0, 0.5], "prototype_size": [1]}, cv=2, random_state=4)
     assert clf.calibration == 3 and not hasattr(clf, "model_")
-    folds = StratifiedKFold(2, shuffle=True, random_state=4)
+    folds = fold_positions(2, read_table(X.to_numpy(), list(X), None, True), y, None, 4)
     for name, values in (("lam", [0.0, 0.5]), ("prototype_size", [1])):
         assert effects[name]["values"] == values
         for k, value in enumerate(values):
             changed = {"prototype_size": 3, "tau": 0.1, name: value}
             found = []
-            for train, test in folds.split(X, y):
+            for train, test in folds:
                 model = IMKPLClassifier(**changed, calibration=None).fit(X.iloc[train], y[train])
                 assert np.mean(model.predict(X.iloc[test]) == y[test]) > 0.5
                 found.append(model.prototype_measures(X.iloc[test], y[test]))

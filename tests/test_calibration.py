@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from sklearn.linear_model import LogisticRegression
 
 from tamis.base.calibration import Calibrator
@@ -72,24 +73,43 @@ def test_rows_of_negligible_weight_do_not_count(rng):
         assert abs(one.slope - half.slope) < 0.1 * half.slope and plain.slope < 0.8 * half.slope
 
 
-def test_decisions_that_mislead_leave_the_more_frequent_class_the_more_probable_one(rng):
+def test_decisions_that_mislead_move_nothing(rng):
     y = np.where(np.arange(100) < 20, 1.0, -1.0)
     f = -y + 0.1 * rng.normal(size=100)
     calibrator = Calibrator.fit(f[:, None], y[:, None], np.ones(100))
-    assert calibrator.slope > 0
-    assert np.all(calibrator.probabilities(2 * f[:, None])[:, 1] < 0.5) and np.all(2 * f + calibrator.shift < 0)
+    assert calibrator.failed and calibrator.shift == 0.0
+    np.testing.assert_allclose(calibrator.probabilities(2 * f[:, None])[:, 1], 21 / 102)
 
 
-def test_decisions_that_say_next_to_nothing_leave_the_intercept_at_their_own_size(rng):
-    """A slope of rounding size would otherwise put zero at 1e13."""
+@pytest.mark.parametrize("slope", [0.0, 1e-14, -1e-14])
+def test_decisions_that_are_flat_up_to_rounding_move_nothing(rng, slope):
     y = np.where(np.arange(90) < 30, 1.0, -1.0)
     f = rng.normal(size=90)
-    f -= y * (f @ y) / 90  # no correlation with the labels, up to rounding
-    for slope in (0.0, 1e-14, -1e-14):
-        decision = f + slope * y
-        calibrator = Calibrator.fit(decision[:, None], y[:, None], np.ones(90))
-        assert calibrator.slope > 0 and abs(calibrator.shift) <= 10.001 * np.abs(decision).max()
-        assert np.all(calibrator.probabilities(decision[:, None])[:, 1] < 0.5)
+    f -= f.mean() + (y - y.mean()) * (f @ (y - y.mean())) / ((y - y.mean()) @ (y - y.mean()))  # no correlation
+    calibrator = Calibrator.fit((f + slope * y)[:, None], y[:, None], np.ones(90))
+    assert calibrator.failed and calibrator.shift == 0.0
+
+
+def test_an_offset_of_rounding_size_is_none(rng):
+    y = np.r_[np.ones(50), -np.ones(50)]
+    f = np.abs(rng.normal(size=50)) - 0.3
+    f = np.r_[f, -f]  # the same on both sides: the offset is zero, but for rounding
+    assert Calibrator.fit(f[:, None], y[:, None], np.ones(100)).offset == 0.0
+
+
+@pytest.mark.parametrize("placed", [False, True])
+def test_labels_of_held_out_rows_are_never_worse_than_without_calibration(placed):
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(4, 60))
+        y = np.where(rng.uniform(size=n) < rng.uniform(0.1, 0.9), 1.0, -1.0)
+        f = rng.normal(size=n) + rng.uniform(-1, 2) * y + rng.normal()
+        w = rng.uniform(0.01, 5, n)
+        if abs(y.sum()) == n:
+            continue
+        shift = Calibrator.fit(f[:, None], y[:, None], w, placed=placed).shift
+        before, after = (w @ ((f + by >= 0) != (y > 0)) for by in (0.0, shift))
+        assert after <= before + 1e-9
 
 
 def test_an_offset_must_be_worth_its_while(rng):
@@ -103,5 +123,5 @@ def test_an_offset_must_be_worth_its_while(rng):
     assert clear.shift > 1.5
     halves = [Calibrator.fit(f[:200, None], y[:200, None], w, placed=True) for w in (np.ones(200), np.full(200, 7.0))]
     assert halves[0] == halves[1]  # only ratios of weights matter
-    free = Calibrator.fit(f[:40, None], y[:40, None], np.ones(40), placed=False)
+    free = Calibrator.fit(f[:400, None] + 0.2, y[:400, None], np.ones(400), placed=False)
     assert free.offset != 0.0

@@ -316,7 +316,7 @@ class TestOthers:
         assert set(found) == {"EM2NOLCClassifier", "SVC, tuned", "gradient boosting", "majority class"}
         assert not any(entry["failure"] for entry in found.values())
         share = read(folder / "people.csv")["outcome"].tolist().count("ill") / N
-        assert found["majority class"]["accuracy"]["value"] == pytest.approx(max(share, 1 - share), abs=0.02)
+        assert found["majority class"]["accuracy"]["value"] == pytest.approx(max(share, 1 - share), abs=0.05)
         assert found["EM2NOLCClassifier"]["n_features"] <= 2
         assert (tmp_path / "compare.html").stat().st_size < 6_000_000 and (tmp_path / "compare.json").exists()
 

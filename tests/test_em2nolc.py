@@ -350,12 +350,27 @@ def test_logistic_weights_have_no_gradient_left():
     assert np.abs(-B.T @ (t * miss) + 0.25 * task.ridge * mu).max() < 1e-3
 
 
+def test_where_every_value_has_both_classes_their_weights_start_the_search():
+    X = np.repeat([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]], 2, axis=0)
+    y, w = np.array([-1.0, 1.0] * 3), np.array([9.0, 1.0, 5.0, 5.0, 1.0, 9.0])
+    task, _ = make(X, y, weight=w, budgets=(1, 1))
+    start = method.density_start(task)
+    assert start.kernels.tolist() == [0]
+    assert method.path(task, [(1, 1), (2, 2)])[2, 2].objective < 0.7 * task.zero_objective
+
+
+def test_class_densities_that_are_alike_start_with_all_kernels():
+    X = np.repeat(np.arange(3.0), 2)[:, None] * [1.0, 0.5]
+    task, _ = make(X, np.array([-1.0, 1.0] * 3), budgets=(1, 1))
+    assert method.density_start(task).kernels.tolist() == [0, 1]
+
+
 def test_density_start_centres_targets_with_the_weights():
     X, y = zoo.planted(n=60)
     w = np.where(y > 0, 5.0, 0.2)
     task, _ = make(X, y, weight=w, budgets=(5, 8))
     t = task.design.targets
-    problem = task.kernel_problem(slice(None), t - np.average(t, axis=0, weights=w))
+    problem = task.kernel_problem(slice(None), w[:, None] * (t - np.average(t, axis=0, weights=w)))
     start = method.density_start(task)
     again = problem.hessian(start.kernels) @ start.weights
     np.testing.assert_allclose(again, problem.cross[start.kernels, 0], rtol=1e-8)

@@ -89,6 +89,10 @@ UNCALIBRATED = {  # checks of scikit-learn that never ask for probabilities
     "check_transformer_data_not_an_array",
     "check_transformer_general",
 }
+OF_FIT = {  # a weight of two and a row given twice give the same fit; folds of a calibration are drawn over rows
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+}
 SINGLE = ("TamisClassifier", "EM2NOLCClassifier", "AbsentMKLClassifier", "IMKPLClassifier", "LassoADMM")  # by family
 CALIBRATED = ("AverageMKLClassifier", "LassoADMM")  # calibrated in these checks too, by the lines that all share
 SEARCHED = {
@@ -149,14 +153,28 @@ every = pytest.mark.parametrize("name", list(CLASSIFIERS))
 every_budgeted = pytest.mark.parametrize("name", [name for name in CLASSIFIERS if budgeted(name)])
 
 
-@parametrize_with_checks([small(name, **CHECKED.get(name, {})) for name in all_estimators()])
+def expected_failures(estimator):
+    """Checks of scikit-learn that cannot pass, with the reason."""
+    if not isinstance(estimator, tamis.TamisClassifier | tamis.TamisRegressor):
+        return {}
+    reason = (
+        "only ratios of weights matter, while a row given twice is one more row, and the ridges of the blend are "
+        "weighed against the number of rows"
+    )
+    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
+
+
+@parametrize_with_checks(
+    [small(name, **CHECKED.get(name, {})) for name in all_estimators()], expected_failed_checks=expected_failures
+)
 def test_scikit_learn_compatible(estimator, check):
     if check.func is check_classifiers_train and not check.keywords:
         pytest.skip("the same check on the same rows, in memory that cannot be written to, is here too")
     name = type(estimator).__name__
     if check.keywords.get("X_dtype") == "float32" and name not in SINGLE:
         pytest.skip("check_estimators_dtypes fits such rows too, and all methods see them as doubles")
-    if check.func.__name__ in UNCALIBRATED and name not in CALIBRATED:
+    of_fit = check.func.__name__ in OF_FIT
+    if of_fit or (check.func.__name__ in UNCALIBRATED and name not in CALIBRATED):
         estimator = clone(estimator).set_params(**uncalibrated(name))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -191,8 +209,8 @@ def test_probabilities_rise_with_the_decision(name):
 
 @every
 def test_predicted_class_is_the_more_probable_one(name):
-    X, y = planted()
-    y = y * (np.arange(len(y)) % 3 == 0)
+    X, _ = planted()
+    y = (X[:, 1] + 0.3 * np.random.default_rng(0).normal(size=len(X)) > 0.6).astype(int)
     clf = fitted(name, X, y)
     p, f = clf.predict_proba(X)[:, 1], clf.decision_function(X)
     np.testing.assert_array_equal(clf.predict(X) == 1, f >= 0)
@@ -240,7 +258,7 @@ def test_pickles_predict_the_same(name):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).decision_function(X), clf.decision_function(X))
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:calibration failed")
 @every
 def test_works_in_pipelines_and_searches(name):
     X, y = planted()
@@ -373,11 +391,10 @@ def test_missing_cells_contribute_nothing_or_the_median(missing, rng):
 @pytest.mark.parametrize("scaling", ["standard", "rank"])
 def test_units_of_the_features_do_not_matter(scaling):
     X, y = zoo.planted()
-    a = EM2NOLCClassifier(5, 3, scaling=scaling).fit(X, y).decision_function(X)
+    clf = EM2NOLCClassifier(5, 3, scaling=scaling)
+    a = clf.fit(X, y).decision_function(X)
     moved = X * 1000 + 7
-    np.testing.assert_allclose(
-        EM2NOLCClassifier(5, 3, scaling=scaling).fit(moved, y).decision_function(moved), a, atol=1e-6
-    )
+    np.testing.assert_allclose(clf.fit(moved, y).decision_function(moved), a, atol=1e-6)
 
 
 def test_bandwidths_and_features_scale_together():
@@ -466,6 +483,7 @@ def test_warm_start_begins_where_the_last_fit_ended():
     assert clone(clf).fit(X[:50], y[:50]).n_iter_ > 0
 
 
+@pytest.mark.filterwarnings("ignore:calibration failed")
 def test_warm_start_from_another_kind_of_problem_is_a_cold_start():
     X, y = zoo.planted()
     clf = EM2NOLCClassifier(4, 2, warm_start=True).fit(X, y)

@@ -344,6 +344,7 @@ class TestSearch:
         ]
         assert sizes[0] <= sizes[1]
 
+    @pytest.mark.filterwarnings("ignore:calibration failed")
     def test_scores_are_those_of_rows_that_were_held_out(self):
         """On labels without meaning the search must not look better than chance."""
         rng = np.random.default_rng(1)

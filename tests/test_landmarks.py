@@ -261,7 +261,7 @@ class TestClassifiers:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exact, close = (AbsentMKLClassifierCV(**search, landmarks=m).fit(X, y) for m in (None, 60))
-        assert np.abs(exact.predict_proba(X) - close.predict_proba(X)).max() < 0.02
+        assert np.abs(exact.predict_proba(X) - close.predict_proba(X)).max() < 0.05
         assert close.landmark_error_.mean.max() < 0.01 and len(close.instances_) <= 60
         assert "landmarks" in close.summary() and close.without_search().landmarks == 60
 

@@ -188,7 +188,9 @@ class TestBill:
         bill = clf.memory_estimate(X, y)
         assert list(bill) == ["working blocks", "rows, read and summed"]
         assert clf.set_params(engine="auto", candidates="grid").memory_estimate(X, y) == bill
-        assert "values between rows and candidates" in clf.set_params(engine="auto", candidates=200).memory_estimate(X, y)
+        assert "values between rows and candidates" in clf.set_params(engine="auto", candidates=200).memory_estimate(
+            X, y
+        )
         with pytest.raises(ValueError, match="use rows in blocks as X"):
             clf.set_params(engine="statistics", memory_limit=KILO).fit(X, y)
 

@@ -246,7 +246,7 @@ class TestVectorQuantisation:
         for a, owner in zip(state.coef, state.owners, strict=True):
             assert set(problem.codes[np.flatnonzero(a)]) == {owner} and np.count_nonzero(a) == 3
         assert np.count_nonzero(state.coef, axis=0).max() == 1
-        assert len(glvq.start(problem, 99, 0).owners) == 24
+        assert len(glvq.start(problem, 99, 0).owners) == 12  # each of two rows at least
 
     def test_equal_rows_of_two_classes_stop_nothing(self):
         problem = glvq.Problem(np.ones((6, 6)), np.arange(6) % 2, np.ones(6), 2)
@@ -404,6 +404,7 @@ class TestSelection:
             clf = PrototypeSelectionClassifier(0.3, calibration=None).fit(X[keep], np.where(y[keep] == "a", 1, 0))
         assert set(clf.predict(far)) == {1} and clf.decision_function(far).min() > 0
 
+    @pytest.mark.filterwarnings("ignore:calibration failed")
     def test_without_any_prototype_it_says_so(self):
         X, _ = amid()
         with pytest.warns(UserWarning, match="kept no instance"):

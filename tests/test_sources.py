@@ -20,7 +20,8 @@ from tamis.statistics import streaming
 from tamis.statistics.look import LOOK
 from tamis.statistics.reservoir import Drawn, Reservoir
 from tamis.statistics.survey import Survey
-from tamis.table.keys import fold_of, group_keys, row_keys
+from tamis.table.folds import block_folds, group_folds
+from tamis.table.keys import group_keys, row_keys
 from tamis.table.sources import arrays as array_sources
 from tamis.table.sources import base
 from tamis.table.sources.base import Block, ahead
@@ -75,6 +76,11 @@ def parquet(folder, pieces=1, **extra):
     for k in range(pieces):
         pq.write_table(table.slice(k * step, step), folder / f"part{k}.parquet", row_group_size=700)
     return folder
+
+
+def seen_by(survey, n_folds=3):
+    """What a plan with folds is made from."""
+    return survey.seen(survey.class_factor(None), n_folds, survey.units.earlier(n_folds))
 
 
 class TestSameModel:
@@ -188,7 +194,7 @@ class TestSameModel:
         survey = Survey("auto", "absent", None, 0)
         for k, block in enumerate(cut(3, X, Y, W, G)):
             survey.update(Block(k, *block))
-        seen = survey.seen(survey.class_factor(None))
+        seen = seen_by(survey)
         groups = G[seen.rows.position]
         assert all(len(set(seen.rows.groups[groups == g])) == 1 for g in np.unique(groups))
         clf = EM2NOLCClassifier(**OPTIONS).fit([(X, Y, W, G)])
@@ -283,7 +289,7 @@ class TestStoppedPasses:
         assert file.exists()
         summed = []
         original = streaming.add_block
-        monkeypatch.setattr(streaming, "add_block", lambda s, b, device=None: summed.append(b.number) or original(s, b))
+        monkeypatch.setattr(streaming, "add_block", lambda s, b, **k: summed.append(b.number) or original(s, b, **k))
         rows.last = None
         same(EM2NOLCClassifier(**OPTIONS).fit(rows, checkpoint=file), whole)
         assert min(summed) > 0
@@ -375,7 +381,9 @@ class TestWhatIsRefused:
         for what in ([tmp_path / "a.parquet"], polars.LazyFrame({"a": [1]})):
             with pytest.raises(ValueError, match=r"y='y' is the name of a column.*the path of a Parquet file or of a"):
                 EM2NOLCClassifier(**OPTIONS).fit(what, "y")
-        with pytest.raises(ValueError, match=r"memory_estimate needs all rows in memory: read them with tamis.io.read$"):
+        with pytest.raises(
+            ValueError, match=r"memory_estimate needs all rows in memory: read them with tamis.io.read$"
+        ):
             EM2NOLCClassifier().memory_estimate(tmp_path, "y")
 
 
@@ -465,7 +473,9 @@ def drawn(n, seed=0, distinct=40):
     rank[rng.random(n) < 0.3] = rng.choice(rank[:distinct])
     table = Table(rng.normal(size=(n, 2)), {}, ["a", "b"])
     labels = rng.choice(["x", "y", "z"], n, p=[0.6, 0.35, 0.05])
-    return Drawn(table, labels, np.ones(n), None, np.arange(n), rank, rank)
+    return Drawn(
+        table, labels, np.ones(n), None, np.arange(n), rank, np.zeros(n, dtype=int), np.zeros(n, dtype=bool), rank
+    )
 
 
 class TestReservoir:
@@ -511,7 +521,7 @@ class TestSurvey:
         left = ((survey[0] + survey[1]) + survey[2]) + survey[3]
         right = survey[0] + (survey[1] + (survey[2] + survey[3]))
         for one in (left, right):
-            seen = one.seen(one.class_factor(None))
+            seen = seen_by(one)
             assert seen.counts.sum() == np.sum(W > 0)
             assert seen.few[3].tolist() == [0, 1, 2, 3]
             assert set(seen.masses[4]) == {"north", "south", "west"}
@@ -538,9 +548,9 @@ class TestFolds:
         plan, kept = one.statistics.plan, W > 0
         if groups is None:
             keys = row_keys(read_table(X, NAMES, None, True), 3)
+            fold = block_folds(keys, np.unique(Y, return_inverse=True)[1], 4, [W])
         else:
-            keys = group_keys(groups, 3)
-        fold = fold_of(keys, 4)
+            fold = group_folds(group_keys(groups), 4, 3)
         np.testing.assert_array_equal(one.statistics.count, np.bincount(fold[kept], minlength=4))
         mass = [np.diagonal(part)[-2:].sum() for part in one.statistics.parts]
         np.testing.assert_allclose(mass, np.bincount(fold, weights=W, minlength=4))
@@ -552,12 +562,12 @@ class TestFolds:
             assert not (fold[left.look.position] == k).any()
 
     def test_labels_of_groups_are_the_same_in_all_types(self):
-        whole = group_keys([1, 2, 3], 0)
+        whole = group_keys([1, 2, 3])
         for labels in ([1.0, 2.0, 3.0], np.array([1, 2, 3], dtype=np.int8), np.array([1.0, 2.0, 3.0])):
-            np.testing.assert_array_equal(group_keys(labels, 0), whole)
+            np.testing.assert_array_equal(group_keys(labels), whole)
         for missing in ([1, None], [1.0, np.nan]):
             with pytest.raises(ValueError, match="groups has missing labels"):
-                group_keys(missing, 0)
+                group_keys(missing)
 
 
 class TestSample:
@@ -569,7 +579,7 @@ class TestSample:
         survey = Survey("auto", "absent", None, 0)
         for k in range(50):
             survey.update(Block(k, values, labels))
-        rows = survey.seen(survey.class_factor(None)).rows
+        rows = seen_by(survey).rows
         assert len(np.unique(rows.table.numbers)) > 100
 
     def test_of_distinct_rows_does_not_depend_on_the_cut(self, monkeypatch):
@@ -580,7 +590,7 @@ class TestSample:
             survey = Survey("auto", "absent", 50, 0)
             for k, block in enumerate(cut(pieces, X, Y)):
                 survey.update(Block(k, *block))
-            seen = survey.seen(survey.class_factor(None))
+            seen = seen_by(survey)
             kept.append((np.sort(seen.rows.position).tolist(), np.sort(seen.pool.position).tolist()))
         assert kept[0] == kept[1] == kept[2]
         assert 200 <= len(kept[0][0]) < 300

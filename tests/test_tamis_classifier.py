@@ -76,15 +76,13 @@ class TestTamisClassifier:
             nothing.fit(np.ones((30, 2)), np.arange(30) < 10)
         np.testing.assert_allclose(nothing.predict_proba(np.ones((1, 2))), [[2 / 3, 1 / 3]], atol=1e-4)
 
-    def test_whole_weights_count_rows_and_of_others_ratios_matter(self, clf):
+    def test_only_ratios_of_weights_matter(self, clf):
         X, y = table(60)
         fresh = TamisClassifier(4, 3, interactions=1, cv=2)
         counts = np.arange(60) % 3
-        twice = fresh.fit(np.repeat(X, counts, axis=0), np.repeat(y, counts)).decision_function(X)
-        np.testing.assert_allclose(fresh.fit(X, y, counts).decision_function(X), twice, atol=1e-8)
-        odd = fresh.fit(X, y, counts + 0.25).decision_function(X)
-        np.testing.assert_allclose(fresh.fit(X, y, 1e-3 * (counts + 0.25)).decision_function(X), odd, atol=1e-6)
-        assert np.abs(fresh.fit(X, y, 9 * counts).decision_function(X) - twice).max() > 0.01
+        one = fresh.fit(X, y, counts).decision_function(X)
+        for scale in (1e-3, 9.0):
+            np.testing.assert_allclose(fresh.fit(X, y, scale * counts).decision_function(X), one, atol=1e-6)
 
     def test_one_number_far_out_hides_nothing(self):
         X, y = table(200)
@@ -132,7 +130,7 @@ class TestTamisClassifier:
     def test_given_weights_give_the_same_coefficients_without_folds(self, clf):
         X, y = table()
         again = clf.without_search().fit(X, y)
-        np.testing.assert_array_equal(again.model_.expansion.coef, clf.model_.expansion.coef)
+        np.testing.assert_allclose(again.model_.expansion.coef, clf.model_.expansion.coef, rtol=1e-12)
         assert again.n_splits_ == 0 and clf.n_splits_ == 6
         odds = np.log(again.predict_proba(X)[:, 1] / again.predict_proba(X)[:, 0])
         np.testing.assert_allclose(odds, again.decision_function(X), rtol=1e-9)
@@ -165,7 +163,7 @@ class TestTamisClassifier:
         blend[2, 1] = 1.0
         make = TamisClassifier(6, 4, interactions=2, blend=blend, class_weight={0: 0.002, 1: 0.001})
         fit = make.fit(X, y, weight)
-        rows = estimator._counted(fit._rows(X, y, weight, None, reset=False))
+        rows = estimator._even(fit._rows(X, y, weight, None, reset=False))
         assert (
             rows.weight.sum() == pytest.approx(rows.mass.sum()) and rows.weight[y == 0].sum() > rows.mass[y == 0].sum()
         )
@@ -197,7 +195,7 @@ class TestTamisClassifier:
     def test_folds_are_drawn_twice_where_rows_are_few(self, monkeypatch):
         X, y = table(40)
         assert TamisClassifier(2, 2, interactions=0, cv=2).fit(X, y).n_splits_ == 4
-        rows = merge_rows(estimator._counted(TamisClassifier()._rows(X, y, None, None)))
+        rows = merge_rows(estimator._even(TamisClassifier()._rows(X, y, None, None)))
         fit = TamisClassifier(cv=2)
         fit._seed = 0
         first, _, second, _ = (set(test.position) for _, test in fit._splits(rows, rows, rows))
@@ -205,6 +203,7 @@ class TestTamisClassifier:
         monkeypatch.setattr(estimator, "FEW", 39)
         assert TamisClassifier(2, 2, interactions=0, cv=2).fit(X, y).n_splits_ == 2
 
+    @pytest.mark.filterwarnings("ignore:calibration failed")
     def test_equal_members_leave_one_of_them_alone(self, monkeypatch):
         monkeypatch.setattr(estimator, "MOST", 20)
         with pytest.warns(UserWarning, match="kept no instance"):

@@ -15,9 +15,10 @@ from tamis.kernels.stacks.chebyshev import Chebyshev, Levels
 from tamis.statistics.block_sums import Block, ColumnFunctions, PairFunctions, outer_sums
 from tamis.statistics.device_sums import PIECE, device_sums
 from tamis.table.device_encoding import device_encode
-from tamis.table.device_keys import device_folds, device_row_keys, device_sampling_keys
+from tamis.table.device_keys import device_key_folds, device_row_keys, device_sampling_keys
 from tamis.table.encoding import Encoder
-from tamis.table.keys import fold_of, row_keys, sampling_keys
+from tamis.table.folds import group_folds, key_folds
+from tamis.table.keys import row_keys, sampling_keys
 from tamis.table.table import Table, read_table
 
 DEVICES = [
@@ -56,10 +57,10 @@ class TestKeys:
         keys = row_keys(read_table(X, list("abcde"), None, True), 7)
         found = device_row_keys(T, 7)
         np.testing.assert_array_equal(arrays.to_numpy(found).view(np.uint64), keys)
-        np.testing.assert_array_equal(arrays.to_numpy(device_folds(found, 5)), fold_of(keys, 5))
+        np.testing.assert_array_equal(arrays.to_numpy(device_key_folds(found, 5)), key_folds(keys, 5))
         codes = torch.tensor(Y, device=device)
         random = arrays.to_numpy(device_sampling_keys(found, codes)).view(np.uint64)
-        np.testing.assert_array_equal(np.sort(random), np.sort(sampling_keys(keys, Y)))
+        np.testing.assert_array_equal(np.sort(random), np.sort(sampling_keys(keys, [Y])))
 
     def test_of_single_precision_and_zeros(self, device):
         values = np.array([[0.0, -0.0], [1.5, np.nan], [-0.0, 0.0]], dtype=np.float32)
@@ -221,7 +222,7 @@ class TestFolds:
         clf = EM2NOLCClassifier(calibration=4, candidates=200, **OPTIONS)
         clf.fit(torch.tensor(X, device=device), Y, sample_weight=W, groups=groups)
         (one,) = found
-        fold, plan = fold_of(group_keys(groups, 3), 4), one.statistics.plan
+        fold, plan = group_folds(group_keys(groups), 4, 3), one.statistics.plan
         np.testing.assert_array_equal(one.statistics.count, np.bincount(fold[W > 0], minlength=4))
         np.testing.assert_array_equal(plan.pool_fold, fold[plan.pool.position])
         np.testing.assert_array_equal(one.look_fold, fold[one.look.position])

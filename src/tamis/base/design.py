@@ -63,6 +63,11 @@ class Design(ABC):
         """Targets (p, q) of the candidates."""
 
     @property
+    def candidate_weight(self) -> np.ndarray:
+        """Weights (p,) of the candidates, those of all equal rows together where these are known."""
+        return np.ones(self.n_candidates)
+
+    @property
     @abstractmethod
     def corners(self) -> KernelStack:
         """Kernel values (L, p, p) among the candidates."""
@@ -150,6 +155,10 @@ class RowDesign(Design):
     @property
     def candidate_targets(self) -> np.ndarray:
         return self.targets[self.candidates]
+
+    @property
+    def candidate_weight(self) -> np.ndarray:
+        return self.sample_weight[self.candidates]
 
     @property
     def corners(self) -> KernelStack:

@@ -81,8 +81,7 @@ def with_new_series(model: Model, kept: Aligned, series: np.ndarray, n_jobs: int
     values = kept.values(series, n_jobs)
     known, bank = len(kept.series), model.expansion.bank
     extended: list[Any] = [
-        replace(channel, kernel=channel.kernel.extended(v))
-        for channel, v in zip(bank.channels, values, strict=True)
+        replace(channel, kernel=channel.kernel.extended(v)) for channel, v in zip(bank.channels, values, strict=True)
     ]
     table = position_table(known + np.arange(values.shape[1]), kept.names)
     return with_bank(model, KernelBank(tuple(extended))), table

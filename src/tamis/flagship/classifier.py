@@ -41,9 +41,10 @@ class TamisClassifier(Blending, KernelClassifier):
         Weights of the members and their ridges: chosen on held-out rows, or given, as in `blend_` of another fit. Given
         weights take no folds.
     cv : int, splitter or sequence of (train, test) positions, default=5
-        Folds on which the members are weighed; None is 5. An integer asks for shuffled folds (stratified for classes),
-        drawn twice up to a thousand rows; with `groups` in `fit`, rows of one group stay together. Splitters and
-        positions speak of the rows of X as given.
+        Folds on which the members are weighed; None is 5. An integer requests folds that follow the
+        values of rows (stratified for classes), drawn twice up to a thousand rows; copies of a row are dealt over them.
+        With `groups` in `fit`, rows of one group stay together. Splitters and positions refer to the rows of X as
+        given.
     class_weight : dict, "balanced" or None, default=None
         What the rows of a class count; "balanced" gives all classes the same weight.
     scaling : {"standard", "rank", None}, default="standard"
@@ -95,6 +96,8 @@ class TamisClassifier(Blending, KernelClassifier):
     With two classes the decision is a log-odds and probabilities are its sigmoid (class weights, which move the
     decision, are taken out); with more they are a softmax of the one-against-rest decisions, its slope fitted to
     held-out rows, and class weights move them too.
+
+    Only ratios of sample weights matter. A row given twice is one more row, against which the ridges are weighed.
 
     Beyond five thousand rows everything is chosen on a sample of that size, with at least a hundred rows of each class
     that has them, and the coefficients of the best member with its best ridge are then fitted to all rows.

@@ -35,9 +35,10 @@ class TamisRegressor(Blending, KernelRegressor):
         Weights of the members and their ridges: chosen on held-out rows, or given, as in `blend_` of another fit. Given
         weights take no folds.
     cv : int, splitter or sequence of (train, test) positions, default=5
-        Folds on which the members are weighed; None is 5. An integer asks for shuffled folds (stratified for classes),
-        drawn twice up to a thousand rows; with `groups` in `fit`, rows of one group stay together. Splitters and
-        positions speak of the rows of X as given.
+        Folds on which the members are weighed; None is 5. An integer requests folds that follow the
+        values of rows (stratified for classes), drawn twice up to a thousand rows; copies of a row are dealt over them.
+        With `groups` in `fit`, rows of one group stay together. Splitters and positions refer to the rows of X as
+        given.
     scaling : {"standard", "rank", None}, default="standard"
         Numbers far beyond the others (ten times the distance of the 5 and 95 per cent quantiles) count as the nearest
         that are not. "rank" suits columns with long tails.

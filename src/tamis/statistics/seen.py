@@ -28,7 +28,7 @@ class Seen:
     rows, keys, random : rows of all classes, their keys, and the keys by which they were drawn
     pool, pool_keys : rows that candidates are drawn from: those with the lowest keys of each class, at least
     fold : (n,) folds of `rows`
-    pool_fold : (p,) the fold that has all rows with the values of a row of the pool, or the number of folds
+    pool_fold : (p,) the fold that has all rows with the values and class of a row of the pool, or the number of folds
     counts : (classes,) how many rows there are
     few : {column: values, sorted} of the numbers that have few
     masses : {column: {level: weight}} of the categories
@@ -62,7 +62,7 @@ class Seen:
             rows,
             keys,
             fold,
-            only_folds(keys, fold, n_folds),
+            only_folds(keys, rows.codes, fold, n_folds),
             np.bincount(rows.codes, minlength=len(rows.classes)),
             _few(table, peek),
             {j: level_masses(values, rows.weight) for j, values in table.labels.items()},

@@ -135,7 +135,7 @@ class _Survey:
             others,
             self._unsigned(self.keys, pool),
             self._at(self.fold, look),
-            only_folds(self._unsigned(self.keys, pool), self._at(self.fold, pool), self.n_folds),
+            only_folds(self._unsigned(self.keys, pool), others.codes, self._at(self.fold, pool), self.n_folds),
             self.counts,
             {j: values for j, values in few.items() if values is not None and len(values)},
             {},

@@ -6,15 +6,15 @@ them in every training part. Folds follow the values of rows and a seed. The ord
 names of the classes change nothing, but for which of several equal rows is held out. Rows of weight zero are left out
 first.
 
-`deal` is for rows in memory: within each class, rows are put into a random order that follows their values and are
-dealt to the folds in turn. `block_folds` is for rows that come in blocks or are summed: the first of equal rows goes to
-the fold of its key, the next one to the next fold.
+`deal` is for rows in memory: within each class, rows are put into a random order that follows the ranks of their
+values, so that the units of a column change nothing, and are dealt to the folds in turn. `block_folds` is for rows that
+come in blocks or are summed: the first of equal rows goes to the fold of its key, the next one to the next fold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.model_selection import BaseCrossValidator, GroupKFold, StratifiedGroupKFold
 
 from tamis.errors import warn
-from tamis.table.keys import GAP, copies_before, mix, repeated, row_keys
+from tamis.table.keys import copies_before, mix, repeated, row_keys, times_gap
 from tamis.table.rows import Rows, merge_places, part_of
 from tamis.table.table import Table
 
@@ -58,7 +58,7 @@ def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
         counted = np.flatnonzero(places >= 0)
         some = rows.take(counted)
         codes = some.codes if some.response is None else None
-        dealt = deal(row_keys(some.table, seed), codes, some.groups, int(cv), seed, some.ties)
+        dealt = deal(rank_keys(some.table, seed), codes, some.groups, int(cv), seed, some.ties)
         pairs = [(counted[a], counted[b]) for a, b in dealt]
     else:
         pairs = positions(cv, rows.labels, rows.groups, rows.table.numbers)
@@ -66,6 +66,15 @@ def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
     good = [(a, b) for a, b in parts if len(b) and len(a) and (_has_all(a) or rows.response is not None)]
     _warn_left_out(len(parts) - len(good), len(parts), rows.response is None)
     return good
+
+
+def rank_keys(table: Table, seed: int) -> np.ndarray:
+    """Keys (n,) of rows by the ranks of their numbers among those of the table, and by their categories."""
+    ranks = np.full(table.numbers.shape, np.nan)
+    for j, values in enumerate(table.numbers.T):
+        there = ~np.isnan(values)
+        ranks[there, j] = np.unique(values[there], return_inverse=True)[1]
+    return row_keys(replace(table, numbers=ranks), seed)
 
 
 def deal(
@@ -144,7 +153,7 @@ def fold_positions(
     if not isinstance(cv, Integral):
         return positions(cv, y, groups)
     codes = np.unique(y, return_inverse=True)[1]
-    pairs = deal(row_keys(table, seed), codes if stratified else None, groups, int(cv), seed, [codes])
+    pairs = deal(rank_keys(table, seed), codes if stratified else None, groups, int(cv), seed, [codes])
     if not pairs:
         raise ValueError(
             f"cv={cv!r}: no fold can be made, the smallest class has too few rows or groups; give more rows"
@@ -194,7 +203,7 @@ def group_folds(groups: np.ndarray, n_folds: int, seed: int) -> np.ndarray:
 
 def seeded(groups: np.ndarray, seed: int) -> np.ndarray:
     """Keys of groups that a seed has made others."""
-    return mix(groups + np.uint64(seed % 2**63) * GAP)
+    return mix(groups + times_gap(seed))
 
 
 def block_folds(
@@ -218,12 +227,13 @@ def summed_folds(rows: Rows, keys: np.ndarray, n_folds: int, seed: int) -> np.nd
     return block_folds(keys, rows.codes, n_folds, [rows.mass])
 
 
-def only_folds(keys: np.ndarray, fold: np.ndarray, n_folds: int) -> np.ndarray:
-    """The fold (n,) that has all rows with the values of a row; `n_folds` where several have some."""
-    some = repeated(keys)
+def only_folds(keys: np.ndarray, codes: np.ndarray, fold: np.ndarray, n_folds: int) -> np.ndarray:
+    """The fold (n,) that has all rows with the values and the class of a row; `n_folds` where several have some."""
+    units = units_of(keys, codes.astype(np.uint64))
+    some = repeated(units)
     if not len(some):
         return fold
-    values, place = np.unique(keys[some], return_inverse=True)
+    values, place = np.unique(units[some], return_inverse=True)
     low, high = np.full(len(values), n_folds), np.full(len(values), -1)
     np.minimum.at(low, place, fold[some])
     np.maximum.at(high, place, fold[some])
@@ -334,5 +344,5 @@ class Earlier:
             out[known] = 0 if table is None else table[place[known]]
         if self.others:
             far = units > self.bar
-            out[far] = (mix(keys[far] + np.uint64(number + 1) * GAP) >> np.uint64(33)).astype(np.int64)
+            out[far] = (mix(keys[far] + times_gap(number + 1)) >> np.uint64(33)).astype(np.int64)
         return out

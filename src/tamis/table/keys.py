@@ -82,6 +82,11 @@ def mix(x: np.ndarray) -> np.ndarray:
     return x ^ (x >> np.uint64(31))
 
 
+def times_gap(number: int) -> np.uint64:
+    """A key for a whole number, to be added to others."""
+    return np.uint64(number * int(GAP) % 2**64)
+
+
 def repeated(keys: np.ndarray) -> np.ndarray:
     """Positions of the rows whose key another row has too."""
     ordered = np.sort(keys)

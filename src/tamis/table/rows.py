@@ -105,8 +105,8 @@ def codings(n_classes: int, shared: bool) -> list[np.ndarray]:
 def merge_rows(rows: Rows) -> Rows:
     """Drop rows of weight zero, add up the weights of identical rows, sort by value.
 
-    Repeating a row and doubling its weight then give the same training set, and so does any
-    permutation of the input.
+    Repeating a row and doubling its weight then give the same training set, up to the scale of all weights, and so does
+    any permutation of the input.
     """
     return part_of(*merge_places(rows), rows, np.arange(len(rows)))
 
@@ -129,7 +129,10 @@ def merge_places(rows: Rows) -> tuple[Rows, np.ndarray]:
 def part_of(distinct: Rows, places: np.ndarray, rows: Rows, part: np.ndarray) -> Rows:
     """The input rows at the positions `part`, merged; `distinct` and `places` are those of `merge_places`."""
     part = part[places[part] >= 0]
-    place, n = places[part], len(distinct)
+    n = len(distinct)
+    if n < np.count_nonzero(places >= 0):  # in an order that is not the input's, on which the rounding of sums depends
+        part = part[np.lexsort([rows.mass[part], places[part]])]
+    place = places[part]
     counts = np.bincount(place, weights=rows.counts[part], minlength=n)
     kept = np.flatnonzero(counts)
     weight, mass = (np.bincount(place, weights=w[part], minlength=n)[kept] for w in (rows.weight, rows.mass))
@@ -137,15 +140,20 @@ def part_of(distinct: Rows, places: np.ndarray, rows: Rows, part: np.ndarray) ->
 
 
 def _value_ranks(rows: Rows) -> np.ndarray:
-    """Ranks (n,) 0, 1, ... of the rows by group, class, labels and numbers, the last column first; equal rows tie."""
-    keys = [_label_codes(values) for values in rows.table.labels.values()]
-    keys += [] if rows.response is None else [rows.response]
-    ranks = _ranks([*keys, rows.codes, *([] if rows.groups is None else [rows.groups])])
+    """Ranks (n,) 0, 1, ... of the rows by numbers, the last column first, labels, group and class; equal rows tie.
+
+    Classes come last, so that their names do not decide on the order of rows that differ.
+    """
+    ranks = np.zeros(len(rows), dtype=int)
     stop, width = rows.table.numbers.shape[1], KEYS
     while stop > 0 and ranks.max(initial=-1) < len(rows) - 1:  # more columns only where rows tie
         start = max(0, stop - width)
         ranks = _ranks([*_sortable(rows.table.numbers[:, start:stop]).T, ranks])
         stop, width = start, 2 * width
+    if ranks.max(initial=-1) < len(rows) - 1:
+        keys = [] if rows.response is None else [rows.response]
+        keys = [rows.codes, *keys, *([] if rows.groups is None else [rows.groups])]
+        ranks = _ranks([*keys, *(_label_codes(values) for values in rows.table.labels.values()), ranks])
     return ranks
 
 
@@ -172,7 +180,7 @@ def merge_keyed(rows: Rows, keys: np.ndarray) -> Rows:
 
     As `merge_rows`, for rows whose values have keys (equal keys, equal values).
     """
-    order = np.lexsort([rows.codes, keys])
+    order = np.lexsort([rows.mass, rows.codes, keys])
     keys, codes = keys[order], rows.codes[order]
     first = np.r_[True, (keys[1:] != keys[:-1]) | (codes[1:] != codes[:-1])]
     starts = np.flatnonzero(first)
@@ -258,7 +266,7 @@ def _mean_one(weight: np.ndarray) -> np.ndarray:
     if not np.any(weight > 0):
         return weight
     scaled = weight / weight.max()
-    return scaled / scaled[scaled > 0].mean()
+    return scaled / np.sort(scaled[scaled > 0]).mean()  # sorted: rounding does not follow the order of the rows
 
 
 def class_factors(class_weight: Any, sample_weight: np.ndarray, codes: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -267,8 +275,9 @@ def class_factors(class_weight: Any, sample_weight: np.ndarray, codes: np.ndarra
     if class_weight is None:
         return np.ones(len(codes))
     if isinstance(class_weight, str):
-        mass = np.bincount(codes, weights=sample_weight, minlength=len(classes))
-        return (mass.sum() / (len(classes) * mass))[codes]
+        order = np.lexsort([sample_weight, codes])  # rounding does not follow the order of the rows
+        mass = np.bincount(codes[order], weights=sample_weight[order], minlength=len(classes))
+        return (np.sort(mass).sum() / (len(classes) * mass))[codes]
     unknown = [key for key in class_weight if key not in classes]
     if unknown:
         raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class: the classes are {list(classes)}")

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tamis import codec
-from tamis.views import report
 from tamis.base.classifier import KernelClassifier
 from tamis.io.datasets import load_dataset
 from tamis.io.models import load, save
@@ -19,6 +18,7 @@ from tamis.io.writing import writing
 from tamis.results.data import Results
 from tamis.results.words import summary
 from tamis.table.sources.arrow import arrow
+from tamis.views import report
 from tamis.workflow.comparison import Comparison
 from tamis.workflow.job import describe
 from tamis.workflow.score import kinds_of

@@ -80,8 +80,9 @@ class AbsentMKLClassifierCV(KernelClassifier):
         there, in float64; "cpu" does so by torch; both need ``pip install 'tamis[gpu]'``. None is numpy. The model is
         the same up to rounding, and needs neither torch nor the device.
     cv : int, splitter or sequence of (train, test) positions, default=5
-        An integer (None is 5) asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
-        together. Splitters and positions speak of the rows of X as given.
+        An integer (None is 5) requests stratified folds that follow the values of rows; copies of a row are dealt over
+        them. With `groups` in `fit`, rows of one group stay together. Splitters and positions refer to the rows of X
+        as given.
     scoring : {"log_loss", "accuracy", "roc_auc", "squared_error"}, default="log_loss"
         Log-loss and accuracy are taken after calibration of all held-out decisions together.
     rule : {"best", "one_se"}, default="best"

@@ -27,7 +27,8 @@ Departures from the paper, with reasons:
 2.  After an epoch each prototype keeps the rows of largest modulus. Merely rescaling their coefficients to sum one
     often undoes more than the epoch gained, and E rises; they become those, of sum one, of the nearest point in the
     feature space. With `max_samples` of n this is the method without sparseness.
-3.  Prototypes start as means of `max_samples` random rows of their class, different ones as far as there are any.
+3.  Prototypes start as weighted means of `max_samples` random rows of their class, different ones as far as there
+    are any.
 4.  E is not convex and neither epochs nor the cut after them need lower it: the run stops when E has hardly changed in
     three epochs, and returns its best point if it never does.
 5.  Rows have weights of mean one, which multiply their steps.
@@ -161,14 +162,18 @@ def nearest_mixture(K: np.ndarray, images: np.ndarray) -> np.ndarray:
 
 
 def start(problem: Problem, n_prototypes: int, seed: int) -> State:
-    """Means of random rows, `n_prototypes` for each class that has so many rows."""
+    """Weighted means of random rows, `n_prototypes` for each class that has two rows for each of them.
+
+    Prototypes on single rows of a table of few values would be those of every class, and nothing would move them.
+    """
     rng = np.random.default_rng(seed)
+    order = rng.permutation(len(problem.codes))  # one for all classes: the order of these decides nothing
     coef, owners = [], []
     for q in np.unique(problem.codes):
-        rows = rng.permutation(np.flatnonzero(problem.codes == q))
-        for part in np.array_split(rows, min(n_prototypes, len(rows))):
-            own = np.zeros(len(problem.codes))
-            own[part[: problem.max_samples]] = 1.0 / len(part[: problem.max_samples])
+        rows = order[problem.codes[order] == q]
+        for part in np.array_split(rows, min(n_prototypes, max(1, len(rows) // 2))):
+            own, some = np.zeros(len(problem.codes)), part[: problem.max_samples]
+            own[some] = problem.weight[some] / problem.weight[some].sum()
             coef.append(own)
             owners.append(int(q))
     return State(np.array(coef), np.array(owners))

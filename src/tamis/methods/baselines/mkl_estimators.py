@@ -263,7 +263,7 @@ class EasyMKLClassifier(StackClassifier):
     -----
     The weights stand for sums over kernels of equal scale; the default kernels have ones on the diagonal. The
     mean of the kernels takes the place of their sum in the paper, so that `lam` means the same for any number of
-    kernels. A sample weight of two acts as two equal rows, in the quadratic program as well.
+    kernels. A sample weight of two gives the same fit as two equal rows, in the quadratic program as well.
 
     Examples
     --------

@@ -226,7 +226,7 @@ class KernelGLVQClassifier(PrototypeClassifier):
     Parameters
     ----------
     n_prototypes : int, default=3
-        Prototypes of each class (as many as it has samples, if these are fewer).
+        Prototypes of each class (half as many as it has distinct samples, if these are fewer).
     max_samples : int, default=5
         Most samples in a prototype. More decide better and are harder to look at; with as many as there are training
         samples this is the method without sparseness.

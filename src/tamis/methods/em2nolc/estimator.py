@@ -149,11 +149,12 @@ class EM2NOLCClassifier(SumsClassifier):
     `objective_` is the least-squares objective of the chosen cases and features, before any refit.
     A number beyond the training range counts as the nearest training value; a category that training
     never saw agrees with no case and contributes nothing. Identical rows are merged into one of larger
-    weight before fitting.
+    weight before fitting, and dealt over the folds of calibration.
 
     The statistics engine winsorises numbers with more than 64 values at their 0.1 and 99.9 per cent
     quantiles, does not merge identical rows (they count once as candidates), and draws
-    folds, candidates and a second look at up to 50 000 rows by keys that depend on a row's values alone.
+    folds, candidates and a second look at up to 50 000 rows by keys that depend on a row's values. Copies of a
+    row go to one fold after another.
 
     Examples
     --------

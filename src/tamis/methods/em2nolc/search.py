@@ -97,9 +97,9 @@ class EM2NOLCClassifierCV(SumsClassifier):
     max_iter : int, default=30
         Most rounds of instance and feature steps.
     cv : int, splitter or sequence of (train, test) positions, default=5
-        An integer (None is 5) asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
-        together. Splitters and positions speak of the rows of X as given. The statistics engine draws
-        folds at random, and needs folds that train on all other rows.
+        An integer (None is 5) requests stratified folds that follow the values of rows; copies of a row are dealt over
+        them. With `groups` in `fit`, rows of one group stay together. Splitters and positions refer to the rows of X
+        as given. The statistics engine does not stratify, and needs folds that train on all other rows.
     scoring : {"auto", "log_loss", "accuracy", "roc_auc", "squared_error"}, default="auto"
         Log-loss is taken after calibration of the held-out decisions. With the statistics engine the
         squared error comes from the sums of the held-out fold, without another look at its rows, and

@@ -163,11 +163,16 @@ def _closest(problem: Quadratic, budget: Budget, chosen: np.ndarray) -> tuple[fl
 
 
 def density_start(task: Task) -> State:
-    """No instances yet; kernels that best separate the class densities."""
+    """No instances yet; kernels that best separate the class densities, or all where the densities are alike.
+
+    Candidates are merged rows: where most values come in both classes, only their weights tell the densities apart.
+    """
     design = task.design
     some = slice(None, None, -(-design.n_candidates // START_ROWS))
-    lam = design.candidate_targets[some] - design.target_mean
+    lam = design.candidate_weight[some, None] * (design.candidate_targets[some] - design.target_mean)
     fit = best_subset(task.kernel_problem(some, lam), task.kernel_budget)
+    if not len(fit.support):
+        return uniform_start(task)
     return _without_instances(task, fit.support, fit.coef[:, 0])
 
 

@@ -73,7 +73,8 @@ class SumsClassifier(KernelClassifier):
             iterator can be read only once: its first 2^17 rows then decide on ranges, levels and candidates. A
             tensor of torch stays where it is, on a graphics card for example, and is summed there.
         y : class labels of shape (n_samples,); the name of a column of a file or dataframe; None with blocks
-        sample_weight : weights of shape (n_samples,), or the name of a column, at least 0; only their ratios matter
+        sample_weight : weights of shape (n_samples,), or the name of a column, at least 0; only their ratios matter.
+            Folds do not depend on them, but rows of weight zero are left out first
         groups : labels of shape (n_samples,), or the name of a column; rows of one group never stand on both sides of
             a fold
         checkpoint : a file in which a pass over blocks keeps its sums twice a minute; a fit that was stopped goes on

@@ -98,8 +98,9 @@ class IMKPLClassifierCV(PrototypeClassifier):
         Learn from so many rows, drawn from every class in proportion, whatever their order; kept cases are among these,
         and `pool_error_` says how the model does on the others. None, or as many as there are: all rows.
     cv : int, splitter or sequence of (train, test) positions, default=5
-        An integer (None is 5) asks for shuffled stratified folds; with `groups` in `fit`, rows of one group stay
-        together. Splitters and positions speak of the rows of X as given.
+        An integer (None is 5) requests stratified folds that follow the values of rows; copies of a row are dealt over
+        them. With `groups` in `fit`, rows of one group stay together. Splitters and positions refer to the rows of X
+        as given.
     scoring : {"log_loss", "accuracy", "roc_auc", "squared_error"}, default="log_loss"
         Log-loss and accuracy are taken after calibration of all held-out decisions together.
     rule : {"best", "one_se"}, default="best"

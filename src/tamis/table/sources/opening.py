@@ -78,12 +78,12 @@ def check_in_memory(X: Any, name: str, instead: str = IN_BLOCKS) -> None:
 def each_block(function: Callable[[Any], np.ndarray], X: Any, columns: Sequence[str]) -> Any:
     """``function`` of rows that come in blocks: lazily for Dask, else one array; None where X is a table in memory.
 
-    Of a file only the named `columns` are read.
+    Of a file only the named `columns` are read; where there are none, the first one, which counts the rows.
     """
     if is_dask(X):
         return mapped(function, X)
     if is_parquet(X):
-        source: Source = ParquetSource(X, None, columns=columns)
+        source: Source = ParquetSource(X, None, columns=list(columns) or ParquetSource(X, None).names[:1])
     elif is_large_map(X):
         source = ArraySource(X, None)
     elif is_ray(X):

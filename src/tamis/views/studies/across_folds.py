@@ -29,7 +29,7 @@ def stability_across_folds(estimator: KernelEstimator, X: Any, y: Any, cv: Any =
     estimator : one that chooses (a search) must be fitted, its choices are kept; others need not be
     X, y : rows, and what is to be predicted
     cv : int, splitter or sequence of (train, test) positions, default=5
-        An integer asks for shuffled folds, stratified for classes.
+        An integer requests folds that follow the values of rows, stratified for classes.
     groups : labels of shape (n_samples,); rows of one group never stand on both sides of a fold
     """
     check_cv(cv)

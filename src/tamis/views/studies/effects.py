@@ -30,7 +30,7 @@ def parameter_effects(
     X, y : table or series, and classes
     grid : for each parameter the values to try
     cv : int, splitter or sequence of (train, test) positions
-        An integer asks for shuffled stratified folds; all values see the same ones.
+        An integer requests stratified folds that follow the values of rows; all values see the same ones.
     random_state : of these folds
 
     Returns
