@@ -20,13 +20,13 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from tamis import EM2NOLCClassifier, Job, Plan, Statistics, TamisClassifier, all_estimators, io, run
-from tamis.expansion import TABLE_ROWS
 from tamis.parallel import blas_threads
 
 from small_fits import fitted, mixed, quick, same
 
 EVERY = pytest.mark.parametrize("name", list(all_estimators()))
 THREADS = 8
+MANY_ROWS = 9000
 
 
 def said(model, X):
@@ -62,15 +62,6 @@ def test_threads_hear_the_same(name):
         equal(heard, expected)
 
 
-@pytest.mark.parametrize("name", ["TamisClassifier", "EM2NOLCClassifier"])
-def test_threads_that_make_tables_at_once_hear_the_same(name):
-    X = mixed(TABLE_ROWS)[0]
-    expected = said(fitted(name), X)
-    assert "_tables" in vars(fitted(name).model_.expansion)
-    for heard in from_threads(fitted(name), X):
-        equal(heard, expected)
-
-
 def test_fits_in_threads_do_not_disturb_each_other():
     X, y = mixed()
     expected = TamisClassifier(3, 2, cv=2).fit(X, y).decision_function(X)
@@ -94,7 +85,7 @@ def before():
     a = np.random.default_rng(0).normal(size=(600, 600))
     with blas_threads(2):
         a @ a
-    return fitted("TamisClassifier"), mixed(TABLE_ROWS)[0]
+    return fitted("TamisClassifier"), mixed(MANY_ROWS)[0]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
