@@ -234,7 +234,7 @@ class TestSensibleModels:
         sensible(fit(X[:, [1]], Y), X[:, [1]])
 
 
-@pytest.mark.filterwarnings("ignore:nothing can be held out")
+@pytest.mark.filterwarnings("ignore:nothing can be held out", "ignore:calibration failed")
 def test_a_model_that_keeps_nothing_says_so():
     with pytest.warns(UserWarning, match="kept no instance"):
         fit(np.ones((10, 2)), [0, 1] * 5)
