@@ -16,6 +16,7 @@ import numpy as np
 from experiments.cells import Row
 from experiments.paper import Paper
 from experiments.summary import Table
+from experiments.tables import table as markdown_table
 from tamis.codec import replacing
 
 LINK = re.compile(r"\[([^\]]+)\]\((\S+)\.md\)")
@@ -332,8 +333,7 @@ def markdown(blocks: Sequence[Block]) -> str:
             case Items(items):
                 out.append("\n".join(f"- {item}" for item in items))
             case Grid(header, lines):
-                rows = [header, ["---"] * len(header), *lines]
-                out.append("\n".join("| " + " | ".join(str(c).replace("|", "\\|") for c in r) + " |" for r in rows))
+                out.append(markdown_table(header, lines))
             case Image(path, text):
                 out.append(f"![{text}]({path})")
     return "\n\n".join(out) + "\n"

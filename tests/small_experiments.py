@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from experiments import PAPERS, Plan
+from experiments.papers import PAPERS
+from experiments.runner import Plan
 from experiments.cells import Cell, Row
 from experiments.method import Method
 from experiments.peers import majority

@@ -10,10 +10,10 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
-from scipy.stats import wilcoxon
 
 from experiments.datasets import THIRTEEN
+from experiments.statistics import holm, resampled, signed_ranks
+from experiments.tables import table
 
 SETS = [*(s for s in THIRTEEN if s != "splice_binary"), "praf/groups", "splice_binary"]  # the slow one last
 BUDGETS = (20, 10, 5)
@@ -37,43 +37,17 @@ def ece(y: Array, probability: Array, bins: int = 10) -> float:
     return float(np.sum(gaps) / len(y))
 
 
-def corrected_t_test(differences: Array, n_train: float, n_test: float) -> float:
-    """Return the two-sided p-value of the corrected resampled t-test (Nadeau and Bengio, 2003) of J differences.
-
-    t = mean / sqrt((1/J + n_test/n_train) * variance) with J - 1 degrees of freedom. Differences that are all the same
-    have p = 1 where they are zero and p = 0 elsewhere; one difference alone has none (nan).
-    """
-    if len(differences) < 2:
-        return np.nan
-    mean, variance, J = np.mean(differences), np.var(differences, ddof=1), len(differences)
-    if variance < 1e-20:
-        return 1.0 if abs(mean) < 1e-10 else 0.0
-    return float(2 * student.sf(abs(mean) / np.sqrt((1 / J + n_test / n_train) * variance), J - 1))
-
-
-def holm(p: list[float]) -> Array:
-    """Return p-values corrected for their number by Holm's step-down rule."""
-    order = np.argsort(p)
-    stepped = np.maximum.accumulate((len(p) - np.arange(len(p))) * np.asarray(p, dtype=float)[order])
-    out = np.empty(len(p))
-    out[order] = np.minimum(stepped, 1)
-    return out
-
-
 def jaccard(kept: list[list[int]]) -> float:
     """Return the mean over pairs of |both| / |either|; two empty sets agree, one set alone has none (nan)."""
     pairs = [(set(a), set(b)) for a, b in combinations(kept, 2)]
     return float(np.mean([len(a & b) / len(a | b) if a | b else 1.0 for a, b in pairs])) if pairs else np.nan
 
 
-def signed_rank(differences: Array) -> float:
-    """Return the p-value of Wilcoxon's signed-rank test; 1 where nothing differs."""
-    differences = np.round(differences, 10)  # sums of equal accuracies in another order are equal
-    return float(wilcoxon(differences).pvalue) if np.any(differences) else 1.0
+KEY = ("method", "set", "seed", "state")
 
 
-def key(row: dict[str, Any]) -> tuple[str, str, int, int | None]:
-    return row["method"], row["set"], row["seed"], row["state"]
+def key(row: dict[str, Any]) -> tuple:
+    return tuple(row[name] for name in KEY)
 
 
 class Cells:
@@ -115,8 +89,7 @@ def text(value: float, form: str) -> str:
 
 
 def lines_of(head: list[str], body: list[list[str]]) -> list[str]:
-    rows = [head, ["---"] * len(head), *body]
-    return [*("| " + " | ".join(row) + " |" for row in rows), ""]
+    return [table(head, body), ""]
 
 
 def accuracies(cells: Cells) -> list[str]:
@@ -129,20 +102,22 @@ def accuracies(cells: Cells) -> list[str]:
 
 def difference_and_p(cells: Cells, one: str, other: str, what: str = "accuracy") -> tuple[float, float]:
     """Return the mean difference over the 13 sets and the p-value of the signed-rank test of their means."""
-    gaps = cells.over(one, what, THIRTEEN) - cells.over(other, what, THIRTEEN)
-    return float(np.mean(gaps)), signed_rank(gaps) if np.all(np.isfinite(gaps)) else np.nan
+    first, second = cells.over(one, what, THIRTEEN), cells.over(other, what, THIRTEEN)
+    gap = float(np.mean(first - second))
+    return gap, signed_ranks(first, second) if np.isfinite(gap) else np.nan
 
 
 def paired(cells: Cells, other: str) -> list[str]:
     """Return the table of differences to one method, set by set."""
     found: dict[str, tuple[float, float]] = {}
     for s in SETS:
-        gaps = cells.values("tamis@20", s, "accuracy") - cells.values(other, s, "accuracy")
-        if np.all(np.isfinite(gaps)):
-            sizes = [cells.mean(other, s, n) for n in ("n_train", "n_test")]
-            found[s] = 100 * float(np.mean(gaps)), corrected_t_test(gaps, *sizes)
+        first, second = (cells.values(m, s, "accuracy") for m in ("tamis@20", other))
+        gap = float(np.mean(first - second))
+        if np.isfinite(gap):
+            ratio = cells.mean(other, s, "n_test") / cells.mean(other, s, "n_train")
+            found[s] = 100 * gap, resampled(first, second, ratio)
     tested = [s for s in THIRTEEN if s in found]
-    corrected = dict(zip(tested, holm([found[s][1] for s in tested]), strict=True))
+    corrected = holm({s: found[s][1] for s in tested})
     body = []
     for s in SETS:
         gap, p = found.get(s, (np.nan, np.nan))
@@ -214,7 +189,7 @@ def header(cells: Cells) -> list[str]:
         "",
         "```",
         *dict.fromkeys(m["command"] for m in made),
-        f"python benchmarks/flagship.py --table --seeds {spelled(cells.seeds)}",
+        f"python -m experiments.accuracy.flagship --table --seeds {spelled(cells.seeds)}",
         "```",
         "",
         *(["Cells that failed:", "", *failed, ""] if failed else []),

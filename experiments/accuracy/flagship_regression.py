@@ -1,6 +1,6 @@
 """R2 of the flagship regressor beside EBM's, on scikit-learn's diabetes table and generated sets, in one run.
 
-    python benchmarks/flagship_regression.py [--sets diabetes,friedman1] [--splits 5] [--no-ebm]
+    python -m experiments.accuracy.flagship_regression [--sets diabetes,friedman1] [--splits 5] [--no-ebm]
 
 70/30 splits with seeds 0, 1, ...; both with their defaults, nothing tuned outside; least squares on all columns is the
 line to beat. A generated set has 1000 rows. Writes docs/results/flagship_regression.md, unless EBM was left out. The
@@ -24,7 +24,7 @@ from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import train_test_split
 
-PAGE = Path(__file__).parents[1] / "docs" / "results" / "flagship_regression.md"
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "flagship_regression.md"
 ROWS = 1000
 PACKAGES = ("tamis", "interpret", "scikit-learn", "numpy", "scipy")
 SETS: dict[str, Callable[[], Any]] = {
@@ -99,7 +99,7 @@ def main() -> None:
     words = [
         "# The flagship regressor beside EBM's",
         "",
-        f"`python benchmarks/flagship_regression.py --splits {options.splits}`, {date.today().isoformat()}, "
+        f"`python -m experiments.accuracy.flagship_regression --splits {options.splits}`, {date.today().isoformat()}, "
         f"Python {platform.python_version()}, {packages}.",
         "",
         f"R2 on the test parts of {options.splits} splits 70/30, mean (standard deviation over splits). Both with "

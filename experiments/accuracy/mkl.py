@@ -1,84 +1,70 @@
-"""Accuracy of the multiple-kernel classifiers on the six real datasets of paper 002, beside its numbers.
+"""Accuracy of the multiple-kernel classifiers on the six real datasets of [Zhu2023], with its numbers.
 
-    python benchmarks/mkl_accuracy.py [dataset ...]
+    python -m experiments.accuracy.mkl [dataset ...]
 
-Five random 70/30 splits; every method is tuned by three folds of the training part (calibration=None: the
-methods' own intercepts). The majority class and a tuned SVC are in the table, as they should be in the paper's.
+Five random 70/30 splits. Every method is tuned on three folds of the training part (calibration=None: the methods' own
+intercepts). Rows are kept in experiments/out.
 """
 
 from __future__ import annotations
 
 import sys
-import warnings
+from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
-from threadpoolctl import threadpool_limits
 
+from experiments.accuracy.rows import Row, measure
 from experiments.datasets import load
+from experiments.papers import PAPERS
+from experiments.peers import COSTS
+from experiments.tables import spread, table
 from tamis import AverageMKLClassifier, EasyMKLClassifier, SimpleMKLClassifier, ZeroOneMKLClassifier, bandwidths
+from tamis.workflow import peers
 
-SETS = ("ilpd_579", "wpbc", "pima", "ionosphere", "sonar", "haberman")
-PAPER = {  # [Zhu2023], Table 2: SimpleMKL, MKL-L0/1-SVM
-    "ilpd_579": (71.26, 71.38),
-    "wpbc": (76.58, 76.75),
-    "pima": (75.04, 75.58),
-    "ionosphere": (91.13, 90.47),
-    "sonar": (78.81, 75.79),
-    "haberman": (73.70, 73.37),
-}
-COSTS = (0.1, 1.0, 10.0, 100.0)
+PAPER = PAPERS["l01-svm"]
+SETS = tuple(name for name in PAPER.datasets if name != "quadrants")
+PUBLISHED = ("SimpleMKL on 10 (d + 1) kernels", "MKL-L0/1-SVM")
+SPLITS = 5
 STEPS = [{"C": [ratio * rho1], "rho1": [rho1]} for ratio in (2.0, 8.0, 64.0) for rho1 in (0.25, 1.0, 4.0)]
 
 
-def methods() -> dict:
-    plain = {"calibration": None}
-    l01 = {"max_iter": 300, **plain}
-    both = bandwidths(on="both")
+def methods(nominal: np.ndarray) -> dict[str, tuple[Any, Any]]:
+    plain: dict[str, Any] = {"calibration": None}
+    l01, both = {"max_iter": 300, **plain}, bandwidths(on="both")
     return {
         "0/1 best": (ZeroOneMKLClassifier(**l01), STEPS),
         "0/1 admm": (ZeroOneMKLClassifier(solver="admm", **l01), STEPS),
-        "0/1 paper": (ZeroOneMKLClassifier(solver="admm", d_step="paper", **l01), STEPS),
+        "0/1 printed": (ZeroOneMKLClassifier(solver="admm", d_step="paper", **l01), STEPS),
         "SimpleMKL": (SimpleMKLClassifier(tol=1e-2, **plain), {"C": COSTS}),
         "SimpleMKL both": (SimpleMKLClassifier(kernels=both, tol=1e-2, **plain), {"C": COSTS}),
         "EasyMKL both": (EasyMKLClassifier(kernels=both, **plain), {"C": COSTS, "lam": (0.1, 0.9)}),
         "AverageMKL": (AverageMKLClassifier(**plain), {"C": COSTS}),
-        "SVC": (
-            make_pipeline(StandardScaler(), SVC()),
-            {"svc__C": COSTS, "svc__gamma": list(np.logspace(-3, 0, 7))},
-        ),
+        "SVC": (peers.svc(nominal), {"svc__C": COSTS, "svc__gamma": np.logspace(-3, 0, 7)}),
         "majority": (DummyClassifier(), {}),
     }
 
 
-def one(data, method: str, seed: int) -> float:
-    model, grid = methods()[method]
-    X = data.X
-    if method in ("SVC", "majority") and np.isnan(X).any():
-        X = np.where(np.isnan(X), np.nanmedian(X, axis=0), X)
-    a, b, ya, yb = train_test_split(X, data.y, test_size=0.3, random_state=seed, stratify=data.y)
-    with warnings.catch_warnings(), threadpool_limits(1, user_api="blas"):
-        warnings.simplefilter("ignore")
-        search = GridSearchCV(model, grid, cv=StratifiedKFold(3, shuffle=True, random_state=seed))
-        return 100 * search.fit(a, ya).score(b, yb)
+def one(set: str, method: str, split: int) -> Row:
+    data = load(set)
+    model, grid = methods(data.nominal)[method]
+    a, b, ya, yb = train_test_split(data.X, data.y, test_size=0.3, random_state=split, stratify=data.y)
+    search = GridSearchCV(model, grid, cv=StratifiedKFold(3, shuffle=True, random_state=split))
+    return {"accuracy": 100 * search.fit(a, ya).score(b, yb)}
 
 
-def main(names) -> None:
-    columns = list(methods())
-    print("set".ljust(12), *(c.rjust(15) for c in columns), "paper Simple".rjust(13), "paper 0/1".rjust(10))
+def main(names: list[str]) -> None:
+    columns = list(methods(np.zeros(1, dtype=bool)))
+    cells = [{"set": name, "method": m, "split": k} for name in names for m in columns for k in range(SPLITS)]
+    rows = measure("mkl", cells, one, 2)
+    lines = []
     for name in names:
-        data = load(name)
-        jobs = [(method, seed) for method in columns for seed in range(5)]
-        scores = Parallel(n_jobs=2)(delayed(one)(data, method, seed) for method, seed in jobs)
-        table = np.array(scores).reshape(len(columns), 5)
-        cells = [f"{row.mean():.1f} +- {row.std(ddof=1):.1f}".rjust(15) for row in table]
-        print(name.ljust(12), *cells, f"{PAPER[name][0]:13.2f} {PAPER[name][1]:10.2f}", flush=True)
+        own = [[r["accuracy"] for r in rows if (r["set"], r["method"]) == (name, m)] for m in columns]
+        published = [PAPER.published[name, method, "accuracy"].value for method in PUBLISHED]
+        lines.append([name, *map(spread, own), *published])
+    print(table(["set", *columns, "paper: SimpleMKL", "paper: 0/1"], lines))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or SETS)
+    main(sys.argv[1:] or list(SETS))

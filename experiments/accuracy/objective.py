@@ -1,6 +1,6 @@
 """Objective reached by the three solvers: ten tables, three budgets, three bandwidths.
 
-TAMIS_DATA=... python benchmarks/objective.py
+TAMIS_DATA=... python -m experiments.accuracy.objective
 """
 
 from __future__ import annotations

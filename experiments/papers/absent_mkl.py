@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -60,14 +61,18 @@ def _blanked(X: np.ndarray, views: list[list[int]], ratio: float, rng: np.random
     return X
 
 
-def _kernels(problem: Problem) -> Any:
+def kernels_of(name: str, views: Mapping[str, list[int]]) -> Any:
     """Return Gaussians; for proteins polynomials, and inner products of alignment scores."""
-    if problem.name != "protein_fold":
-        return per_group(problem.views)
+    if name != "protein_fold":
+        return per_group(views)
     return [
         (key, Normalised(Polynomial(1, 0.0) if key.startswith("SW") else Polynomial(2, 1.0)), columns)
-        for key, columns in problem.views.items()
+        for key, columns in views.items()
     ]
+
+
+def _kernels(problem: Problem) -> Any:
+    return kernels_of(problem.name, problem.views)
 
 
 def _grid(quick: bool) -> list[dict[str, Any]]:

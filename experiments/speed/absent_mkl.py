@@ -1,6 +1,6 @@
 """Speed of absent multiple kernel learning, as ratios to a support vector machine measured in the same run.
 
-    python benchmarks/absent_mkl.py [--largest 3000]
+    python -m experiments.speed.absent_mkl [--largest 3000]
 
 Rows with 12 channels of 4 features, of which 50 patterns of absence leave 7. The unit is an `SVC` fit (Gaussian kernel)
 on the same table with its blanks at the mean; "given" is one on a matrix that is there already. Beside it stand the
@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from experiments.speed.imkpl import best
+from experiments.speed.timing import best
 from tamis import AbsentMKLClassifier, per_group
 from tamis.methods import absent_mkl
 from tamis.methods.absent_conic import solve_conic_program

@@ -1,8 +1,8 @@
 """A fit on a local Dask cluster with one and with two workers of one thread: seconds and efficiency.
 
-    python benchmarks/cluster.py [rows]         (default 2000000 x 28, float32, already on the workers)
+    python -m experiments.speed.cluster [rows]         (default 2000000 x 28, float32, already on the workers)
 
-Prints Markdown; the committed table is in benchmarks/README.md.
+Prints Markdown; the committed table is in experiments/README.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster, wait
 
-import tamis
+import tamis.sources.base
+import tamis.sources.on_dask
 from experiments.speed.scale import COLUMNS, additive
 
 STEP, REPEATS = 100_000, 3
@@ -67,7 +68,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    import tamis.sources.base
-    import tamis.sources.on_dask
-
     main()

@@ -1,8 +1,8 @@
 """The pass, the whole fit, prediction and explanation on a graphics card; absolute seconds, rows already there.
 
-    python benchmarks/device.py [rows]      (default 100000000; about 20 GB of device memory)
+    python -m experiments.speed.device [rows]      (default 100000000; about 20 GB of device memory)
 
-Needs torch with CUDA and this package; prints Markdown. The committed table is in benchmarks/README.md.
+Needs torch with CUDA and this package; prints Markdown. The committed table is in experiments/README.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COLUMNS = 28
 
 
 def additive(n: int, device: str, seed: int = 0) -> tuple[Any, Any, float]:
-    """The rows of benchmarks/scale.py, drawn on the device, and the accuracy of the best rule."""
+    """The rows of experiments.speed.scale, drawn on the device, and the accuracy of the best rule."""
     draw = torch.Generator(device=device).manual_seed(seed)
     X = torch.empty((n, COLUMNS), dtype=torch.float32, device=device)
     y = torch.empty(n, dtype=torch.int64, device=device)

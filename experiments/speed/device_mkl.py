@@ -1,6 +1,6 @@
 """Speed of the multiple-kernel classifiers with their dense linear algebra on a device, against numpy.
 
-    python benchmarks/device_mkl.py DEVICE [rows ...] [--limit SECONDS] [--only NAME ...]
+    python -m experiments.speed.device_mkl DEVICE [rows ...] [--limit SECONDS] [--only NAME ...]
 
 DEVICE is "cuda", "cuda:1" or "cpu" (by torch). Every classifier is fitted to the same rows, with a dozen kernels, with
 device=None (numpy, one thread, as every fit) and on the device. A fit by numpy that would take longer than the limit,

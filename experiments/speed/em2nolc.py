@@ -2,18 +2,15 @@
 
     make bench        (TAMIS_DATA for the pima table; without it a generated table of the same shape)
 
-Prints a Markdown table; the committed one is in benchmarks/README.md.
+Prints a Markdown table; the committed one is in experiments/README.md.
 """
 
 from __future__ import annotations
 
-import platform
-import time
 import warnings
-from collections.abc import Callable
+from time import process_time
 
 import numpy as np
-import sklearn
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -22,20 +19,12 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 import tamis
-from experiments.datasets import folder, load
+from experiments.datasets import data_folder, load
+from experiments.speed.timing import best, versions
+from experiments.tables import table
 from tamis.data.rows import merge_rows
 from tamis.estimators.em2nolc import tasks
 from tamis.methods import em2nolc as method
-
-
-def seconds(action: Callable, repeats: int = 3) -> float:
-    """Smallest CPU time of a few repeats."""
-    best = np.inf
-    for _ in range(repeats):
-        start = time.process_time()
-        action()
-        best = min(best, time.process_time() - start)
-    return best
 
 
 def single_fit(X, y) -> tuple[str, float, float]:
@@ -43,8 +32,8 @@ def single_fit(X, y) -> tuple[str, float, float]:
     slow = tamis.EM2NOLCClassifier(20, 10, calibration=None, solver="paper", max_iter=50, tol=0.0)
     return (
         "one fit on wdbc, 20 x 10: printed algorithm (50 rounds) / splicing",
-        seconds(lambda: slow.fit(X, y), 1),
-        seconds(lambda: fast.fit(X, y)),
+        best(lambda: slow.fit(X, y), 1, process_time),
+        best(lambda: fast.fit(X, y), 3, process_time),
     )
 
 
@@ -67,8 +56,8 @@ def budget_path(X, y) -> tuple[str, float, float]:
 
     return (
         "20 x 20 budgets on one fold of wdbc: 400 cold fits (cheap search) / path",
-        seconds(cold, 1),
-        seconds(warm, 1),
+        best(cold, 1, process_time),
+        best(warm, 1, process_time),
     )
 
 
@@ -78,8 +67,8 @@ def search(X, y) -> tuple[str, float, float]:
     ours = tamis.EM2NOLCClassifierCV()
     return (
         "wdbc: EM2NOLCClassifierCV defaults / SVC grid search (9 settings, 3 folds)",
-        seconds(lambda: ours.fit(X, y), 1),
-        seconds(lambda: svc.fit(X, y), 3),
+        best(lambda: ours.fit(X, y), 1, process_time),
+        best(lambda: svc.fit(X, y), 3, process_time),
     )
 
 
@@ -88,15 +77,15 @@ def prediction(X, y) -> tuple[tuple[str, float, float], float]:
     many = X[rng.integers(0, len(X), 100_000)] + 1e-3 * rng.normal(size=(100_000, X.shape[1]))
     ours = tamis.EM2NOLCClassifier(10, 5).fit(X, y)
     svc = make_pipeline(StandardScaler(), SVC()).fit(X, y)
-    own = seconds(lambda: ours.predict(many), 7)
+    own = best(lambda: ours.predict(many), 7, process_time)
     name = f"prediction of 10^5 rows (pima): SVC / {len(ours.instances_)} cases x {len(ours.features_)} features"
-    return (name, seconds(lambda: svc.predict(many), 1), own), 100_000 / own
+    return (name, best(lambda: svc.predict(many), 1, process_time), own), 100_000 / own
 
 
 def main() -> None:
     warnings.filterwarnings("ignore")
     X, y = load_breast_cancer(return_X_y=True)
-    if folder() is None:
+    if data_folder() is None:
         P, q = make_classification(768, 8, n_informative=4, flip_y=0.2, random_state=0)
     else:
         pima = load("pima")
@@ -106,13 +95,10 @@ def main() -> None:
         rows.append((*search(X, y), "at most 40"))
         line, rate = prediction(P, q)
         rows.append((*line, "at least 20"))
-    print(
-        f"numpy {np.__version__}, scikit-learn {sklearn.__version__}, Python {platform.python_version()}, one thread\n"
-    )
-    print("| what | first, CPU s | second, CPU s | ratio | wanted |\n|---|---|---|---|---|")
-    for name, first, second, wanted in rows:
-        print(f"| {name} | {first:.3f} | {second:.3f} | {first / second:.1f} | {wanted} |")
-    print(f"| rows predicted per second on one core | | | {rate:.2e} | at least 1e6 |")
+    print(f"{versions()}, one thread\n")
+    lines = [[name, f"{a:.3f}", f"{b:.3f}", f"{a / b:.1f}", wanted] for name, a, b, wanted in rows]
+    lines.append(["rows predicted per second on one core", "", "", f"{rate:.2e}", "at least 1e6"])
+    print(table(["what", "first, CPU s", "second, CPU s", "ratio", "wanted"], lines))
 
 
 if __name__ == "__main__":

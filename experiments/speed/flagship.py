@@ -1,11 +1,12 @@
 """Speed of the flagship classifier as ratios to its peers in the same run: fits with tuning, many rows, prediction.
 
-    TAMIS_DATA=... python benchmarks/flagship_speed.py [--parts fit,rows,predict] [--sets pima,wdbc] [--jobs 2]
-    TAMIS_DATA=... python benchmarks/flagship_speed.py --parts rows --rows 100000,1000000 --ebm 600
+    TAMIS_DATA=... python -m experiments.speed.flagship [--parts fit,rows,predict] [--sets pima,wdbc] [--jobs 2]
+    TAMIS_DATA=... python -m experiments.speed.flagship --parts rows --rows 100000,1000000 --ebm 600
 
 Wall seconds, the methods taking turns on one machine that should do nothing else. A fit of EBM to many rows takes
 long: it runs only with --ebm, at a hundred thousand rows, and is stopped after so many seconds (0: never). Prints
-Markdown, which is kept in benchmarks/out/flagship_speed.md too. Without TAMIS_DATA the parts that need it are left out.
+Markdown, which is kept in experiments/out/flagship_speed.md too. Without TAMIS_DATA the parts that need it are left
+out.
 """
 
 from __future__ import annotations
@@ -13,26 +14,24 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-import platform
 import signal
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.datasets import make_classification
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
-from experiments.datasets import THIRTEEN, folder, load
+from experiments.datasets import THIRTEEN, data_folder, load
+from experiments.speed.timing import best, versions
+from experiments.tables import table
+from tamis import TamisClassifier
+from tamis.workflow import peers
 
-OUT = Path(__file__).parent / "out" / "flagship_speed.md"
+OUT = Path(__file__).parents[1] / "out" / "flagship_speed.md"
 LIMIT = 120.0  # seconds of a fit of EBM in the first part, unless --ebm says more
 FEWEST = 300  # rows of a set for the first part
 COLUMNS, INFORMATIVE = 28, 14
@@ -46,34 +45,21 @@ PACKAGES = ("tamis", "interpret", "scikit-learn", "numpy", "scipy")
 
 
 def ours(jobs: int | None, nominal: np.ndarray | None = None) -> Any:
-    from tamis import TamisClassifier
-
     return TamisClassifier(categorical_features="auto" if nominal is None else nominal, random_state=0, n_jobs=jobs)
 
 
-def ebm(jobs: int | None, nominal: np.ndarray | None = None) -> Any:
-    from interpret.glassbox import ExplainableBoostingClassifier
-
-    kinds = None if nominal is None else ["nominal" if n else "continuous" for n in nominal]
-    return ExplainableBoostingClassifier(feature_types=kinds, random_state=0, n_jobs=jobs, **EBM)
+def ebm(jobs: int | None, nominal: np.ndarray) -> Any:
+    return peers.ebm(nominal, random_state=0, n_jobs=jobs, **EBM)
 
 
-def seconds(action: Callable[[], Any]) -> float:
-    """Wall time of an action."""
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
-
-
-def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = [f"### {title}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
+def titled(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"### {title}", "", table(head, rows), ""]
 
 
 def _report(model: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray, pipe: Any) -> None:
     os.setpgrp()  # with the processes that it starts
     warnings.filterwarnings("ignore")
-    took = seconds(lambda: model.fit(X, y))
+    took = best(lambda: model.fit(X, y), 1)
     pipe.send((took, 100 * np.mean(model.predict(X_test) == y_test)))
 
 
@@ -97,7 +83,7 @@ def tuned_fits(names: Sequence[str], jobs: int | None, ebm_limit: float) -> list
         data = load(name)
         if len(data.y) <= FEWEST:
             continue
-        own = seconds(lambda d=data: ours(jobs, d.nominal).fit(d.X, d.y))
+        own = best(lambda d=data: ours(jobs, d.nominal).fit(d.X, d.y), 1)
         found = within(ebm_limit, ebm(jobs, data.nominal), data.X, data.y, data.X, data.y)
         peer, more, less = (found[0], "", "") if found else (ebm_limit, "> ", "< ")
         ratios.append(own / peer)
@@ -106,7 +92,7 @@ def tuned_fits(names: Sequence[str], jobs: int | None, ebm_limit: float) -> list
     if ratios:
         rows.append(("geometric mean", "", "", "", "", f"{np.exp(np.mean(np.log(ratios))):.3f}"))
     head = ("set", "rows", "columns", "TamisClassifier, s", "EBM, s", "ratio")
-    return table(f"Fit with tuning, defaults of both, n_jobs={jobs}", head, rows)
+    return titled(f"Fit with tuning, defaults of both, n_jobs={jobs}", head, rows)
 
 
 def generated(n: int) -> tuple[np.ndarray, ...]:
@@ -128,16 +114,17 @@ def many_rows(sizes: Sequence[int], jobs: int | None, ebm_limit: float | None) -
     for name, make in (("generated", generated), ("covtype", covtype)):
         rows: list[tuple[str, ...]] = []
         done = set[int]()
-        for size in sizes if name == "generated" or folder() is not None else ():
+        for size in sizes if name == "generated" or data_folder() is not None else ():
             X, y, X_test, y_test = make(size)
             if len(y) in done:
                 continue
             done.add(len(y))
+            numeric = np.zeros(X.shape[1], dtype=bool)
             models = {
                 "TamisClassifier": ours(jobs),
-                "boosting (scikit-learn)": HistGradientBoostingClassifier(random_state=0),
+                "boosting (scikit-learn)": peers.boosting(numeric, random_state=0),
             }
-            took = {method: seconds(lambda m=m, X=X, y=y: m.fit(X, y)) for method, m in models.items()}
+            took = {method: best(lambda m=m, X=X, y=y: m.fit(X, y), 1) for method, m in models.items()}
             for method, model in models.items():
                 score = 100 * np.mean(model.predict(X_test) == y_test)
                 ratio = took[method] / took["boosting (scikit-learn)"]
@@ -145,14 +132,14 @@ def many_rows(sizes: Sequence[int], jobs: int | None, ebm_limit: float | None) -
                     (str(len(y)), str(X.shape[1]), method, f"{took[method]:.1f}", f"{ratio:.2f}", f"{score:.2f}")
                 )
             if ebm_limit is not None and len(y) <= MOST_EBM:
-                found = within(ebm_limit, ebm(jobs), X, y, X_test, y_test)
+                found = within(ebm_limit, ebm(jobs, numeric), X, y, X_test, y_test)
                 least, score = (found[0], f"{found[1]:.2f}") if found else (ebm_limit, "stopped")
                 more = "" if found else "> "
                 ratio = least / took["boosting (scikit-learn)"]
                 rows.append((str(len(y)), str(X.shape[1]), "EBM", f"{more}{least:.1f}", f"{more}{ratio:.2f}", score))
         if rows:
             head = ("rows", "columns", "method", "fit, s", "/ boosting", "test accuracy")
-            lines += table(f"Many rows: {name}", head, rows)
+            lines += titled(f"Many rows: {name}", head, rows)
     return lines
 
 
@@ -160,26 +147,27 @@ def prediction(jobs: int | None) -> list[str]:
     """Labels of a hundred thousand rows; fits are small, sizes of models are those of the defaults."""
     X, y, X_test, _ = generated(SVC_ROWS)
     few, labels = X[:EBM_ROWS], y[:EBM_ROWS]
-    svc = make_pipeline(StandardScaler(), SVC())
+    numeric = np.zeros(X.shape[1], dtype=bool)
+    svc = peers.svc(numeric)
     models = {
         f"TamisClassifier (fit on {SVC_ROWS} rows)": ours(jobs).fit(X, y),
-        f"EBM (fit on {EBM_ROWS} rows, all default interactions)": ebm(jobs).fit(few, labels),
+        f"EBM (fit on {EBM_ROWS} rows, all default interactions)": ebm(jobs, numeric).fit(few, labels),
         f"SVC (fit on {SVC_ROWS} rows)": svc.fit(X, y),
     }
     took: dict[str, list[tuple[float, float]]] = {name: [] for name in models}
     for _ in range(1 + REPEATS):  # in turns
         for name, model in models.items():
             cpu = time.process_time()
-            wall = seconds(lambda m=model: m.predict(X_test))
+            wall = best(lambda m=model: m.predict(X_test), 1)
             took[name].append((wall, time.process_time() - cpu))
-    best = {name: np.min(times[1:], axis=0) for name, times in took.items()}
-    own = next(iter(best.values()))
+    least = {name: np.min(times[1:], axis=0) for name, times in took.items()}
+    own = next(iter(least.values()))
     rows = [
         (name, f"{took[name][0][0]:.3f}", f"{wall:.3f}", f"{wall / own[0]:.1f}", f"{cpu:.3f}", f"{cpu / own[1]:.1f}")
-        for name, (wall, cpu) in best.items()
+        for name, (wall, cpu) in least.items()
     ]
     title = f"Prediction of {len(X_test)} rows x {X_test.shape[1]} columns, best of {REPEATS}"
-    return table(title, HEAD, rows)
+    return titled(title, HEAD, rows)
 
 
 def arguments(given: Sequence[str] | None) -> argparse.Namespace:
@@ -200,8 +188,8 @@ def main(given: Sequence[str] | None = None) -> None:
     options = arguments(given)
     warnings.filterwarnings("ignore")
     parts = options.parts.split(",")
-    lines = [", ".join(f"{p} {version(p)}" for p in PACKAGES) + f", Python {platform.python_version()}", ""]
-    if "fit" in parts and folder() is not None:
+    lines = [versions(PACKAGES), ""]
+    if "fit" in parts and data_folder() is not None:
         lines += tuned_fits(options.sets.split(","), options.jobs, LIMIT if options.ebm is None else options.ebm)
     if "rows" in parts:
         lines += many_rows([int(float(n)) for n in options.rows.split(",")], options.jobs, options.ebm)

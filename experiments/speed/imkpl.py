@@ -1,6 +1,6 @@
 """Speed and memory of IMKPL, as ratios to a machine on the mean kernel measured in the same run.
 
-    python benchmarks/imkpl.py [tox_171] [isolet]
+    python -m experiments.speed.imkpl [tox_171] [isolet]
 
 The unit is the mean kernel plus a search over 12 costs of an SVC on it with 3 folds. Beside it stand one fit (kernels
 included, without calibration folds), where its time goes, its memory above the data, a grid of six settings that share
@@ -21,29 +21,16 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from experiments.datasets import load
-from experiments.speed.l0_mkl import peak
+from experiments.papers.imkpl import SETTINGS
+from experiments.speed.timing import best, peak
 from tamis import IMKPLClassifier
 from tamis.methods import imkpl
 from tamis.shells.prototypes import PrototypeClassifier
 
-PAPER = {  # [Hosseini2019], Table 1: T_0, lam, mu, tau
-    "tox_171": (18, 0.1, 0.3, 0.1),
-    "isolet": (20, 0.2, 0.2, 0.3),
-}
+SETS = ("tox_171", "isolet")
 COSTS = np.logspace(-2, 3, 12)
 KAPPAS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)
-REPEATS = 3
 NEW_ROWS = 1000
-
-
-def best(function, repeats: int = REPEATS) -> float:
-    """The least time of a call: others use this machine too."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 @contextmanager
@@ -102,9 +89,8 @@ def grid(X: np.ndarray, y: np.ndarray, settings: tuple) -> None:
 
 def report(name: str) -> None:
     data = load(name)
-    X = np.log2(data.X.astype(float) + 1) if name == "tox_171" else data.X.astype(float)
-    X, Z, y, _ = train_test_split(X, data.y, test_size=0.3, stratify=data.y, random_state=0)
-    clf = IMKPLClassifier(*PAPER[name], calibration=None)
+    X, Z, y, _ = train_test_split(data.X, data.y, test_size=0.3, stratify=data.y, random_state=0)
+    clf = IMKPLClassifier(*SETTINGS[name], calibration=None)
     unit = best(lambda: reference(X, y))
     fit = best(lambda: clf.fit(X, y))
     with timed_steps() as steps:
@@ -116,8 +102,8 @@ def report(name: str) -> None:
     shares = ", ".join(f"{label} {100 * took / total:.0f}%" for label, took in steps.items())
     print(f"  share of time: {shares}, rest {100 * (1 - sum(steps.values()) / total):.0f}%")
     print(f"  memory of a fit: {peak(lambda: clf.fit(X, y)):.0f} MiB")
-    shared = best(lambda: grid(X, y, PAPER[name]), 1)
-    apart = best(lambda: [IMKPLClassifier(*PAPER[name], kappa=k, calibration=None).fit(X, y) for k in KAPPAS], 1)
+    shared = best(lambda: grid(X, y, SETTINGS[name]), 1)
+    apart = best(lambda: [IMKPLClassifier(*SETTINGS[name], kappa=k, calibration=None).fit(X, y) for k in KAPPAS], 1)
     print(f"  six settings of kappa: {shared:.2f} s with shared kernels, {apart:.2f} s apart")
     predictions(clf, X, y, Z[np.random.default_rng(0).integers(0, len(Z), NEW_ROWS)])
 
@@ -144,5 +130,5 @@ def predictions(clf: IMKPLClassifier, X: np.ndarray, y: np.ndarray, new: np.ndar
 if __name__ == "__main__":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for chosen in sys.argv[1:] or PAPER:
+        for chosen in sys.argv[1:] or SETS:
             report(chosen)

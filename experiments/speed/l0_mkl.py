@@ -1,6 +1,6 @@
 """Speed and memory of l0-MKL on a wide table, as ratios to l1 logistic regression measured in the same run.
 
-    python benchmarks/l0_mkl.py
+    python -m experiments.speed.l0_mkl
 
 lung_cancer (half of its 181 rows, 12 533 columns), with 1/4 and 1/2 of the columns and with 22 000 (columns repeated
 with noise). One fit with three rounds; with and without the folds that calibrate probabilities.
@@ -8,8 +8,6 @@ with noise). One fit with three rounds; with and without the folds that calibrat
 
 from __future__ import annotations
 
-import time
-import tracemalloc
 import warnings
 
 import numpy as np
@@ -19,29 +17,9 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from experiments.datasets import load
+from experiments.speed.timing import median, peak
+from experiments.tables import table
 from tamis import L0MKLClassifier
-
-REPEATS = 5
-
-
-def seconds(function, repeats: int = REPEATS) -> float:
-    """The median time of a call, after one that warms up."""
-    function()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return float(np.median(times))
-
-
-def peak(function) -> float:
-    """MiB that a call takes above what is there."""
-    tracemalloc.start()
-    function()
-    top = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return top / 2**20
 
 
 def tables(rng: np.random.Generator):
@@ -54,6 +32,12 @@ def tables(rng: np.random.Generator):
     yield np.hstack([X, more + 0.1 * X.std(axis=0).mean() * rng.normal(size=more.shape)]), y
 
 
+def warm(action) -> float:
+    """Return the median time of calls after a first one."""
+    action()
+    return median(action)
+
+
 def main() -> None:
     lasso = LogisticRegression(C=1.0, l1_ratio=1.0, solver="liblinear")
     fits = {
@@ -61,18 +45,19 @@ def main() -> None:
         "streaming": L0MKLClassifier(engine="streaming", calibration=None),
         "default, calibrated": L0MKLClassifier(),
     }
-    print("rows x columns".ljust(16), "l1 logistic".rjust(14), *(f"{name}".rjust(34) for name in fits))
+    lines = []
     with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for X, y in tables(np.random.default_rng(0)):
             Z = StandardScaler().fit_transform(X)
-            unit = seconds(lambda Z=Z, y=y: lasso.fit(Z, y))
+            unit = warm(lambda Z=Z, y=y: lasso.fit(Z, y))
             cells = []
             for model in fits.values():
-                took = seconds(lambda model=model, X=X, y=y: model.fit(X, y))
+                took = warm(lambda model=model, X=X, y=y: model.fit(X, y))
                 high = peak(lambda model=model, X=X, y=y: model.fit(X, y))
-                cells.append(f"{took:.2f} s = {took / unit:.1f} x, {high:.0f} MiB".rjust(34))
-            print(f"{X.shape[0]} x {X.shape[1]}".ljust(16), f"{unit:.3f} s".rjust(14), *cells, flush=True)
+                cells.append(f"{took:.2f} s = {took / unit:.1f} x, {high:.0f} MiB")
+            lines.append([f"{X.shape[0]} x {X.shape[1]}", f"{unit:.3f} s", *cells])
+    print(table(["rows x columns", "l1 logistic", *fits], lines))
 
 
 if __name__ == "__main__":

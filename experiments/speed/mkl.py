@@ -1,6 +1,6 @@
 """Speed of the multiple-kernel classifiers, as ratios to a reference measured in the same run.
 
-    python benchmarks/mkl.py [rounds] [easy] [simple] [memory]
+    python -m experiments.speed.mkl [rounds] [easy] [simple] [memory]
 
 rounds   one round of MKL-L0/1-SVM against the printed update with a dense solve, on pima with ten kernels
 easy     EasyMKL with one kernel per feature on wdbc, against scikit-learn's SVC
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import sys
 import time
-import tracemalloc
 from itertools import islice, pairwise
 
 import numpy as np
@@ -22,6 +21,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from experiments.datasets import load
+from experiments.speed.timing import median, peak
 from tamis import EasyMKLClassifier, SimpleMKLClassifier, bandwidths, per_feature
 from tamis.kernels.recipes import Sample
 from tamis.methods import l01_svm, simple_mkl
@@ -100,30 +100,21 @@ def rounds() -> None:
         f"  printed round {1e3 * np.median(slow):.1f} ms; ours {1e3 * own[:last].mean():.1f}, then "
         f"{1e3 * own[last:].mean():.1f} ms"
     )
-    print(f"  printed / ours while the weights move: {np.median(moving):.1f} (asked for: 2)")
-    print(f"  printed / ours once they have settled: {np.median(settled):.1f} (asked for: 5)")
+    print(f"  printed / ours while the weights move: {np.median(moving):.1f} (wanted: 2)")
+    print(f"  printed / ours once they have settled: {np.median(settled):.1f} (wanted: 5)")
     print(f"  objective after 40 printed rounds {printed:.1f}, ours {solution.objective:.1f} ({solution.status.name})")
-
-
-def best_of(function, n: int = 15) -> float:
-    times = []
-    for _ in range(n):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return float(np.median(times))
 
 
 def easy() -> None:
     X, y = load_breast_cancer(return_X_y=True)
     Z = StandardScaler().fit_transform(X)
-    svc = best_of(lambda: SVC().fit(Z, y))
-    own = best_of(lambda: EasyMKLClassifier(kernels=per_feature(), calibration=None).fit(X, y))
+    svc = median(lambda: SVC().fit(Z, y), 15)
+    own = median(lambda: EasyMKLClassifier(kernels=per_feature(), calibration=None).fit(X, y), 15)
     print(
         f"wdbc, {len(y)} rows, 30 kernels: EasyMKL {1e3 * own:.1f} ms, SVC() {1e3 * svc:.1f} ms, ratio {own / svc:.1f}"
     )
     clf = EasyMKLClassifier(kernels=per_feature(), calibration=None).fit(X, y)
-    print(f"  relative gap {clf.history_.violation[-1]:.1e}, {len(clf.instances_)} cases (asked for: at most 5)")
+    print(f"  relative gap {clf.history_.violation[-1]:.1e}, {len(clf.instances_)} cases (wanted: at most 5)")
 
 
 def simple() -> None:
@@ -147,27 +138,22 @@ def simple() -> None:
         state = solution.state
         print(
             f"sonar, {len(y)} rows, {stack.shape[0]} kernels, C = {C:g}: {solution.status.name}, gap "
-            f"{solution.history.violation[-1]:.1e}, {state.passes:.1f} passes (asked for: 60), SVM solves "
-            f"{100 * inside[0] / total:.0f} % of {total:.2f} s (asked for: 50), {np.sum(state.weights > 0)} kernels"
+            f"{solution.history.violation[-1]:.1e}, {state.passes:.1f} passes (wanted: 60), SVM solves "
+            f"{100 * inside[0] / total:.0f} % of {total:.2f} s (wanted: 50), {np.sum(state.weights > 0)} kernels"
         )
         assert solution.status is Status.CONVERGED
 
 
-def memory() -> None:
+def peaks() -> None:
     for name in ("ionosphere", "sonar"):
         data = load(name)
         for cls in (SimpleMKLClassifier, EasyMKLClassifier):
-            tracemalloc.start()
-            clf = cls(kernels=bandwidths(on="both"), calibration=None).fit(data.X, data.y)
-            peak = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
-            print(
-                f"{name}, {cls.__name__}: peak {peak / 2**20:.0f} MiB (asked for: 1024), "
-                f"{len(clf.kernels_)} kernels kept"
-            )
+            clf = cls(kernels=bandwidths(on="both"), calibration=None)
+            memory = peak(lambda clf=clf, data=data: clf.fit(data.X, data.y))
+            print(f"{name}, {cls.__name__}: peak {memory:.0f} MiB (wanted: 1024), {len(clf.kernels_)} kernels kept")
 
 
 if __name__ == "__main__":
     with threadpool_limits(1, user_api="blas"):
         for part in sys.argv[1:] or ["rounds", "easy", "simple", "memory"]:
-            {"rounds": rounds, "easy": easy, "simple": simple, "memory": memory}[part]()
+            {"rounds": rounds, "easy": easy, "simple": simple, "memory": peaks}[part]()

@@ -1,25 +1,23 @@
 """Scoring in onnxruntime: a model of 10 cases and 5 features beside scikit-learn's SVC, 10^5 rows.
 
-    python benchmarks/onnx_scoring.py        (needs onnxruntime and skl2onnx: pip install --group bench 'tamis[onnx]')
+    python -m experiments.speed.onnx_scoring
 
-Both classifiers are fitted to the same generated table of 5 columns and score the same rows with the same threads;
-what is wanted is label and score. Prints a Markdown table; the committed one is in benchmarks/README.md.
+It needs onnxruntime and skl2onnx: pip install --group bench 'tamis[onnx]'. Both classifiers are fitted to the same generated table of 5 columns and score the same rows with the same threads;
+what is wanted is label and score. Prints a Markdown table; the committed one is in experiments/README.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
-import time
 import warnings
 
 import numpy as np
 import onnxruntime
-import sklearn
 from sklearn.datasets import make_classification
 from sklearn.svm import SVC
 
 import tamis
+from experiments.speed.timing import best, versions
 
 ROWS, TRAINING = 100_000, 5_000
 LEAN = ("label", "score")
@@ -41,13 +39,9 @@ def session(model, threads: int) -> onnxruntime.InferenceSession:
 
 def milliseconds(model, rows: np.ndarray, threads: int, repeats: int) -> float:
     """The shortest of some runs, after a first one."""
-    running, best = session(model, threads), np.inf
+    running = session(model, threads)
     running.run(None, {"X": rows})
-    for _ in range(repeats):
-        start = time.perf_counter()
-        running.run(None, {"X": rows})
-        best = min(best, time.perf_counter() - start)
-    return 1e3 * best
+    return 1e3 * best(lambda: running.run(None, {"X": rows}), repeats)
 
 
 def agree(model, clf, rows: np.ndarray) -> None:
@@ -75,8 +69,7 @@ def main() -> None:
     ours = tamis.EM2NOLCClassifier(max_instances=10, max_features=5, calibration=None).fit(X, y)
     svc = SVC().fit(X, y)
     assert (len(ours.instances_), len(ours.features_)) == (10, 5)
-    versions = f"onnxruntime {onnxruntime.__version__}, scikit-learn {sklearn.__version__}"
-    print(f"{versions}, Python {platform.python_version()};")
+    print(f"{versions(('onnxruntime', 'scikit-learn'))};")
     print(f"{TRAINING} training rows, SVC keeps {len(svc.support_)} support vectors; milliseconds for {ROWS} rows\n")
     print("| numbers | threads | SVC | label and score | ratio | with contributions |")
     print("|---|---|---|---|---|---|")

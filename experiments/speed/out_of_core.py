@@ -1,8 +1,8 @@
 """Fits from Parquet against the pure pass over the same rows in memory: seconds, peak memory, growth.
 
-    python benchmarks/out_of_core.py [largest]      (default 10000000 rows x 28, float32; needs 1.2 GB of disk)
+    python -m experiments.speed.out_of_core [largest]      (default 10000000 rows x 28, float32; needs 1.2 GB of disk)
 
-Every measurement runs in a process of its own. Prints Markdown; the committed table is in benchmarks/README.md.
+Every measurement runs in a process of its own. Prints Markdown; the committed table is in experiments/README.md.
 """
 
 from __future__ import annotations
@@ -72,7 +72,12 @@ def peak() -> float:
 
 def apart(what: str, path: Path) -> dict[str, Any]:
     """One measurement in a process of its own."""
-    done = subprocess.run([sys.executable, __file__, what, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.speed.out_of_core", what, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return json.loads(done.stdout)
 
 

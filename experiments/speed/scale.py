@@ -4,14 +4,13 @@
 
 Every fit runs in a process of its own, the methods taking turns, so that times are ratios within one
 run and peak memory is that of data and fit together. Prints Markdown; the committed tables are in
-benchmarks/README.md.
+experiments/README.md.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import platform
 import resource
 import signal
 import subprocess
@@ -21,9 +20,12 @@ import warnings
 from typing import Any
 
 import numpy as np
-import sklearn
 
-from experiments.datasets import folder, load
+import tamis
+from experiments.datasets import data_folder, load
+from experiments.speed.timing import versions
+from experiments.tables import table
+from tamis.workflow import peers
 
 ROWS, COLUMNS, TEST = 1_000_000, 28, 200_000
 OURS = {
@@ -34,7 +36,7 @@ OURS = {
 }
 PEERS = ["boosting (scikit-learn)", "boosting (XGBoost, hist)"]
 SLOW = ["EBM, one bag", "SGD on 500 random features"]
-PATIENCE = 300  # seconds that one fit may take
+MAX_SECONDS = 300  # of one fit
 
 
 def additive(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, float]:
@@ -59,11 +61,10 @@ def additive(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, float]:
 def data(name: str) -> tuple[np.ndarray, ...]:
     """Training and test part: "additive 1000000", "covtype" (class 2 against the rest) or "covtype, 7 classes"."""
     if name.startswith("covtype"):
-        table = load("covtype")
-        order = np.random.default_rng(0).permutation(len(table.y))
+        found = load("covtype" if name == "covtype" else "covtype_7")
+        order = np.random.default_rng(0).permutation(len(found.y))
         test, train = order[: len(order) // 5], order[len(order) // 5 :]
-        X = table.X.astype(np.float32)
-        y = table.y if name == "covtype" else np.load(folder() / "p6" / "covtype.npz")["y7"].astype(int)
+        X, y = found.X.astype(np.float32), found.y
         return X[train], y[train], X[test], y[test]
     n = int(name.split()[1])
     X, y, _ = additive(n + TEST)
@@ -75,37 +76,28 @@ def measure(method: str, name: str) -> dict[str, Any]:
     warnings.filterwarnings("ignore")
     X, y, X_test, y_test = data(name)
     budgets = (20, 20) if name.startswith("covtype") else (20, 10)
+    nominal = np.zeros(X.shape[1], dtype=bool)
     if method == "pass":
-        import tamis
-
         plan = tamis.Plan.of(X, y, folds=5, dtype="float32", bandwidth=[1.0, 3.0])
         start = time.perf_counter()
         tamis.Statistics(plan).update(X, y)
         return {"seconds": time.perf_counter() - start}
     if method == "search":
-        import tamis
-
         model = tamis.EM2NOLCClassifierCV(20, 20, bandwidths=(1.0, 3.0), budgets="full", cv=5, n_jobs=2)
     elif method in OURS:
-        import tamis
-
         options = dict(OURS[method])
         if options.pop("double", False):
             X = X.astype(float)
         model = tamis.EM2NOLCClassifier(*budgets, **options)
     elif method == PEERS[0]:
-        from sklearn.ensemble import HistGradientBoostingClassifier
-
-        model = HistGradientBoostingClassifier()
+        model = peers.boosting(nominal)
     elif method == PEERS[1]:
         from xgboost import XGBClassifier
 
         model = XGBClassifier(tree_method="hist", n_estimators=100)
         y, y_test = y - y.min(), y_test - y_test.min()
     elif method == SLOW[0]:
-        from interpret.glassbox import ExplainableBoostingClassifier
-
-        model = ExplainableBoostingClassifier(outer_bags=1, n_jobs=2)
+        model = peers.ebm(nominal, outer_bags=1, n_jobs=2)
     else:
         from sklearn.kernel_approximation import RBFSampler
         from sklearn.linear_model import SGDClassifier
@@ -127,14 +119,14 @@ def measure(method: str, name: str) -> dict[str, Any]:
 
 def apart(method: str, name: str) -> dict[str, Any]:
     """One fit in a process of its own."""
-    call = [sys.executable, __file__, method, name]
+    call = [sys.executable, "-m", "experiments.speed.scale", method, name]
     with subprocess.Popen(call, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
-            told, _ = process.communicate(timeout=PATIENCE)
+            output, _ = process.communicate(timeout=MAX_SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # with the processes that it has started
             return {"seconds": float("inf"), "accuracy": float("nan")}
-    return json.loads(told)
+    return json.loads(output)
 
 
 def compare(name: str, methods: list[str], repeats: int) -> dict[str, dict[str, Any]]:
@@ -148,17 +140,17 @@ def compare(name: str, methods: list[str], repeats: int) -> dict[str, dict[str, 
     return out
 
 
-def table(results: dict[str, dict[str, Any]], names: list[str] | None = None) -> None:
+def show(results: dict[str, dict[str, Any]], names: list[str] | None = None) -> None:
     first, second = (results[peer]["seconds"] for peer in PEERS)
-    print("| method | s | / boosting | / XGBoost | peak memory, GB | accuracy | cases / features |")
-    print("|---|---|---|---|---|---|---|")
+    lines = []
     for method, r in results.items():
         s = r["seconds"]
         cells = [method, f"{s:.1f}", f"{s / first:.2f}", f"{s / second:.2f}", f"{r['memory']:.2f}"]
         cells += [f"{100 * r['accuracy']:.2f}", r.get("size", "")]
         if not np.isfinite(s):
-            cells = [method, f"more than {PATIENCE}, stopped", "", "", "", "", ""]
-        print("| " + " | ".join(cells) + " |")
+            cells = [method, f"more than {MAX_SECONDS}, stopped", "", "", "", "", ""]
+        lines.append(cells)
+    print(table(["method", "s", "/ boosting", "/ XGBoost", "peak memory, GB", "accuracy", "cases / features"], lines))
     if names is not None:
         for method in OURS:
             if method in results:
@@ -175,7 +167,7 @@ def errors() -> None:
 
     Z = np.clip(np.random.default_rng(0).normal(size=(3000, 5)), -4, 4)
     sizes = (12, 16, 20, 24, 32, 48, 64)
-    print("| bandwidth | " + " | ".join(f"p = {p}" for p in sizes) + " |\n|" + "---|" * (len(sizes) + 1))
+    lines = []
     for bandwidth in (1.0, 0.3):
         bank = KernelBank(tuple(Channel(str(j), Gaussian(bandwidth), (j,)) for j in range(5)))
         exact = bank.stack(Z, Z[:200], form="dense").combine(np.ones(5)).dense()
@@ -184,16 +176,17 @@ def errors() -> None:
             stack = ChebyshevStack(bank.channels, [Chebyshev(-4.0, 4.0, p)] * 5, Z, Z[:200])
             short = stack.combine(np.ones(5)).dense()
             cells.append(f"{np.abs(short.T @ short - exact.T @ exact).max() / np.abs(exact.T @ exact).max():.0e}")
-        print(f"| {bandwidth} | " + " | ".join(cells) + " |")
+        lines.append([bandwidth, *cells])
+    print(table(["bandwidth", *(f"p = {p}" for p in sizes)], lines))
 
 
 def main() -> None:
-    print(f"numpy {np.__version__}, scikit-learn {sklearn.__version__}, Python {platform.python_version()}\n")
+    print(f"{versions()}\n")
     big = f"additive {ROWS}"
     *_, bayes = additive(TEST, seed=1)
     results = compare(big, [*OURS, *PEERS], 3) | compare(big, SLOW, 1)
     print(f"### {ROWS} x {COLUMNS}, float32; no rule is better than {100 * bayes:.2f}\n")
-    table(results)
+    show(results)
     growth = {n: apart("tamis", f"additive {n}")["seconds"] for n in (10_000, 100_000)}
     growth[ROWS] = results["tamis"]["seconds"]
     slope = np.log(growth[ROWS] / growth[10_000]) / np.log(ROWS / 10_000)
@@ -205,12 +198,12 @@ def main() -> None:
         f"{once:.1f} s (wanted: at most {2 * once + 60:.0f} s); accuracy {100 * search['accuracy']:.2f} with "
         f"{search['size']} cases / features; peak memory {search['memory']:.2f} GB.\n"
     )
-    if folder() is not None:
+    if data_folder() is not None:
         print("### covtype, 464810 x 54, class 2 against the rest\n")
-        names = [str(name) for name in np.load(folder() / "p6" / "covtype.npz")["feature_names"]]
-        table(compare("covtype", [*list(OURS)[:2], *PEERS, *SLOW], 1), names)
+        names = list(load("covtype").names)
+        show(compare("covtype", [*list(OURS)[:2], *PEERS, *SLOW], 1), names)
         print("### covtype, all seven classes\n")
-        table(compare("covtype, 7 classes", [*list(OURS)[:2], *PEERS, *SLOW], 1), names)
+        show(compare("covtype, 7 classes", [*list(OURS)[:2], *PEERS, *SLOW], 1), names)
     print("### Error of the Gram matrix by number of polynomials p\n")
     errors()
 

@@ -12,10 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef, roc_auc_score
 
-from experiments import PAPERS
 from experiments.cells import NOT_CONVERGED, OK
 from experiments.flagship import tamis as flagship
 from experiments.method import decision, kept, measured, on_kernels, points, scores
+from experiments.papers import PAPERS
 from experiments.peers import majority, svc
 from experiments.problem import Problem
 from tamis import AverageMKLClassifier, SimpleMKLClassifier, bandwidths

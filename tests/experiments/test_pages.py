@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import PAPERS, Plan, pages, reproduce
+from experiments import pages
 from experiments.cells import FAILED, Cell, Row
 from experiments.pages import Grid, Text, html, markdown, page, verdict, write_index, write_pages
+from experiments.papers import PAPERS
+from experiments.runner import Plan, reproduce
 from experiments.summary import Table
 
 from small_experiments import rows as rows_of

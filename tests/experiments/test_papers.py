@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from experiments import PAPERS, datasets
+from experiments import datasets
 from experiments.cells import MEASURES, Cell
-from experiments.papers import absent_mkl, em2nolc
+from experiments.papers import PAPERS, absent_mkl, em2nolc
 from experiments.peers import svc
 from experiments.problem import Problem
 

@@ -12,10 +12,12 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from experiments import PAPERS, Plan, problem, reproduce, runner
+from experiments import problem, runner
 from experiments.cells import FAILED, OK, Cell
 from experiments.pages import markdown, page
+from experiments.papers import PAPERS
 from experiments.peers import majority
+from experiments.runner import Plan, reproduce
 from experiments.store import Store
 from experiments.summary import Table
 from tamis.errors import BadOption

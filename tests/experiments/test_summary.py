@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from experiments import PAPERS
 from experiments.cells import FAILED, Cell, Row
+from experiments.papers import PAPERS
 from experiments.summary import Table
 
 from small_experiments import rows as rows_of

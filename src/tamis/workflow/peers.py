@@ -40,11 +40,13 @@ def boosting(nominal: np.ndarray, categorical: np.ndarray | None = None, **optio
 
     `categorical` selects the nominal columns whose integers are categories rather than numbers, by default all.
     """
+    chosen = nominal if categorical is None else nominal & categorical
+    model = HistGradientBoostingClassifier(categorical_features=chosen, **options)
+    if not np.any(nominal):
+        return make_pipeline("passthrough", model)
     integers = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=np.nan)
     runs = [list(run) for _, run in groupby(range(len(nominal)), key=nominal.__getitem__)]  # columns keep their order
     parts = [(f"from {run[0]}", integers if nominal[run[0]] else "passthrough", run) for run in runs]
-    chosen = nominal if categorical is None else nominal & categorical
-    model = HistGradientBoostingClassifier(categorical_features=chosen, **options)
     return make_pipeline(ColumnTransformer(parts), model)
 
 
