@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -37,16 +38,19 @@ OK, NOT_CONVERGED, FAILED = "ok", "not converged", "failed"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "joblib", "xgboost", "interpret")
 
 
+def installed(names: Iterable[str]) -> dict[str, str]:
+    """Return the versions of Python and of those packages that are installed."""
+    found = {"python": platform.python_version()}
+    for name in names:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
 @cache
 def versions() -> str:
     """Return the versions of Python, tamis and the packages that numbers depend on, as JSON."""
-    found = {"tamis": tamis.__version__, "python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return json.dumps(found)
+    return json.dumps({"tamis": tamis.__version__, **installed(PACKAGES)})
 
 
 @cache

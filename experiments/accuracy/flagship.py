@@ -19,7 +19,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold, Stratifi
 
 from experiments.accuracy.flagship_page import ALL, KEY, SETS, STATES, Array, ece, page
 from experiments.accuracy.rows import Row, measure, rows_of
+from experiments.cells import installed
 from experiments.datasets import Dataset, load
 from experiments.peers import BOOSTING_GRID, sparse_logistic
 from tamis import TamisClassifier
@@ -166,16 +166,10 @@ def one(method: str, set: str, seed: int, state: int | None, made: Row) -> Row:
 
 
 def provenance() -> Row:
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "absent"
     return {
         "command": " ".join(["python -m experiments.accuracy.flagship", *sys.argv[1:]]),
         "date": date.today().isoformat(),
-        "versions": {"Python": platform.python_version(), **found},
+        "versions": installed(PACKAGES),
         "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
     }
 

@@ -2,8 +2,9 @@
 
     python -m experiments.speed.onnx_scoring
 
-It needs onnxruntime and skl2onnx: pip install --group bench 'tamis[onnx]'. Both classifiers are fitted to the same generated table of 5 columns and score the same rows with the same threads;
-what is wanted is label and score. Prints a Markdown table; the committed one is in experiments/README.md.
+It needs onnxruntime and skl2onnx: pip install --group bench 'tamis[onnx]'. Both classifiers are fitted to the same
+generated table of 5 columns and score the same rows with the same threads. Prints a Markdown table; the committed one
+is in experiments/README.md.
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+
+from experiments.cells import installed
 
 PACKAGES = ("tamis", "scikit-learn", "numpy", "scipy")
 
@@ -45,4 +45,4 @@ def peak(action: Callable[[], Any]) -> float:
 
 def versions(packages: Sequence[str] = PACKAGES) -> str:
     """Return the versions of packages and of Python."""
-    return ", ".join(f"{name} {version(name)}" for name in packages) + f", Python {platform.python_version()}"
+    return ", ".join(f"{name} {version}" for name, version in installed(packages).items())
