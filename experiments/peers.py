@@ -156,7 +156,7 @@ def _kept(model: Any, owners: np.ndarray) -> list[int]:
 
 
 def _l1_path(Z: np.ndarray, y: np.ndarray, owners: np.ndarray, max_features: int, seed: int) -> list[Any]:
-    options = {"penalty": "l1", "l1_ratio": 1.0, "solver": "liblinear", "max_iter": 1000, "random_state": seed}
+    options = {"l1_ratio": 1.0, "solver": "liblinear", "max_iter": 1000, "random_state": seed}
     options["intercept_scaling"] = 100.0  # liblinear shrinks the intercept too, unless its column is large
     path = [LogisticRegression(C=c, **options) for c in np.logspace(-3, 2, 41)]
     models = [model for model in path if len(_kept(model.fit(Z, y), owners)) <= max_features]

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from experiments.papers import PAPERS
-from experiments.runner import Plan
 from experiments.cells import Cell, Row
 from experiments.method import Method
+from experiments.papers import PAPERS
 from experiments.peers import majority
 from experiments.problem import Problem
+from experiments.runner import Plan
 
 CELL = Cell("l01-svm", "honest", "quick", "quadrants", 0, "", "SVC")
 SMALL = Plan(("l01-svm",), only=("quadrants", "SVC", "majority", "mean kernel"))

@@ -1,27 +1,14 @@
-"""The measures and tests of the flagship benchmark, and that its page invents nothing."""
+"""Measures of the flagship page, and that it shows no number without its rows."""
 
 from __future__ import annotations
 
-import importlib
-import sys
 from itertools import combinations
-from math import sqrt
-from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import t as student
 
-FOLDER = str(Path(__file__).parents[1] / "benchmarks")
-
-
-@pytest.fixture(scope="module")
-def bench():
-    sys.path.insert(0, FOLDER)
-    try:
-        yield importlib.import_module("flagship_page")
-    finally:
-        sys.path.remove(FOLDER)
+from experiments.accuracy import flagship_page as bench
+from experiments.statistics import resampled
 
 
 def row(method, name, seed, accuracy, features=(0, 1)):
@@ -32,7 +19,7 @@ def row(method, name, seed, accuracy, features=(0, 1)):
     return {**cell, **numbers, **shape, "accuracy": accuracy, "seconds": {"cpu": 1.0, "wall": 1.0}, "made": made}
 
 
-def test_calibration_error_is_that_of_a_hand_computation(bench):
+def test_calibration_error_is_that_of_a_hand_computation():
     y = np.array([1, 0, 1, 1, 1])
     p = np.array([0.92, 0.08, 0.35, 0.69, 0.98])
     # (0.6, 0.7]: confidences 0.65 (wrong) and 0.69 (right); (0.9, 1]: 0.92, 0.92, 0.98, all right
@@ -40,41 +27,19 @@ def test_calibration_error_is_that_of_a_hand_computation(bench):
     assert bench.ece(y, p) == pytest.approx(expected, abs=1e-12)
 
 
-def test_calibration_bins_are_closed_above(bench):
+def test_calibration_bins_are_closed_above():
     y, p = np.array([1, 0]), np.array([0.8, 0.81])  # 0.8 lies in (0.7, 0.8], 0.81 in the next bin
     assert bench.ece(y, p) == pytest.approx((0.2 + 0.81) / 2)
     assert bench.ece(y, np.array([0.805, 0.81])) == pytest.approx(abs(1 - 1.615) / 2)
 
 
-def test_calibration_error_is_zero_for_certain_and_right(bench):
+def test_calibration_error_is_zero_for_certain_and_right():
     y = np.array([0, 1, 1])
     assert bench.ece(y, y.astype(float)) == 0
     assert bench.ece(1 - y, y.astype(float)) == 1
 
 
-def test_corrected_t_test_is_the_hand_formula(bench):
-    d = [0.01, 0.03, -0.02, 0.04]
-    mean = sum(d) / 4
-    variance = sum((x - mean) ** 2 for x in d) / 3
-    statistic = mean / sqrt((1 / 4 + 30 / 70) * variance)
-    assert bench.corrected_t_test(np.array(d), 70, 30) == pytest.approx(2 * (1 - student.cdf(statistic, 3)))
-    assert bench.corrected_t_test(-np.array(d), 70, 30) == pytest.approx(2 * (1 - student.cdf(statistic, 3)))
-
-
-def test_corrected_t_test_without_variance(bench):
-    assert bench.corrected_t_test(np.zeros(3), 70, 30) == 1
-    assert bench.corrected_t_test(np.full(3, 0.1), 70, 30) == 0
-    assert np.isnan(bench.corrected_t_test(np.array([0.1]), 70, 30))
-
-
-def test_holm_steps_down_and_stays_monotone(bench):
-    # sorted 0.01, 0.02, 0.03, 0.9 times 4, 3, 2, 1 gives 0.04, 0.06, 0.06, 0.9
-    assert bench.holm([0.02, 0.9, 0.01, 0.03]) == pytest.approx([0.06, 0.9, 0.04, 0.06])
-    assert bench.holm([0.6, 0.7]) == pytest.approx([1, 1])
-    assert bench.holm([]).size == 0
-
-
-def test_jaccard_is_the_mean_over_pairs(bench):
+def test_jaccard_is_the_mean_over_pairs():
     kept = [[0, 1, 2], [1, 2, 3], [7]]
     assert bench.jaccard(kept) == pytest.approx((2 / 4 + 0 + 0) / 3)
     assert bench.jaccard([[], []]) == 1 and np.isnan(bench.jaccard([[1]]))
@@ -84,12 +49,7 @@ def test_jaccard_is_the_mean_over_pairs(bench):
     assert bench.jaccard(kept) == pytest.approx(np.mean(share))
 
 
-def test_signed_rank_of_thirteen_wins_is_exact(bench):
-    assert bench.signed_rank(np.arange(1, 14) / 100) == pytest.approx(2 / 2**13)
-    assert bench.signed_rank(np.full(13, 1e-16)) == 1
-
-
-def test_page_writes_a_dash_for_what_is_missing(bench):
+def test_page_writes_a_dash_for_what_is_missing():
     rows = [row("svc", s, seed, 0.8) for s in bench.THIRTEEN for seed in (1, 2)]
     for seed in (1, 2):  # thirteen different means
         rows += [row("tamis@20", s, seed, 0.8 + seed * i / 100) for i, s in enumerate(bench.THIRTEEN, 1)]
@@ -102,9 +62,9 @@ def test_page_writes_a_dash_for_what_is_missing(bench):
     assert "nan" not in page
 
 
-def test_page_pairs_rows_by_seed(bench):
+def test_page_pairs_rows_by_seed():
     ours, theirs = {1: 0.9, 2: 0.7, 3: 0.85}, {1: 0.8, 2: 0.7, 3: 0.8}
     rows = [row("tamis@20", "sonar", seed, a) for seed, a in ours.items()]
     rows += [row("svc", "sonar", seed, theirs[seed]) for seed in (3, 1, 2)]
-    p = bench.corrected_t_test(np.array([0.1, 0.0, 0.05]), 70, 30)
+    p = resampled([0.1, 0.0, 0.05], [0.0, 0.0, 0.0], 30 / 70)
     assert f"| sonar | +5.00 | {p:.3f} | {p:.3f} |" in bench.page(rows, [1, 2, 3], "the protocol")
