@@ -82,7 +82,7 @@ def rounds() -> None:
     X, y = standardised("pima")
     stack = bank(X, y).stack(X, form="dense")
     problem = l01_svm.Problem(stack, y, np.full(len(y), COST), RHO1)
-    moving, settled = [], []
+    moving, converged = [], []
     for _ in range(3):
         printed, slow = printed_rounds(np.ascontiguousarray(stack.values), y, 40)
         stamps, weights = [], []
@@ -92,16 +92,16 @@ def rounds() -> None:
         own, moved = np.diff(stamps), np.array([a is not b for a, b in pairwise(weights)])
         last = int(np.flatnonzero(moved)[-1]) + 1
         moving.append(np.median(slow) / np.mean(own[:last]))
-        settled.append(np.median(slow) / np.mean(own[last:]))
+        converged.append(np.median(slow) / np.mean(own[last:]))
     solution = l01_svm.solve_admm(problem)
     print(f"pima, {len(y)} distinct rows, {stack.shape[0]} kernels, C = {COST:g}, rho1 = {RHO1:g}")
-    print(f"  weights have settled to 1e-5 after {last} rounds; of {len(own)} they moved in {moved.sum()}")
+    print(f"  weights have converged to 1e-5 after {last} rounds; of {len(own)} they moved in {moved.sum()}")
     print(
         f"  printed round {1e3 * np.median(slow):.1f} ms; ours {1e3 * own[:last].mean():.1f}, then "
         f"{1e3 * own[last:].mean():.1f} ms"
     )
     print(f"  printed / ours while the weights move: {np.median(moving):.1f} (wanted: 2)")
-    print(f"  printed / ours once they have settled: {np.median(settled):.1f} (wanted: 5)")
+    print(f"  printed / ours once they have converged: {np.median(converged):.1f} (wanted: 5)")
     print(f"  objective after 40 printed rounds {printed:.1f}, ours {solution.objective:.1f} ({solution.status.name})")
 
 
