@@ -87,15 +87,13 @@ def main() -> None:
     model.predict(T[:1000])
     seconds, _ = timed(lambda: model.predict(T), 3)
     row(f"prediction, {len(T)} rows", seconds, "")
-    both, (_, explained) = timed(lambda: (model.predict(T), model.explain(T)), 3)
+    both, (_, found) = timed(lambda: (model.predict(T), model.explain(T)), 3)
     row(f"prediction and explanation, {len(T)} rows", both, "at most 1")
     accuracy = {name: float((m.predict(T) == truth).float().mean()) for name, m in
                 (("rank one", one), ("path", search), ("full coupling", model))}  # fmt: skip
     rows = to_numpy(T[:2000]).astype(float)
-    gap = np.abs(model.explain(rows).contributions - to_numpy(explained.contributions[:2000])).max()
-    adds = float(
-        (explained.contributions.sum((1, 2, 3)) + explained.base_value[0] - explained.decision[:, 0]).abs().max()
-    )
+    gap = np.abs(model.explain(rows).contributions - to_numpy(found.contributions[:2000])).max()
+    adds = float((found.contributions.sum((1, 2, 3)) + found.base_value[0] - found.decision[:, 0]).abs().max())
     kept = f"{len(search.instances_)} cases and {len(search.features_)} features"
     print(f"\nAccuracy: {', '.join(f'{k} {100 * v:.2f}' for k, v in accuracy.items())}; no rule is better than "
           f"{100 * bayes:.2f}. The path keeps {kept}.")  # fmt: skip

@@ -80,9 +80,9 @@ def main() -> None:
         agree(quick, ours, cells[:5000])
         for threads in args.threads:
             theirs = milliseconds(svc_model(svc), rows.astype("float32"), threads, args.repeats)
-            mine, explained = (milliseconds(model, cells, threads, args.repeats) for model in (quick, whole))
+            mine, full = (milliseconds(model, cells, threads, args.repeats) for model in (quick, whole))
             print(
-                f"| {dtype} | {threads} | {theirs:.0f} | {mine:.1f} | {theirs / mine:.0f} | {explained:.1f} |",
+                f"| {dtype} | {threads} | {theirs:.0f} | {mine:.1f} | {theirs / mine:.0f} | {full:.1f} |",
                 flush=True,
             )
 
