@@ -68,24 +68,24 @@ wheel: $(BIN)/python
 	$(BIN)/python tests/wheel/check.py
 
 bench: $(VENV)/.bench
-	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/mkl.py
-	$(BIN)/python benchmarks/imkpl.py
-	$(BIN)/python benchmarks/absent_mkl.py
-	$(BIN)/python benchmarks/scale.py
-	$(BIN)/python benchmarks/flagship_speed.py
+	$(BIN)/python -m experiments.speed.em2nolc
+	$(BIN)/python -m experiments.speed.mkl
+	$(BIN)/python -m experiments.speed.imkpl
+	$(BIN)/python -m experiments.speed.absent_mkl
+	$(BIN)/python -m experiments.speed.scale
+	$(BIN)/python -m experiments.speed.flagship
 
 bench-accuracy: $(VENV)/.bench
-	$(BIN)/python benchmarks/flagship.py
-	$(BIN)/python benchmarks/flagship.py --stability --methods tamis@20
-	$(BIN)/python benchmarks/flagship.py --table
-	$(BIN)/python benchmarks/objective.py
-	$(BIN)/python benchmarks/accuracy.py
-	$(BIN)/python benchmarks/mkl_accuracy.py
-	$(BIN)/python benchmarks/imkpl_accuracy.py
-	$(BIN)/python benchmarks/absent_mkl_accuracy.py
-	$(BIN)/python benchmarks/absent_mkl_accuracy.py --absence random
-	$(BIN)/python benchmarks/missing_cells.py
+	$(BIN)/python -m experiments.accuracy.flagship
+	$(BIN)/python -m experiments.accuracy.flagship --stability --methods tamis@20
+	$(BIN)/python -m experiments.accuracy.flagship --table
+	$(BIN)/python -m experiments.accuracy.objective
+	$(BIN)/python -m experiments.accuracy.em2nolc
+	$(BIN)/python -m experiments.accuracy.mkl
+	$(BIN)/python -m experiments.accuracy.imkpl
+	$(BIN)/python -m experiments.accuracy.absent_mkl
+	$(BIN)/python -m experiments.accuracy.absent_mkl --absence random
+	$(BIN)/python -m experiments.accuracy.missing_cells
 
 clean:
 	rm -rf $(VENV) .venv-oldest .venv-mutants mutants .pytest_cache .ruff_cache .mypy_cache build dist docs/_build docs/gallery docs/api/generated

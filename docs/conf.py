@@ -176,7 +176,7 @@ CITED = re.compile(
     r"\[(" + "|".join(re.findall(r"^@\w+\{(\w+),", (HERE / "references.bib").read_text(), re.M)) + r")(, [^\]]+)?\]"
 )
 FULL = {"Sect": "Section", "Eq": "Equation", "Def": "Definition"}
-INCLUDED = {"benchmarks/README.md": "benchmarks.md", "CONTRIBUTING.md": "contributing.md"}
+INCLUDED = {"experiments/README.md": "benchmarks.md", "CONTRIBUTING.md": "contributing.md"}
 
 
 def setup(app: Sphinx) -> None:

@@ -306,7 +306,7 @@ class TestOthers:
 
     def test_compare(self, folder, tmp_path, monkeypatch):
         monkeypatch.setattr("tamis.workflow.comparison.SVC_GRID", {"svc__C": [1.0]})
-        monkeypatch.setattr("tamis.workflow.comparison._has_interpret", lambda: False)
+        monkeypatch.setattr("tamis.workflow.peers.has_ebm", lambda: False)
         args = ["-t", "outcome", "--drop", "who", "--group", "site", "--folds", 2, "--max-instances", 2,
                 "--max-features", 2, "--only", "EM2NOLCClassifier", "--only", "SVC, tuned", "--only",
                 "gradient boosting", "--only", "majority class"]  # fmt: skip

@@ -52,7 +52,7 @@ def quick(monkeypatch):
     own = comparison._own
     monkeypatch.setattr(comparison, "_own", lambda job, data: smaller(own(job, data)))
     monkeypatch.setattr(comparison, "SVC_GRID", {"svc__C": [1.0]})
-    monkeypatch.setattr(comparison, "_has_interpret", lambda: False)
+    monkeypatch.setattr(comparison.peers, "has_ebm", lambda: False)
     return Job("y", max_instances=2, max_features=2, options=FAST)
 
 

@@ -23,7 +23,6 @@ MADE = {"gallery/index"}  # by the build
 MODULES = (
     "explain",
     "explain.measures",
-    "experiments",
     "io",
     "plots",
     "report",
@@ -147,7 +146,7 @@ def test_all_pages_of_the_guide_have_code_that_runs():
 
 
 def test_every_paper_has_a_page_with_all_parts():
-    from tamis.experiments import PAPERS
+    from experiments.papers import PAPERS
 
     for paper in PAPERS:
         text = PAGES["methods/" + paper.replace("-", "_")]

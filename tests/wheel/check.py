@@ -13,6 +13,7 @@ import tempfile
 import time
 import tomllib
 import venv
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -35,6 +36,8 @@ def try_all(folder: Path, extras: dict[str, list[str]], only: list[str]) -> None
     (wheel,) = folder.glob("*.whl")
     print(f"{wheel.name}: {wheel.stat().st_size / 1000:.0f} kB")
     assert wheel.stat().st_size < SIZE
+    with zipfile.ZipFile(wheel) as file:
+        assert {name.split("/")[0].split("-")[0] for name in file.namelist()} == {"tamis"}  # no experiments
     for extra in ["", *extras]:
         if only and extra not in only:
             continue

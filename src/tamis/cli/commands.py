@@ -301,44 +301,6 @@ def compare(
 
 
 @app.command()
-def reproduce(
-    paper: Annotated[str, typer.Argument(help="em2nolc, l0-mkl, l01-svm, imkpl, absent-mkl, or all.")],
-    protocol: Annotated[str, typer.Option(help="honest, paper (with its optimism), or both.")] = "honest",
-    full: Annotated[bool, typer.Option("--full/--quick", help="All splits and grids, or minutes of them.")] = False,
-    only: Annotated[str | None, typer.Option(help="Datasets and methods, separated by commas.")] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for pages and figures.")] = Path("results"),
-    store: Annotated[Path | None, typer.Option(help="File of rows; default: rows.sqlite in the folder.")] = None,
-    export: Annotated[Path | None, typer.Option(help="Also write the rows as .csv, .tsv, .parquet or .jsonl.")] = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Run again what failed.")] = False,
-    take_over: Annotated[bool, typer.Option("--take-over", help="Also run what dead runs have claimed.")] = False,
-    jobs: Jobs = None,
-    backend: Annotated[str, typer.Option(help="loky (this machine), dask or ray.")] = "loky",
-    scheduler: Annotated[str | None, typer.Option(help="Of a cluster, such as tcp://host:8786.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Run the comparison of a paper on the datasets at hand; write its tables with the paper's numbers beside ours."""
-    with session(as_json) as now:
-        from tamis.cli import reproducing
-        from tamis.errors import BadOption
-        from tamis.experiments import PAPERS, Plan
-        from tamis.experiments.cells import PROTOCOLS
-
-        if paper not in ("all", *PAPERS):
-            raise BadOption(f"paper {paper!r} is unknown: use one of {', '.join(PAPERS)}, or all")
-        if protocol not in ("both", *PROTOCOLS):
-            raise BadOption(f"--protocol {protocol!r} is unknown: use honest, paper or both")
-        plan = Plan(
-            () if paper == "all" else (paper,),
-            PROTOCOLS if protocol == "both" else (protocol,),
-            "full" if full else "quick",
-            tuple(name.strip() for name in only.split(",")) if only else (),
-        )
-        options = {"jobs": jobs, "backend": backend, "scheduler": scheduler, "retry": retry}
-        options["take_over"] = take_over
-        reproducing.run(now, plan, out, store, export, options)
-
-
-@app.command()
 def datasets(
     name: Annotated[str | None, typer.Argument(help="Dataset to write as a CSV file.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; default: NAME.csv.")] = None,

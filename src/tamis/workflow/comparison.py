@@ -14,14 +14,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
-from sklearn.svm import SVC
 from sklearn.utils.parallel import Parallel, delayed
 
 from tamis.base.classifier import KernelClassifier
@@ -32,13 +26,14 @@ from tamis.progress import tracked
 from tamis.registry import all_estimators
 from tamis.results.describe import Columns, take
 from tamis.results.words import plain
+from tamis.workflow import peers
 from tamis.workflow.job import Job, prepared
 from tamis.workflow.prepare import Data
 from tamis.workflow.split import folds_of
 
 SVC_GRID = {"svc__C": [0.1, 1.0, 10.0, 100.0], "svc__gamma": [0.003, 0.01, 0.03, 0.1, "scale"]}
 INNER = 5
-LEVELS = 250  # most categories that histogram boosting takes as such
+MAX_LEVELS = 250  # of a category of histogram boosting
 
 
 @dataclass(frozen=True)
@@ -125,7 +120,7 @@ def competitors(job: Job) -> dict[str, Callable[[Data], Any]]:
         out[name] = partial(_own, job.of(name))
     out["SVC, tuned"] = partial(_svc, job)
     out["gradient boosting"] = partial(_boosting, job)
-    if _has_interpret():
+    if peers.has_ebm():
         out["EBM"] = partial(_ebm, job)
     out["majority class"] = _majority
     return out
@@ -135,41 +130,19 @@ def _own(job: Job, data: Data) -> Any:
     return job.classifier()
 
 
-def _has_interpret() -> bool:
-    try:
-        import interpret.glassbox  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
 def _svc(job: Job, data: Data) -> Any:
-    nominal = _nominal(data)
-    numbers = make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler())
-    coding = ColumnTransformer(
-        [
-            ("numbers", numbers, np.flatnonzero(~nominal).tolist()),
-            ("categories", OneHotEncoder(handle_unknown="ignore"), np.flatnonzero(nominal).tolist()),
-        ],
-        sparse_threshold=0.0,
-    )
-    return GridSearchCV(make_pipeline(coding, SVC(random_state=job.seed)), SVC_GRID, cv=INNER)
+    return GridSearchCV(peers.svc(_nominal(data), random_state=job.seed), SVC_GRID, cv=INNER)
 
 
 def _boosting(job: Job, data: Data) -> Any:
     nominal = _nominal(data)
-    few = np.array([n and len(set(v.tolist())) <= LEVELS for n, v in zip(nominal, data.columns.values(), strict=True)])
-    coding = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=np.nan)
-    columns = ColumnTransformer([("categories", coding, np.flatnonzero(nominal).tolist())], remainder="passthrough")
-    order = np.r_[few[nominal], np.zeros(int((~nominal).sum()), dtype=bool)]  # categories come first
-    return make_pipeline(columns, HistGradientBoostingClassifier(categorical_features=order, random_state=job.seed))
+    columns = zip(nominal, data.columns.values(), strict=True)
+    few = np.array([is_nominal and len(set(values.tolist())) <= MAX_LEVELS for is_nominal, values in columns])
+    return peers.boosting(nominal, few, random_state=job.seed)
 
 
 def _ebm(job: Job, data: Data) -> Any:
-    from interpret.glassbox import ExplainableBoostingClassifier
-
-    kinds = ["nominal" if nominal else "continuous" for nominal in _nominal(data)]
-    return ExplainableBoostingClassifier(feature_types=kinds, random_state=job.seed, n_jobs=1)
+    return peers.ebm(_nominal(data), random_state=job.seed)
 
 
 def _majority(data: Data) -> Any:
