@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from experiments.datasets import Dataset
+from tamis.base.model import make_bank
+from tamis.kernels.recipes import Sample
+from tamis.kernels.whole import whole_bank
 from tamis.table.encoding import Encoder
 from tamis.table.folds import fold_positions
 from tamis.table.rows import coding
 from tamis.table.table import any_table, checked_input, read_table
-from tamis.kernels.recipes import Sample
-from tamis.kernels.whole import whole_bank
-from tamis.base.model import make_bank
 
 Rows = np.ndarray  # positions
 MAX_KERNEL_BYTES = 1 << 32  # of kernels that are kept for the next method

@@ -22,9 +22,9 @@ import tamis
 from experiments.datasets import data_folder, load
 from experiments.speed.timing import best, versions
 from experiments.tables import table
-from tamis.table.rows import merge_rows
-from tamis.methods.em2nolc.estimator import tasks
 from tamis.methods.em2nolc import solver as method
+from tamis.methods.em2nolc.estimator import tasks
+from tamis.table.rows import merge_rows
 
 
 def single_fit(X, y) -> tuple[str, float, float]:
