@@ -46,6 +46,11 @@ def rows_for(name, n=60):
     return X, y if name in all_estimators("classifier") else X["v"].to_numpy()
 
 
+def rows_of(estimator, X, y, weight=None, groups=None):
+    """The rows that an estimator would be fitted to."""
+    return estimator._rows(estimator._read_training(X)[0], y, weight, groups)
+
+
 def same(one, two, X):
     for method in ("decision_function", "predict", "predict_proba"):
         if hasattr(one, method):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tamis.base.design import RowDesign
-from tamis.base.refit import coefficients, leading_factors
 from tamis.kernels.stacks.base import DenseStack
 from tamis.methods.em2nolc import solver as method
+from tamis.methods.em2nolc.refit import coefficients, leading_factors
 from tamis.methods.em2nolc.solver import State, Task
 from tamis.optim.driver import Status
 

@@ -115,7 +115,7 @@ def test_a_sample_contributes_its_share_in_the_row(clf, wine):
     own = y[clf.instances_] == clf.classes_[:, None]
     np.testing.assert_allclose(explanation.by_instance, shares[:, None] * own, atol=1e-10)
     assert np.all(explanation.by_instance >= -1e-12)
-    for mine, theirs in zip(clf.model_.expansion.split(clf.model_.encode(clf._read(X[::20], reset=False))),
+    for mine, theirs in zip(clf.model_.expansion.split(clf.model_.encode(clf._table(X[::20]))),
                             (explanation.by_instance, explanation.by_kernel), strict=True):  # fmt: skip
         np.testing.assert_allclose(mine, theirs, atol=1e-9)
 
@@ -445,7 +445,7 @@ def test_the_search_shares_kernels_over_settings(monkeypatch):
 
     X, y = (part[::2] for part in load_iris(return_X_y=True))
     calls, ready = [], PrototypeClassifier._ready
-    monkeypatch.setattr(PrototypeClassifier, "_ready", lambda self, rows: calls.append(1) or ready(self, rows))
+    monkeypatch.setattr(PrototypeClassifier, "_ready", lambda self, *rest: calls.append(1) or ready(self, *rest))
     clf = IMKPLClassifierCV((2, 3), kappas=(0.0, 0.5), taus=(0.1, 1.0), code_sizes=(None, 1), cv=3).fit(X, y)
     assert len(calls) == 4  # three folds and the last fit
     assert len(clf.cv_results_["param_tau"]) == 16 and clf.n_splits_ == 3

@@ -296,7 +296,7 @@ def test_landmarks_come_from_every_class(rng):
         return draw_landmarks(rows, size, seed)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tamis.base.landmarked.draw_landmarks", spy)
+        patch.setattr("tamis.base.kernel_space.draw_landmarks", spy)
         fit(AverageMKLClassifier, X, y, landmarks=12)
     assert set(seen["codes"]) == {0, 1, 2} and 11 <= len(seen["codes"]) <= 13
 

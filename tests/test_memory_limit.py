@@ -24,7 +24,7 @@ from tamis import (
     precomputed,
 )
 from tamis.base import memory as module
-from tamis.base.memory import Size, available_memory, jobs_of, kept_values, shown, square_memory, to_bytes
+from tamis.base.memory import Size, available_memory, format_bytes, jobs_of, kept_values, square_memory, to_bytes
 from tamis.kernels.base import Gaussian, Laplacian
 
 KILO = "1kB"
@@ -72,7 +72,7 @@ class TestLimits:
         monkeypatch.setattr(module, "_read", lambda path: "")
         assert available_memory() > 2**20
         monkeypatch.setattr(module.os, "sysconf_names", {}, raising=False)
-        assert available_memory() == float("inf") and shown(available_memory()) == "unlimited"
+        assert available_memory() == float("inf") and format_bytes(available_memory()) == "unlimited"
 
     def test_jobs(self):
         assert (jobs_of(None), jobs_of(3)) == (1, 3) and jobs_of(-1) >= 1 and jobs_of(-1000) == 1

@@ -210,7 +210,7 @@ def test_easy_mkl_says_when_no_kernel_tells_the_classes_apart():
     X = np.zeros((40, 2))
     X[::2] = 1e-9
     y = np.arange(40) // 2 % 2
-    with pytest.warns(UserWarning, match="no kernel tells the classes apart"):
+    with pytest.warns(UserWarning, match="no kernel separates the classes"):
         EasyMKLClassifier(kernels=bandwidths([2.0, 3.0]), scaling=None, calibration=None).fit(X, y)
 
 

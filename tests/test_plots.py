@@ -129,8 +129,9 @@ def test_importance_of_one_weight_vector_for_all_classes_and_of_groups(iris, gro
 class Unfactored(EM2NOLCClassifier):
     """A classifier without vectors of case coefficients and kernel weights."""
 
-    def _learn_prepared(self, prepared, *, quick=False):
-        return replace(super()._learn_prepared(prepared, quick=quick), dual_coef=None, kernel_weights=None)
+    def _learn_prepared(self, prepared, alpha, *, rough=False):
+        model, attributes = super()._learn_prepared(prepared, alpha, rough=rough)
+        return replace(model, dual_coef=None, kernel_weights=None), attributes
 
 
 def test_importance_without_factors_shows_variation_alone(two):

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tamis import IMKPLClassifier, KernelSVMADMM, L0MKLClassifier, all_estimators
-from tamis.base.pooled import Pooled
+from tamis.base.pool import draw_pool
 
-from small_fits import quick
+from small_fits import quick, rows_of
 
 N, POOL = 200, 60
-POOLED = [name for name, cls in all_estimators().items() if issubclass(cls, Pooled)]
+POOLED = [name for name, cls in all_estimators().items() if "pool" in cls().get_params()]
 every = pytest.mark.parametrize("name", POOLED)
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -38,14 +38,11 @@ def test_the_model_is_that_of_the_drawn_rows(name):
     again = quick(name).set_params(pool=POOL, random_state=3).fit(X[order], y[order])
     np.testing.assert_allclose(again.decision_function(X), clf.decision_function(X), atol=1e-6)
     assert set(order[again.instances_]) == set(clf.instances_)
-    told = quick(name).set_params(random_state=3)
-    told._seed = 3
-    pooled = quick(name).set_params(pool=POOL, random_state=3)
-    pooled._seed = 3
-    drawn = pooled._rows(X, y, None, None).position
+    alone = quick(name).set_params(random_state=3)
+    drawn = draw_pool(rows_of(alone, X, y), POOL, 3)[0].position
     assert abs(len(drawn) - POOL) <= 1 and set(clf.instances_) <= set(drawn)
     assert np.mean(y[drawn] == "ill") == pytest.approx(np.mean(y == "ill"), abs=0.02)
-    alone = told.fit(X[drawn], y[drawn])
+    alone.fit(X[drawn], y[drawn])
     np.testing.assert_allclose(clf.decision_function(X), alone.decision_function(X), atol=1e-9)
     others = np.setdiff1d(np.arange(N), drawn)
     assert clf.pool_error_ == pytest.approx(np.mean(clf.predict(X[others]) != y[others])) and clf.pool_error_ < 0.5

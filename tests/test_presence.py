@@ -315,7 +315,7 @@ def spoiled(views, mask, filling):
 def presence(X, kernels):
     clf = AverageMKLClassifier(kernels=kernels, calibration=None).fit(X, np.arange(len(X)) % 2)
     model = clf.model_
-    return model.expansion.bank.presence(model.encoder.encode(clf._read(X, reset=False)))
+    return model.expansion.bank.presence(model.encoder.encode(clf._table(X)))
 
 
 class TestChannels:

@@ -234,6 +234,7 @@ def test_results_without_test_rows_path_or_stability_render(small):
 
 
 @pytest.mark.filterwarnings("ignore:.*kept no instance")
+@pytest.mark.filterwarnings("ignore:calibration failed", "ignore:EM2NOLCClassifier kept no instance")
 def test_model_that_keeps_nothing_renders():
     from tamis.workflow import Job, run
 

@@ -199,7 +199,7 @@ class TestWhatEverySearchDoes:
     def test_the_single_classifier_has_the_seed_that_was_drawn(self, rng):
         X, y = self.data(rng)
         clf = TestEverySearch().fit("IMKPLClassifierCV", X, y, random_state=np.random.RandomState(3))
-        assert clf.without_search().random_state == clf._seed != 0
+        assert clf.without_search().random_state == clf.seed_ != 0
 
     def test_scores_are_those_of_machines_with_their_own_intercept(self, rng, monkeypatch):
         from tamis.base import search as searching

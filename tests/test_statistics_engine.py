@@ -19,11 +19,11 @@ import tamis.methods.em2nolc.grid as grid_module
 import tamis.methods.em2nolc.sums as sums_module
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Laplacian, Plan, Statistics, product
 from tamis.base.design import RowDesign
-from tamis.base.refit import coefficients
 from tamis.kernels.recipes import per_feature
 from tamis.methods.em2nolc import solver as method
 from tamis.methods.em2nolc.grid import Point
 from tamis.methods.em2nolc.polish import better_rows
+from tamis.methods.em2nolc.refit import coefficients
 from tamis.methods.em2nolc.solver import State, Task
 from tamis.optim.subset import fit_support
 from tamis.statistics.one_pass import second_look
@@ -32,6 +32,7 @@ from tamis.table.rows import codings
 from tamis.table.table import read_table
 
 import zoo
+from small_fits import rows_of
 
 ANY_ENGINE = {  # checks of what comes before or after a fit: they have passed for the dense engine
     "check_classifier_data_not_an_array",
@@ -94,8 +95,7 @@ def three(n=300, seed=0):
 def designs(X, y, *, shared=False, weight=None, degrees=24, **options):
     """A row design and a moment design of the same problem, on the same candidates in the same order."""
     clf = EM2NOLCClassifier(candidates=60, **options)
-    clf._seed = 0
-    rows = clf._rows(X, y, weight, None)
+    rows = rows_of(clf, X, y, weight)
     plan = Plan.of(X, y, sample_weight=weight, candidates=60, degrees=degrees, folds=1, winsorise=0)
     stats = Statistics(plan)
     stats.add_table(rows.table, rows.codes, rows.weight, np.zeros(len(rows), dtype=int))
@@ -266,7 +266,9 @@ class TestFit:
         clf = EM2NOLCClassifier(4, 8, calibration=None, **options)
         seen = []
         original = clf._learn_prepared
-        clf._learn_prepared = lambda prepared, **k: seen.append(type(prepared).__name__) or original(prepared, **k)
+        clf._learn_prepared = lambda prepared, *a, **k: (
+            seen.append(type(prepared).__name__) or original(prepared, *a, **k)
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             clf.fit(X, y)
@@ -369,7 +371,7 @@ class TestExactRefit:
         monkeypatch.setattr(sums_module, "doubts", lambda *a: True)
         options = {"engine": "statistics", "calibration": None, "class_weight": weights}
         clf = EM2NOLCClassifier(6, 3, **options).fit(X, y)
-        rows = clf._rows(X, y, None, None)
+        rows = rows_of(clf, X, y)
         Z = clf.model_.encode(rows.table)
         stack = clf.model_.expansion.bank.stack(Z, clf.model_.expansion.instances, form="dense")
         task = Task(RowDesign(stack, rows.targets, rows.weight, clf.instances_), 0.01, 6, 3, thorough=False)
@@ -474,9 +476,7 @@ def one():
     """Rows summed in three folds."""
     X, y = mixed_table()
     clf = EM2NOLCClassifier(engine="statistics", class_weight={"no": 1, "yes": 3}, calibration=3)
-    clf._seed = 0
-    rows = clf._rows(X, y, np.random.default_rng(0).integers(1, 3, len(y)), None)
-    return clf._sum(rows)
+    return clf._sum(rows_of(clf, X, y, np.random.default_rng(0).integers(1, 3, len(y))), 0)
 
 
 class TestFolds:
@@ -547,9 +547,8 @@ class TestFolds:
         rare = np.where(np.arange(3000) % 200 == 0, 2, y)
         w = np.random.default_rng(0).integers(1, 4, 3000).astype(float)
         clf = EM2NOLCClassifier(engine="statistics", calibration=3)
-        clf._seed = 0
-        rows = clf._rows(X, rare, w, None)
-        look = clf._sum(rows).look
+        rows = rows_of(clf, X, rare, w)
+        look = clf._sum(rows, 0).look
         assert np.sum(look.codes == 2) == 5
         assert 250 < len(look) < 350
         for c in range(3):
@@ -644,7 +643,7 @@ class TestCrossValidation:
         X, y = mixed_table()
         groups = np.array([f"person {k}" for k in np.arange(len(y)) // 5])
         stats = Statistics(Plan.of(X, y, folds=3)).update(X, y, groups=groups)
-        one = second_look(stats, EM2NOLCClassifier()._rows(X, y, None, groups), groups)
+        one = second_look(stats, rows_of(EM2NOLCClassifier(), X, y, groups=groups), groups)
         for fold in range(3):
             held = one.held(fold).look
             assert held.mass.sum() == pytest.approx(stats.parts[fold][0, 0])

@@ -9,6 +9,7 @@ from tamis.flagship import blending as estimator
 from tamis.optim.logistic import fit_logistic
 from tamis.table.rows import merge_rows, some_of_each_class
 
+from small_fits import rows_of
 from zoo import line_bump_product as table
 
 
@@ -21,8 +22,8 @@ def clf():
 class TestTamisClassifier:
     def test_the_table_is_the_weighted_sum_of_the_members(self, clf):
         X, y = table()
-        rows = merge_rows(clf._rows(X, y, None, None, reset=False))
-        cells = clf._fitted(rows).decisions(rows)
+        rows = merge_rows(rows_of(clf, X, y))
+        cells = clf._fitted(rows, 0).decisions(rows)
         wanted = np.tensordot(clf.blend_.ravel(), cells, 1)[:, 0]
         shift = clf.decision_function(X[rows.position]) - wanted
         np.testing.assert_allclose(shift, shift[0], atol=1e-11)
@@ -101,7 +102,9 @@ class TestTamisClassifier:
         cut = [(np.arange(150), np.arange(150, 300)), (np.arange(150, 300), np.arange(150))]
         seen = []
         monkeypatch.setattr(
-            estimator, "_held_out", lambda own, train, test: seen.append((train, test)) or np.zeros((9, len(test), 1))
+            estimator,
+            "_held_out",
+            lambda own, seed, train, test: seen.append((train, test)) or np.zeros((9, len(test), 1)),
         )
         TamisClassifier(4, 3, interactions=0, cv=cut).fit(X, y)
         for (train, test), (before, after) in zip(seen, cut, strict=True):
@@ -163,11 +166,11 @@ class TestTamisClassifier:
         blend[2, 1] = 1.0
         make = TamisClassifier(6, 4, interactions=2, blend=blend, class_weight={0: 0.002, 1: 0.001})
         fit = make.fit(X, y, weight)
-        rows = estimator._even(fit._rows(X, y, weight, None, reset=False))
+        rows = estimator._even(rows_of(fit, X, y, weight))
         assert (
             rows.weight.sum() == pytest.approx(rows.mass.sum()) and rows.weight[y == 0].sum() > rows.mass[y == 0].sum()
         )
-        fitted = fit._fitted(fit._looked_at(rows)[1])
+        fitted = fit._fitted(fit._looked_at(rows, 0)[1], 0)
         space, Z = fitted.members[2].space, fitted.ground.encoder.encode(rows.table)
         design = space.design(fitted.terms.values(Z, fitted.instances, space.channels))
         D = np.column_stack([design, np.ones(600)])
@@ -182,7 +185,7 @@ class TestTamisClassifier:
         X, y = table(3000)
         y = np.where(np.arange(3000) % 10 == 0, 1, 0)
         fit = TamisClassifier(2, 2, interactions=0, cv=2)
-        rows = fit.fit(X[:50], y[:50])._rows(X, y, None, None)
+        rows = rows_of(fit, X, y)
         assert np.bincount(rows.codes[some_of_each_class(rows, 300, 5, 0)]).tolist() == [270, 30]
 
     def test_contributions_are_centred_by_sample_weights_alone(self):
@@ -195,10 +198,9 @@ class TestTamisClassifier:
     def test_folds_are_drawn_twice_where_rows_are_few(self, monkeypatch):
         X, y = table(40)
         assert TamisClassifier(2, 2, interactions=0, cv=2).fit(X, y).n_splits_ == 4
-        rows = merge_rows(estimator._even(TamisClassifier()._rows(X, y, None, None)))
+        rows = merge_rows(estimator._even(rows_of(TamisClassifier(), X, y)))
         fit = TamisClassifier(cv=2)
-        fit._seed = 0
-        first, _, second, _ = (set(test.position) for _, test in fit._splits(rows, rows, rows))
+        first, _, second, _ = (set(test.position) for _, test in fit._splits(rows, rows, rows, 0))
         assert first != second
         monkeypatch.setattr(estimator, "FEW", 39)
         assert TamisClassifier(2, 2, interactions=0, cv=2).fit(X, y).n_splits_ == 2

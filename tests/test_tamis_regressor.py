@@ -6,11 +6,15 @@ import pytest
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import KFold
 
-from tamis import Job, TamisRegressor, io, plots, run
+from tamis import Job, TamisRegressor, io, run
+from tamis.base.kept import notebook_html
 from tamis.base.regressor import Units, _strata
 from tamis.flagship import blend as method
 from tamis.flagship import blending
 from tamis.optim.ridge import fit_ridge_path
+from tamis.views import plots
+
+from small_fits import rows_of
 
 
 def table(n=240, seed=0, noise=0.1):
@@ -140,8 +144,8 @@ class TestRows:
         blend = np.zeros((3, 3))
         blend[2, 1] = 1.0
         fit = small(blend=blend).fit(X, y)
-        rows = fit._units(blending._even(fit._rows(X, y, None, None, reset=False)))
-        fitted = fit._fitted(fit._looked_at(rows)[1])
+        rows = fit._units(blending._even(rows_of(fit, X, y)))
+        fitted = fit._fitted(fit._looked_at(rows, 0)[1], 0)
         space, Z = fitted.members[2].space, fitted.ground.encoder.encode(rows.table)
         D = space.design(fitted.terms.values(Z, fitted.instances, space.channels))
         D1 = np.column_stack([D, np.ones(900)])
@@ -210,7 +214,7 @@ class TestWords:
 
     def test_notebooks_and_pictures(self, fit):
         X, _ = table(20)
-        assert "Predicts a number" in fit._html() and "speaks for" not in fit._html()
+        assert "Predicts a number" in notebook_html(fit) and "speaks for" not in notebook_html(fit)
         assert "speaks for" not in fit.explain(X)._repr_html_()
         pytest.importorskip("matplotlib")
         shown = plots.ContributionDisplay.from_estimator(fit, X.head(1))

@@ -49,3 +49,5 @@ assert_type(ImportanceDisplay.from_estimator(clf), ImportanceDisplay)
 TamisClassifier(max_instances="three")  # type: ignore[arg-type]
 Job(goal="y")  # type: ignore[call-arg]
 kinds: tuple[type, ...] = (KernelBank, Plan, Statistics)
+
+TamisClassifier(max_instance=3)  # type: ignore[call-arg]  # mypy refuses a parameter that does not exist

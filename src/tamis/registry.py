@@ -16,5 +16,6 @@ def all_estimators(type_filter: str | None = None) -> dict[str, type[KernelEstim
         raise ValueError(f"type_filter={type_filter!r} is unknown: use 'classifier', 'regressor' or None for all")
     names = [name for name in tamis.__all__ if name[0].isupper()]
     found = {name: cls for name in names if isinstance(cls := getattr(tamis, name), type)}
+    found = dict(sorted(found.items(), key=lambda entry: not entry[0].startswith("Tamis")))  # the flagship first
     kind = KINDS[type_filter]
     return {name: cls for name, cls in found.items() if issubclass(cls, KernelEstimator) and issubclass(cls, kind)}

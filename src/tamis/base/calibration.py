@@ -58,6 +58,7 @@ class Calibrator:
         n_rows: float | None = None,
         *,
         placed: bool = False,
+        moves_labels: bool = True,
     ) -> Calibrator:
         """Fit to held-out decisions (n, q) and targets (n, q) in {-1, +1}.
 
@@ -66,10 +67,13 @@ class Calibrator:
         weight : (n,) weights, of which only the ratios matter
         n_rows : how many rows of the input there are, if some were merged; default n
         placed : whether zero is where the method itself would decide for these weights; see `_fit_sigmoid`
+        moves_labels : whether the intercept of the model will follow the offset; then no offset makes labels worse
         """
         n_rows = len(decision) if n_rows is None else n_rows
         if decision.shape[1] == 1:
-            return cls(*_fit_sigmoid(decision[:, 0], targets[:, 0], weight * (n_rows / weight.sum()), placed))
+            return cls(
+                *_fit_sigmoid(decision[:, 0], targets[:, 0], weight * (n_rows / weight.sum()), placed, moves_labels)
+            )
         return cls(_fit_softmax(decision, np.argmax(targets, axis=1), weight))
 
     def probabilities(self, decision: np.ndarray) -> np.ndarray:
@@ -98,13 +102,15 @@ def _fit_softmax(decision: np.ndarray, codes: np.ndarray, weight: np.ndarray) ->
     return float(np.exp(found.x) / spread) if found.fun < flat else 0.0
 
 
-def _fit_sigmoid(f: np.ndarray, y: np.ndarray, weight: np.ndarray, placed: bool) -> tuple[float, float]:
+def _fit_sigmoid(
+    f: np.ndarray, y: np.ndarray, weight: np.ndarray, placed: bool, moves_labels: bool
+) -> tuple[float, float]:
     """Slope and offset of largest likelihood, labels smoothed by one pseudo-count per class.
 
     `weight` (n,) adds up to the number of rows. Smoothing keeps the slope finite on separable decisions.
 
     The offset is zero, and the method's own intercept stands, where the offset is no larger than rounding, where it
-    would give more of these rows the wrong label, and, if zero is `placed`, unless the offset raises the
+    `moves_labels` and gives more of these rows the wrong one, and, if zero is `placed`, unless the offset raises the
     log-likelihood by more than half the logarithm of the number of rows, the price of a parameter in [Schwarz1978]: on
     few rows it is mostly noise, which costs more right answers than it brings.
 
@@ -120,9 +126,9 @@ def _fit_sigmoid(f: np.ndarray, y: np.ndarray, weight: np.ndarray, placed: bool)
     if slope > FLAT and alone > FLAT:
         losses = [weights @ np.logaddexp(0.0, -labels * (design @ pair)) for pair in ((slope, offset), (alone, 0.0))]
         dear = placed and losses[1] - losses[0] <= 0.5 * np.log(up + down)
-        if dear or abs(offset) <= ROUNDING or _worse(f, y, weight, offset * spread / slope):
+        if dear or abs(offset) <= ROUNDING or (moves_labels and _worse(f, y, weight, offset * spread / slope)):
             slope, offset = alone, 0.0
-    if slope <= FLAT or (offset and _worse(f, y, weight, offset * spread / slope)):
+    if slope <= FLAT or (moves_labels and offset and _worse(f, y, weight, offset * spread / slope)):
         return 0.0, float(np.log((up + 1.0) / (down + 1.0)))
     return float(slope / spread), float(offset)
 

@@ -92,7 +92,8 @@ class Tests:
 
     def calibrator(self, decision: np.ndarray) -> Calibrator:
         """Probabilities in the population, fitted to held-out decisions."""
-        return Calibrator.fit(decision, self.targets, self.mass, self.n_rows, placed=self.placed and self.even)
+        placed = self.placed and self.even
+        return Calibrator.fit(decision, self.targets, self.mass, self.n_rows, placed=placed, moves_labels=self.even)
 
     def shift(self, decision: np.ndarray) -> float:
         """What moves the boundary of held-out decisions to probability one half, class weights included."""

@@ -29,10 +29,10 @@ import numpy as np
 from scipy.linalg import solve
 from scipy.special import softmax
 
-from tamis.base.refit import whitening
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
 from tamis.optim.logistic import fit_logistic_path
 from tamis.optim.losses import Logistic, Loss, Squared
+from tamis.optim.low_rank import whitening
 from tamis.optim.ridge import fit_ridge_path
 
 MEMBERS: dict[str, dict[str, float]] = {  # shares of the kinds of channels

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+LEAST_EIGENVALUE = 1e-4  # share of the largest below which a direction of a kernel matrix is left out
 SPARE = 64  # rows beyond the rank whose block may still be solved with: rows may be alike
 
 
@@ -110,3 +111,19 @@ def woodbury(A: np.ndarray, diagonal: np.ndarray, right: np.ndarray) -> np.ndarr
     inner = thin @ A.T
     inner[np.diag_indices(len(inner))] += 1.0
     return right / D - thin.T @ cho_solve(cho_factor(inner, lower=True, overwrite_a=True), A @ (right / D))
+
+
+def whitening(gram: np.ndarray, corner: np.ndarray, size: float) -> np.ndarray:
+    """Map (k, r) to coordinates in which the plain norm is the norm in the kernel's space.
+
+    Parameters
+    ----------
+    gram : (k, k) centred Gram matrix over the rows of the kernel's columns
+    corner : (k, k) kernel values of the instances
+    size : sum of squares that the centred coordinates of the rows get
+    """
+    eigenvalues, vectors = np.linalg.eigh(0.5 * (corner + corner.T))
+    keep = eigenvalues > LEAST_EIGENVALUE * np.max(eigenvalues, initial=0.0)
+    white = vectors[:, keep] / np.sqrt(eigenvalues[keep])
+    spread = float(np.sum(white * (gram @ white)))
+    return white * np.sqrt(size / spread) if spread > 0 else white

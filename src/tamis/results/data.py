@@ -14,6 +14,7 @@ from tamis.codec import Unreadable, read, stored, write
 from tamis.explain.explanation import Explanation
 from tamis.explain.intervals import Interval
 from tamis.explain.stability import Stability
+from tamis.registry import all_estimators
 
 
 @stored
@@ -270,6 +271,7 @@ class Results:
     @classmethod
     def load(cls, path: str | os.PathLike) -> Results:
         """Read a file that `save` has written."""
+        all_estimators()  # files name their classes
         loaded = read(path, "model")
         if not isinstance(loaded, cls) or not isinstance(loaded.model, KernelClassifier):
             raise Unreadable(f"{str(path)!r} holds a model without results: load it with tamis.io.load")

@@ -19,13 +19,13 @@ from tamis.base.fitting import FitContext, Fitted, draw_seed
 from tamis.base.kernel_space import KernelSpace
 from tamis.base.memory import NUMBER, MemoryEstimate, Size
 from tamis.base.model import Model, Prepared, pool_size
-from tamis.base.refit import coefficients, leading_factors
 from tamis.base.scoring import Tests, each_fold
 from tamis.codec import stored
 from tamis.kernels.bank import MEMORY, KernelBank
 from tamis.kernels.recipes import per_feature
 from tamis.methods.em2nolc import solver as method
 from tamis.methods.em2nolc import sums as em2nolc_sums
+from tamis.methods.em2nolc.refit import coefficients, leading_factors
 from tamis.methods.em2nolc.solver import State, Task
 from tamis.methods.em2nolc.sums_classifier import SumsClassifier
 from tamis.optim.driver import Solution

@@ -12,11 +12,11 @@ import numpy as np
 from tamis.base.design import MomentDesign
 from tamis.base.expansion import Coefficients
 from tamis.base.model import Encoded, Prepared
-from tamis.base.refit import coefficients
 from tamis.base.scoring import HeldOut
 from tamis.kernels.recipes import per_feature
 from tamis.methods.em2nolc import solver as method
 from tamis.methods.em2nolc.estimator import tasks
+from tamis.methods.em2nolc.refit import coefficients
 from tamis.optim.driver import Solution
 from tamis.statistics.one_pass import Held
 from tamis.statistics.summary import Summary

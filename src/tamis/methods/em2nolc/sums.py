@@ -10,10 +10,10 @@ import numpy as np
 from tamis.base.design import MomentDesign, RowDesign, Sums
 from tamis.base.expansion import Coefficients
 from tamis.base.model import Model, Pool
-from tamis.base.refit import coefficients
 from tamis.errors import warn
 from tamis.methods.em2nolc import solver as method
 from tamis.methods.em2nolc.polish import better_rows
+from tamis.methods.em2nolc.refit import coefficients
 from tamis.methods.em2nolc.solver import State, Task
 from tamis.optim.driver import Solution
 from tamis.optim.subset import fit_support

@@ -9,9 +9,9 @@ from tamis.base.design import Design, RowDesign, centre
 from tamis.base.expansion import Coefficients
 from tamis.methods.em2nolc.solver import State, Task
 from tamis.optim.logistic import fit_logistic, fit_offset
+from tamis.optim.low_rank import whitening
 
 CURVATURE = 0.25  # of the logistic loss at zero, so that one ridge serves both losses
-RANK = 1e-4  # directions of a kernel matrix below this share of the largest are left out
 
 
 def coefficients(task: Task, state: State, *, coupling: str = "rank_one", refit: str = "squared") -> Coefficients:
@@ -104,22 +104,6 @@ def _whitenings(design: Design, state: State, grams: list[np.ndarray], weight: f
     corners = design.corners.take(rows=state.instances, cols=state.instances, kernels=state.kernels)
     size = weight / len(grams)
     return [whitening(gram, corners.one(m), size) for m, gram in enumerate(grams)]
-
-
-def whitening(gram: np.ndarray, corner: np.ndarray, size: float) -> np.ndarray:
-    """Map (k, r) to coordinates in which the plain norm is the norm in the kernel's space.
-
-    Parameters
-    ----------
-    gram : (k, k) centred Gram matrix over the rows of the kernel's columns
-    corner : (k, k) kernel values of the instances
-    size : sum of squares that the centred coordinates of the rows get
-    """
-    eigenvalues, vectors = np.linalg.eigh(0.5 * (corner + corner.T))
-    keep = eigenvalues > RANK * np.max(eigenvalues, initial=0.0)
-    white = vectors[:, keep] / np.sqrt(eigenvalues[keep])
-    spread = float(np.sum(white * (gram @ white)))
-    return white * np.sqrt(size / spread) if spread > 0 else white
 
 
 def leading_factors(coef: np.ndarray, *, shared: bool) -> tuple[np.ndarray, np.ndarray]:
