@@ -55,7 +55,7 @@ def test_shared_parameters_have_the_same_first_sentence():
     for name, cls in all_estimators().items():
         for parameter, text in described(cls.__doc__, "Parameters").items():
             if parameter in SHARED and (parameter, "EM2NOLC" in name) != ("n_jobs", True):
-                first.setdefault(parameter, {}).setdefault(text.split(". ")[0], []).append(name)
+                first.setdefault(parameter, {}).setdefault(text.split(". ")[0].rstrip("."), []).append(name)
     differing = {parameter: texts for parameter, texts in first.items() if len(texts) > 1}
     assert not differing
 
