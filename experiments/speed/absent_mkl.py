@@ -55,10 +55,8 @@ def problem(X: np.ndarray, y: np.ndarray, C: float) -> absent_mkl.Problem:
     """What the solver sees of the default program; the kernels have ones on their diagonals."""
     own = classifier(C, X.shape[1] // CHANNELS)
     own.check_parameters()
-    own._seed = 0
-    rows = own._rows(X, y, None, None)
-    prepared = own._prepare(rows)
-    (task,) = own._tasks(prepared, quick=False)
+    rows = own._rows(own._read_training(X)[0], y, None, None)
+    (task,) = own._tasks(own._space().prepare(rows, own.kernels, 0), rough=False)
     polytope = absent_mkl.polytope_of("amkl", task.present, task.cost, np.ones(CHANNELS))
     return absent_mkl.Problem(task.stack, task.y, task.cost, polytope)
 

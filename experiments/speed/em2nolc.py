@@ -22,6 +22,7 @@ import tamis
 from experiments.datasets import data_folder, load
 from experiments.speed.timing import best, versions
 from experiments.tables import table
+from tamis.base.kernel_space import KernelSpace
 from tamis.methods.em2nolc import solver as method
 from tamis.methods.em2nolc.estimator import tasks
 from tamis.table.rows import merge_rows
@@ -38,11 +39,10 @@ def single_fit(X, y) -> tuple[str, float, float]:
 
 
 def budget_path(X, y) -> tuple[str, float, float]:
-    clf = tamis.EM2NOLCClassifier(20, 20)
-    clf._seed = 0
-    clf._categorical = []
-    rows = clf._rows(X[: 4 * len(X) // 5], y[: 4 * len(X) // 5], None, None)
-    prepared = clf._prepare(merge_rows(rows))
+    clf, n = tamis.EM2NOLCClassifier(20, 20), 4 * len(X) // 5
+    rows = clf._rows(clf._read_training(X[:n])[0], y[:n], None, None)
+    space = KernelSpace(tamis.per_feature(), "auto", "standard", "absent", max_features=20, candidates=None)
+    prepared = space.prepare(merge_rows(rows), None, 0)
     grid = [(i, f) for f in range(1, 21) for i in range(1, 21)]
 
     def cold() -> None:

@@ -69,21 +69,18 @@ def reference(X: np.ndarray, y: np.ndarray) -> None:
     """The mean kernel, and the search for a cost on it."""
     mean = IMKPLClassifier(weight_step="uniform", calibration=None)
     mean.check_parameters()
-    mean._seed = 0
-    rows = mean._rows(X, y, None, None)
-    K = mean._ready(rows).rows.mean
+    rows = mean._rows(mean._read_training(X)[0], y, None, None)
+    K = mean._ready(rows, None, 0).rows.mean
     GridSearchCV(SVC(kernel="precomputed"), {"C": COSTS}, cv=3).fit(K, y)
 
 
 def grid(X: np.ndarray, y: np.ndarray, settings: tuple) -> None:
     """Six settings that share kernels."""
     first = IMKPLClassifier(*settings, calibration=None)
-    first._seed = 0
-    ready = first._ready(first._rows(X, y, None, None))
+    ready = first._ready(first._rows(first._read_training(X)[0], y, None, None), None, 0)
     with threadpool_limits(1, user_api="blas"):  # as in a fit
         for kappa in KAPPAS:
             each = IMKPLClassifier(*settings, kappa=kappa, calibration=None)
-            each._seed = 0
             each._find(ready)
 
 
