@@ -33,7 +33,7 @@ demo: $(VENV)/.core
 	$(BIN)/tamis demo --out tamis-demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(TESTS)
 
 # the floors of numpy, scipy and scikit-learn in pyproject.toml, and tables of their time
 test-oldest: BIN := .venv-oldest/bin
@@ -42,10 +42,10 @@ test-oldest:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[cli]' --group test \
 	  'numpy==2.0.0' 'scipy==1.13.0' 'scikit-learn==1.6.0' 'pandas==2.2.2' 'polars<2'
-	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(TESTS)
 
 coverage: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(JOBS) --cov=tamis --cov-report=term-missing:skip-covered $(TESTS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --cov=tamis --cov-report=term-missing:skip-covered $(TESTS)
 
 # hours for all of them; NAMES picks some, as in NAMES='tamis.optim.prox.*'
 mutants: BIN := .venv-mutants/bin

@@ -11,7 +11,7 @@ import pytest
 
 from tamis import Statistics, io
 
-FOLDER = Path(__file__).parent / "data" / "models"
+FOLDER = Path(__file__).parents[1] / "data" / "models"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 
 _spec = importlib.util.spec_from_file_location("make", FOLDER / "make.py")

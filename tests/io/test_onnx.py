@@ -13,6 +13,7 @@ import onnxruntime
 import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
+from test_model_files import mixed, quick
 
 from absent_problems import KERNELS, blanked, data, mask
 from tamis import (
@@ -42,7 +43,6 @@ from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, P
 from tamis.kernels.mixture import Mixture, Tensor
 from tamis.optim.nqp import solve_nqp
 from tamis.views.report.embedded import KERNELS as EMBEDDED
-from test_model_files import mixed, quick
 
 AGREE = {"float32": 1e-5, "float64": 1e-9}
 DTYPES = list(AGREE)

@@ -206,7 +206,7 @@ def test_numbers_are_short_and_honest():
 
 
 def test_reference_is_that_of_the_bibliography(small):
-    entry = (Path(__file__).parents[1] / "docs" / "references.bib").read_text().split("@article{Zhang2022,")[1]
+    entry = (Path(__file__).parents[2] / "docs" / "references.bib").read_text().split("@article{Zhang2022,")[1]
     entry = entry.split("\n}")[0].replace("{", "").replace("}", "")
     field = dict(re.findall(r"(\w+)\s*=\s*(.+),", entry))
     cited = notes.citations(small)[1]

@@ -1,6 +1,6 @@
 """Whatever the table: a fitted model whose explanation adds up, or one clear sentence.
 
-``TAMIS_EXAMPLES=200 pytest tests/test_properties.py`` looks at so many tables for each estimator, others every time;
+``TAMIS_EXAMPLES=200 pytest tests/base/test_properties.py`` tries so many tables for each estimator, others each time;
 without it the tables are few and always the same.
 """
 
