@@ -1,4 +1,4 @@
-"""The site: `make docs` builds it with warnings as errors, and needs no network."""
+"""Settings of the site, which `make docs` builds with warnings as errors and without a network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]  # the code beside these pages, whatever else is installed
+sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]  # the code of this repository, whatever is installed
 
 import tamis  # noqa: E402
 
@@ -40,16 +40,16 @@ toc_object_entries_show_parents = "hide"
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-html_math_renderer = "mathml"  # by docutils, drawn by the browser: nothing is fetched
+html_math_renderer = "mathml"  # made by docutils, drawn by the browser, without a download
 
 # ---------------------------------------------------------------------- reference
 
 autosummary_generate = True
-autosummary_ignore_module_all = False  # pages of modules list what `__all__` has
-autosummary_context = {"public": tamis.__all__}  # what stands under a second name in a module is described once
+autosummary_ignore_module_all = False  # pages of modules list `__all__`
+autosummary_context = {"public": tamis.__all__}  # names of tamis that a module has too are described once
 autosummary_filename_map = {"tamis.explain.measures.Stability": "tamis.explain.measures.Stability-class"}
 autodoc_default_options = {"member-order": "bysource"}
-autodoc_typehints = "none"  # the docstrings say what things are
+autodoc_typehints = "none"  # the docstrings describe the types
 numpydoc_show_class_members = False  # the templates list them
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = False
@@ -68,11 +68,11 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
-    "write_computation_times": False,  # that page would fetch a style sheet
+    "write_computation_times": False,  # its page would download a style sheet
 }
 warnings.filterwarnings("ignore", message=".*FigureCanvasAgg is non-interactive.*")
 
-# ---------------------------------------------------------------------- looks
+# ---------------------------------------------------------------------- theme
 
 html_theme = "pydata_sphinx_theme"
 html_title = "tamis"
@@ -113,7 +113,7 @@ def _mathml(self: Any, node: nodes.math | nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
-def _linked(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+def _link_citations(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Make [Zhang2022] and [Zhang2022, Eq. 3] in docstrings links to the bibliography."""
     lines[:] = [CITED.sub(_link, line) for line in lines]
 
@@ -123,24 +123,24 @@ def _link(found: re.Match) -> str:
     return f"[:ref:`{found[1]} <{found[1].lower()}>`{place}]"
 
 
-def _formulas(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Show indented formulas of a description as they were typed."""
+def _show_formulas(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Show indented formulas of a docstring as code."""
     out: list[str] = []
-    said = ""  # the last line at the margin, if nothing stands between
+    prose = ""  # the last line of text without indentation, if only blank lines follow it
     for line in lines:
         margin = not line.startswith(" ")
-        if not margin and said and not out[-1] and line.startswith("    "):
+        if not margin and prose and not out[-1] and line.startswith("    "):
             out += ["::", ""]
-            said = ""
+            prose = ""
         out.append(line)
         if line:
             plain = margin and not re.match(r":|\.\.|[-*] |>>>|\d", line) and not line.endswith("::")
-            said = line if plain else ""
+            prose = line if plain else ""
     lines[:] = out
 
 
-def _whole(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Take `name : words` that go on, in lower case, in the next line for a description, where a type is expected."""
+def _read_attributes(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Read `name : text` whose next line continues the sentence as a description, not as a type."""
     out: list[str] = []
     for line in lines:
         before = re.fullmatch(r"([\w*][\w, *]*) : (.+)", out[-1]) if out else None
@@ -150,23 +150,23 @@ def _whole(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: l
     lines[:] = out
 
 
-def _unbroken(app: Sphinx, tree: nodes.document) -> None:
-    """Keep a mean and its deviation on one line of a cell."""
+def _keep_deviations(app: Sphinx, tree: nodes.document) -> None:
+    """Keep a mean and its standard deviation on one line of a cell."""
     for entry in tree.findall(nodes.entry):
         for text in list(entry.findall(nodes.Text)):
             if " \u00b1 " in text:
                 text.parent.replace(text, nodes.Text(text.replace(" \u00b1 ", "\u00a0\u00b1\u00a0")))
 
 
-def _foreign(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out what scikit-learn's bases bring along: its pages describe it."""
+def _skip_inherited(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
+    """Skip members that come from scikit-learn, which documents them."""
     inner = inspect.unwrap(getattr(thing, "fget", None) or getattr(thing, "__func__", None) or thing)
     home = getattr(inner, "__module__", None) or ""
     return True if home.split(".")[0] in ("sklearn", "abc", "functools") else None
 
 
-def _homed(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Point links to pages outside this folder at the pages that include them."""
+def _link_included(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Replace links to files outside this folder by links to the pages that include them."""
     up = "../" * docname.count("/")
     for outside, page in INCLUDED.items():
         source[0] = source[0].replace(f"]({up}../{outside})", f"]({up}{page})")
@@ -180,11 +180,11 @@ INCLUDED = {"experiments/README.md": "benchmarks.md", "CONTRIBUTING.md": "contri
 
 
 def setup(app: Sphinx) -> None:
-    """Hook things up."""
+    """Connect the hooks."""
     app.add_html_math_renderer("mathml", (_mathml, None), (_mathml, None))
-    app.connect("autodoc-process-docstring", _whole, priority=100)  # before numpydoc
-    app.connect("doctree-read", _unbroken)
-    app.connect("autodoc-process-docstring", _linked, priority=900)  # after numpydoc
-    app.connect("autodoc-process-docstring", _formulas, priority=950)
-    app.connect("autodoc-skip-member", _foreign)
-    app.connect("source-read", _homed)
+    app.connect("autodoc-process-docstring", _read_attributes, priority=100)  # before numpydoc
+    app.connect("doctree-read", _keep_deviations)
+    app.connect("autodoc-process-docstring", _link_citations, priority=900)  # after numpydoc
+    app.connect("autodoc-process-docstring", _show_formulas, priority=950)
+    app.connect("autodoc-skip-member", _skip_inherited)
+    app.connect("source-read", _link_included)

@@ -25,7 +25,7 @@ ORDER = (
 
 
 class ReadingOrder:
-    """Key of an example: its place in `ORDER`; a new one has to be given a place."""
+    """Sort key of an example: its position in `ORDER`, which must contain every example."""
 
     def __init__(self, src_dir: str):
         self.src_dir = src_dir

@@ -2,7 +2,7 @@
 Budgets against accuracy
 ========================
 
-One learns how many cases and features a table needs: to draw a score over both budgets, and to let the
+This example shows how many cases and features a table needs: how to draw a score over both budgets, and to let the
 one-standard-error rule take the smallest model that is not clearly worse than the best.
 """
 
@@ -24,7 +24,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.4, stratif
 # One search, two rules
 # ---------------------
 # ``EM2NOLCClassifierCV`` fits all budgets up to the given ones on folds of the training rows. (It searches bandwidth
-# and ridge as well, which are given here to save time.) ``rule="best"`` takes the budgets with the best held-out
+# and ridge as well, which are fixed here to save time.) ``rule="best"`` takes the budgets with the best held-out
 # score. ``rule="one_se"`` takes the smallest model whose score is within one standard error of it.
 
 options = {"bandwidths": (1.0,), "alphas": (0.01,), "scoring": "log_loss", "random_state": 0}
@@ -38,7 +38,7 @@ for rule, search in searches.items():
     )
 
 # %%
-# A logistic regression on all 30 features as a peer.
+# A logistic regression on all 30 features as a baseline.
 
 peer = make_pipeline(StandardScaler(), LogisticRegression()).fit(X_train, y_train)
 print(
@@ -51,7 +51,7 @@ print(
 # -------
 # Log-loss on held-out folds over all budgets, the choice of the one-standard-error rule framed. Features matter up to
 # about four; beyond that, and beyond a few cases, the map is nearly flat. The smaller model is not clearly worse on
-# folds, and pays for its size in log-loss on these test rows.
+# folds, but has a larger log-loss on these test rows.
 
 BudgetPathDisplay.from_estimator(searches["one_se"], score="log_loss")
 plt.show()

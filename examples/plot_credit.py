@@ -2,7 +2,7 @@
 Probabilities and class weights for a rare event
 ================================================
 
-One learns what to expect of probabilities when few rows are positive, as in credit scoring, and what
+This example shows what to expect of probabilities when few rows are positive, as in credit scoring, and what
 ``class_weight`` does and does not change. The table is made up: about one loan in eight defaults. Shown are the
 reliability of the probabilities, the KS statistic, and the cost of a cut.
 """
@@ -45,8 +45,8 @@ print(f"{np.mean(y_train == 'default'):.1%} of the training rows and {defaulted.
 # %%
 # Three fits
 # ----------
-# Without and with class weights, and a logistic regression with dummies. ``oriented`` turns the sign so that a
-# positive decision speaks for default.
+# Without and with class weights, and a logistic regression with dummies. ``oriented`` changes the sign so that a
+# positive decision means default.
 
 options = {"max_instances": 10, "max_features": 5, "interactions": 2, "random_state": 0}
 plain = TamisClassifier(**options).fit(X_train, y_train).oriented("default")
@@ -67,10 +67,10 @@ for name, p in probability.items():
     print(f"{name:24} {auc:.3f} {ks:.3f} {brier_score_loss(defaulted, p):.4f} {p.mean():.3f}")
 
 # %%
-# What class weights move
-# -----------------------
-# Weights move the boundary: with them the classifier says *default* far more often, and finds more of the defaults.
-# They leave the probabilities on the scale of the data, so that these can be used as they are in either case.
+# What class weights change
+# -------------------------
+# Weights move the boundary: with them the classifier predicts *default* far more often, and finds more of the defaults.
+# The probabilities stay on the scale of the data, so that they can be used in both cases.
 
 for name, model in {"plain": plain, "balanced": weighted}.items():
     said = model.predict(X_test) == "default"
@@ -98,7 +98,7 @@ plt.show()
 # A cut by cost
 # -------------
 # With reliable probabilities a decision needs no retraining: if a missed default costs ten times as much as a loan
-# that is refused in vain, refuse from a probability of 1/11 on.
+# that is refused without need, refuse from a probability of 1/11 on.
 
 p = probability["tamis"]
 for words, refused in {"1/2": p > 1 / 2, "1/11": p > 1 / 11}.items():

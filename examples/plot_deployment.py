@@ -2,8 +2,8 @@
 Into service: a file, a few columns, a table of points
 ======================================================
 
-One learns three ways to use a fitted model elsewhere: save and load it without pickle, score rows that have the
-kept columns alone, and write an additive model as a table of points that numpy, or a spreadsheet, can add up.
+This example shows three ways to use a fitted model elsewhere: save and load it without pickle, score rows that have
+the kept columns alone, and write an additive model as a table of points that numpy, or a spreadsheet, can add up.
 """
 
 import json
@@ -29,8 +29,8 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.4, stratif
 # %%
 # A file
 # ------
-# ``io.save`` writes JSON and arrays, versioned and checksummed; loading runs no code. Beside it the sizes of two
-# pickles, which do run code when they are loaded.
+# ``io.save`` writes JSON and arrays, versioned and checksummed; loading runs no code. For comparison, the sizes of two
+# pickles, which run code when they are loaded.
 
 blend = TamisClassifier(10, 5, interactions=2, cv=3, random_state=0).fit(X_train, y_train)
 additive = EM2NOLCClassifier(10, 5, random_state=0).fit(X_train, y_train)
@@ -66,8 +66,8 @@ print(f"reads {', '.join(names)}; predictions from these columns are the same: {
 # A table of points
 # -----------------
 # The additive model is an intercept and one shape for each kept feature. Read off at forty places, with straight
-# lines between them, it becomes a small JSON document that needs nothing but numpy. Values beyond the range count as
-# its ends, as they do in the model.
+# lines between them, it becomes a small JSON document that needs nothing but numpy. Values beyond the range are
+# replaced by its ends, as in the model.
 
 card = {"intercept": float(additive.intercept_[0]), "features": {}}
 for name in X.columns[additive.features_]:

@@ -2,9 +2,9 @@
 A few genes out of thousands
 ============================
 
-One learns to find the few columns that count in a table with many more columns than rows. Of 2000 made-up genes of
-60 patients five carry a signal. ``L0MKLClassifier`` puts a kernel on each gene and keeps the few with a weight, and
-is a scikit-learn selector.
+This example shows how to find the few columns that count in a table with many more columns than rows. Of 2000
+made-up genes of 60 patients five carry a signal. ``L0MKLClassifier`` puts a kernel on each gene and keeps the few
+with a weight, and is a scikit-learn selector.
 """
 
 import matplotlib.pyplot as plt
@@ -44,7 +44,7 @@ print("kept:", ", ".join(kept))
 print(f"{len(set(kept) & set(TRUE))} of the 5 genes with a signal, {len(set(kept) - set(TRUE))} without")
 
 # %%
-# ``feature_path_`` ranks the genes, also beyond those that are kept. The curve fits the model to the first one, two,
+# ``feature_path_`` ranks the genes, including those that are not kept. The curve fits the model to the first one, two,
 # ... of them and scores it on test rows. (The ranking is made on the training rows alone, so that this is fair.)
 
 display = FeaturePathDisplay.from_estimator(clf, X, y, X_test, y_test, most=8)
@@ -56,10 +56,10 @@ plt.show()
 # %%
 # Ten tables
 # ----------
-# What is found once may be luck. Over ten tables: how many of the five are kept, how many others, and the accuracy,
-# beside a machine on all genes and one on the five genes with the largest F statistic. That peer is told their number
-# and looks for a shift of means, which is all that this table has: it is as good, and a little better.
-# ``L0MKLClassifier`` finds the number by itself. The second line puts its genes into the same machine, in a pipeline.
+# One table may be luck. Over ten tables: how many of the five are kept, how many others, and the accuracy,
+# with an SVM on all genes and one on the five genes with the largest F statistic. The latter knows their number
+# and tests for a shift of means, which is all that this table has: it is a little better.
+# ``L0MKLClassifier`` finds the number by itself. The second line uses its genes in the same SVM, in a pipeline.
 
 models = {
     "L0MKL": lambda: L0MKLClassifier(max_features=8, calibration=None),

@@ -2,9 +2,9 @@
 A first model, from front to back
 =================================
 
-One learns how to fit ``TamisClassifier``, what it keeps of a table, how to read it, and how it does beside two
-models that everyone knows. The table is the breast-cancer table of scikit-learn: 30 measures of cell nuclei of 569
-women.
+This example shows how to fit ``TamisClassifier``, what it keeps of a table, how to read it, and how it does beside
+two models that everyone knows. The table is the breast-cancer table of scikit-learn: 30 measures of cell nuclei of
+569 women.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratif
 # Two budgets
 # -----------
 # The model may keep at most ten training cases and ten features, and let five pairs of features act together. There
-# is nothing else to choose: the fit weighs its members on held-out folds of the training rows.
+# is nothing else to choose: the fit weights its members by out-of-fold rows of the training part.
 
 clf = TamisClassifier(max_instances=10, max_features=10, interactions=5, cv=3, random_state=0).fit(X_train, y_train)
 
@@ -53,9 +53,9 @@ for name, model in peers.items():
     print(f"{name:20} accuracy {found['test_accuracy'].mean():.3f}, AUC {found['test_roc_auc'].mean():.3f}")
 
 # %%
-# What moves the decision
-# -----------------------
-# The decision is the log-odds of *malignant*. Bars are shares in its movement over the training rows: of each feature
+# What the decision depends on
+# ----------------------------
+# The decision is the log-odds of *malignant*. Bars are shares in its variation over the training rows: of each feature
 # and pair on its own, and of the similarity to the kept cases in all ten features at once.
 
 ImportanceDisplay.from_estimator(clf)
@@ -64,9 +64,9 @@ plt.show()
 # %%
 # Shapes
 # ------
-# What a feature adds by itself, over its range, with the training rows below: the six that move decisions about test
-# rows most. Zero is the mean over training rows. The sum of all shapes, of the surfaces of the pairs and of the pull
-# of similar cases is the decision, to rounding.
+# The contribution of a feature by itself, over its range, with the training rows below: the six with the largest
+# contributions to decisions on test rows. Zero is the mean over training rows. The sum of all shapes, of the surfaces
+# of the pairs and of the contributions of similar cases is the decision, up to rounding.
 
 explanation = clf.explain(X_test)
 moves = dict(zip(explanation.parts, explanation.by_part[:, 0].std(axis=0)))

@@ -2,9 +2,10 @@
 Similarities that are no kernels
 ================================
 
-One learns what to do with a similarity that is not positive semi-definite, such as one made from edit distances of
-strings. A support vector machine needs it repaired: its negative eigenvalues clipped, flipped or shifted.
-``L0MKLClassifier`` takes it as it is. The strings are made up: copies, with errors, of two words for each class.
+This example shows what to do with a similarity that is not positive semi-definite, such as one made from edit
+distances of strings. A support vector machine needs it repaired: its negative eigenvalues clipped, flipped or
+shifted. ``L0MKLClassifier`` takes it as it is. The strings are made up: copies, with errors, of two words for each
+class.
 """
 
 import matplotlib.pyplot as plt
@@ -61,7 +62,7 @@ print(f"{np.count_nonzero(values < 0)} of {n} eigenvalues are negative, with {ne
 
 # %%
 # ``precomputed`` makes a kernel of the matrix. The table X is then one column, the positions of the items in it, so
-# that subsets and folds work as ever. A machine that needs a proper kernel says so:
+# that subsets and folds work as usual. A method that needs a positive semi-definite kernel raises an error:
 
 items, recipe = np.arange(n)[:, None], precomputed(S[None])
 try:
@@ -73,7 +74,7 @@ except ValueError as error:
 # Repaired, or as it is
 # ---------------------
 # Ten random splits, 120 strings each for training and for the test, with the nearest neighbour by edit distance as a
-# peer.
+# baseline.
 
 models = {
     "clipped, SVM": lambda: SimpleMKLClassifier(C=10, kernels=repaired(recipe, "clip"), calibration=None),
@@ -97,7 +98,7 @@ for name, found in accuracy.items():
 # ----------
 # Left, the eigenvalues, and what the three repairs make of them. Right, the accuracy; points are splits. On these
 # strings clipping, shifting and leaving it as it is are within the spread of the splits of each other. Flipping,
-# which takes what is far for what is near, is behind.
+# which makes distant strings similar, is less accurate.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 left.axhline(0, color="0.6", linewidth=0.8)

@@ -2,9 +2,9 @@
 Weighing kernels
 ================
 
-One learns what learned weights of kernels are worth. ``SimpleMKLClassifier`` finds the weights and the support
-vector machine together, and its duality gap certifies that no other weights do better on its objective. Beside it
-stand the plain average of the same kernels and the best single one, chosen on folds.
+This example shows what learned weights of kernels are worth. ``SimpleMKLClassifier`` finds the weights and the
+support vector machine together, and its duality gap certifies that no other weights do better on its objective.
+Beside it stand the plain average of the same kernels and the best single one, chosen on folds.
 """
 
 import matplotlib.pyplot as plt
@@ -39,9 +39,9 @@ clf = SimpleMKLClassifier(C=10, kernels=bandwidths(WIDTHS, on="both"), calibrati
 print(f"{len(clf.kernel_names_)} of {5 * 11} kernels have a weight; relative duality gap {clf.duality_gap_:.1e}")
 
 # %%
-# A weight is not all. The narrow kernel on all ten columns has the largest one, but it is next to zero between any
-# two rows that differ: it lets single training rows be off, and adds nothing to decisions about new ones. Those come
-# from the two columns with the moons.
+# The weight does not show everything. The narrow kernel on all ten columns has the largest one, but it is next to
+# zero between any two rows that differ: it lets single training rows be off, and adds nothing to decisions about new
+# ones. Those come from the two columns with the moons.
 
 spread = clf.explain(X_test).by_kernel[:, 0].std(axis=0)
 order = np.argsort(spread)
@@ -66,8 +66,8 @@ plt.show()
 # ---------------
 # Three draws of the data for each number of noise columns (points) and their means (lines); two thousand test rows
 # each. Where both columns count, learning weights costs about a point, and the average and the best single width are
-# ahead. With columns of noise the learned weights hold and the others fall. (The single kernel is on all columns
-# together, so that it cannot leave any out.)
+# more accurate. With columns of noise the learned weights stay accurate and the others do not. (The single kernel is
+# on all columns together, so that it cannot leave any out.)
 
 numbers = (0, 2, 8, 20)
 kernels = bandwidths(WIDTHS, on="both")
@@ -93,6 +93,6 @@ for (name, values), style in zip(scores.items(), ("o-", "s--", "^:")):
     ax.scatter(np.repeat(range(len(numbers)), 3), values.ravel(), s=8, color=line.get_color(), alpha=0.5)
     print(f"{name:25}", values.mean(axis=1).round(3))
 ax.set_xticks(range(len(numbers)), numbers)
-ax.set(xlabel="columns of noise beside the two that count", ylabel="accuracy on test rows")
+ax.set(xlabel="columns of noise in addition to the two that count", ylabel="accuracy on test rows")
 ax.legend(frameon=False)
 plt.show()

@@ -2,9 +2,9 @@
 Channels that are missing
 =========================
 
-One learns to train and score where samples lack whole channels: a panel that was not ordered, an image that was
-never taken. ``AbsentMKLClassifier`` fills nothing in. Beside it stand filling kernels with zeros, filling cells
-with means, and one classifier for each channel. The six channels are made up.
+This example shows how to train and score where samples lack whole channels: a panel that was not ordered, an image
+that was never taken. ``AbsentMKLClassifier`` fills nothing in. Beside it stand filling kernels with zeros, filling
+cells with means, and one classifier for each channel. The six channels are made up.
 """
 
 import matplotlib.pyplot as plt
@@ -36,15 +36,15 @@ def draw(seed, lacking, n=200, n_test=800):
 # %%
 # A table with blanks
 # -------------------
-# ``channels`` puts the views side by side and makes one kernel for each. What a sample lacks is NaN in the table.
+# ``channels`` joins the views and makes one kernel for each. What a sample lacks is NaN in the table.
 
 X, y, X_test, y_test, kernels = draw(0, lacking=3)
 clf = AbsentMKLClassifier(kernels=kernels, calibration=None).fit(X, y)
 print(f"{np.isnan(X).mean():.0%} of the cells are missing, in {len(clf.patterns_)} patterns")
 for share in clf.explain(X_test[:1]).channels_of(0):
     low, middle, high = share.typical[0]
-    told = f"{share.contribution[0]:+.2f}" if share.present else "absent"
-    print(f"{share.channel:8} {told:7} where it is there: {middle:+.2f} ({low:+.2f} to {high:+.2f})")
+    text = f"{share.contribution[0]:+.2f}" if share.present else "absent"
+    print(f"{share.channel:8} {text:7} where it is there: {middle:+.2f} ({low:+.2f} to {high:+.2f})")
 
 # %%
 # More and more missing
@@ -71,10 +71,10 @@ for name, values in zip(models, accuracy.mean(axis=2)):
 # %%
 # The figure
 # ----------
-# All lose as channels go. One classifier per channel is best on this table, in which channels do not interact. The
-# others lie within a point or two of each other, which is as much as draws differ (small points): do not expect
-# learned weights to win. What absent MKL has beside it is one model whose parts add up over the channels that a
-# sample has.
+# All become less accurate with fewer channels. One classifier per channel is best on this table, in which channels do
+# not interact. The others lie within a point or two of each other, which is as much as draws differ (small points):
+# do not expect learned weights to be better. In addition, absent MKL is one model whose parts add up over the
+# channels that a sample has.
 
 figure, ax = plt.subplots(figsize=(8, 4.2), layout="constrained")
 colours = ("#0072B2", "#56B4E9", "#D55E00", "#009E73", "#000000")

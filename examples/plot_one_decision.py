@@ -2,9 +2,9 @@
 One patient, one decision, all its summands
 ===========================================
 
-One learns to read a single decision as a sum: by feature ("what speaks for it?") and by case ("whom does it
-resemble?"). The table is made up, so that the true log-odds are known and the summands can be held against them. It
-has a category and missing cells.
+This example shows how to read a single decision as a sum: by feature ("which values led to it?") and by case ("whom
+does it resemble?"). The table is made up, so that the true log-odds are known and the summands can be held against
+them. It has a category and missing cells.
 """
 
 import matplotlib.pyplot as plt
@@ -48,8 +48,8 @@ clf = clf.oriented("event")  # so that + speaks for the event
 print("kept:", ", ".join(X.columns[clf.features_]))
 
 # %%
-# Beside it a logistic regression with dummies and the median in place of missing cells, and the truth, which nobody
-# can beat.
+# For comparison, a logistic regression with dummies and the median in place of missing cells, and the true risk, which
+# is the best possible.
 
 filled = pd.get_dummies(X).astype(float).fillna(X["crp"].median())
 filled = (filled - filled[train].mean()) / filled[train].std()
@@ -68,7 +68,7 @@ for name, score in {
 # One row of the test part. Read from the bottom up: the base value is the mean decision over training rows, and each
 # summand moves it, to the decision at the top. The right panel splits the same decision by the cases that were kept.
 # Both sums are exact. The one by feature is the one to read: where shapes are nearly straight lines, cases at both
-# ends of a range pull against each other, so that sums by case may be much larger than the decision.
+# ends of a range have opposite signs, so that sums by case may be much larger than the decision.
 
 patient = X[test].index[int(np.argsort(clf.decision_function(X[test]))[-40])]
 explanation = clf.explain(X.loc[[patient]])
@@ -102,7 +102,7 @@ plt.show()
 # Against the truth
 # -----------------
 # Shapes that the model found (lines) and those that made the data (dashes), both with mean zero over training rows.
-# They agree where the rows are; they part at the ends, where there are few.
+# They agree where the rows are; they differ at the ends, where there are few.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained", sharey=True)
 made = {

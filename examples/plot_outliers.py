@@ -2,10 +2,10 @@
 Flipped labels and the 0/1 loss
 ===============================
 
-One learns what it means to count errors instead of measuring them. The hinge loss of a support vector machine grows
-with the distance of a row on the wrong side, so that mislabelled rows far out pull the boundary. The 0/1 loss pays
-the same for every row that it gives up. Its problem is not convex, and a certificate says what kind of point was
-found.
+This example shows what it means to count errors instead of measuring them. The hinge loss of a support vector
+machine grows with the distance of a row on the wrong side, so that mislabelled rows far out pull the boundary. The
+0/1 loss pays the same for every row that it gives up. Its problem is not convex, and a certificate says what kind
+of point was found.
 """
 
 import warnings
@@ -33,8 +33,8 @@ def draw(n, share, rng):
 # %%
 # Three machines on one linear kernel
 # -----------------------------------
-# ``drop_and_refit`` searches for rows to give up and fits the others exactly. Where its search goes round in circles
-# it returns the best point seen and warns; such fits are counted here rather than hidden.
+# ``drop_and_refit`` searches for rows to give up and fits the others exactly. Where its search returns to an earlier
+# point it returns the best point seen and warns; such fits are counted here rather than hidden.
 
 linear = per_group({"both": [0, 1]}, Polynomial(1))
 models = {
@@ -73,10 +73,10 @@ print(f"gamma {certificate.gamma:.2g}, {certificate.n_given_up} rows given up, {
 # The figure
 # ----------
 # Left, the training rows and the three boundaries: crosses are flipped rows. Right, errors on clean test rows over
-# four draws (small points) and their means (lines). Up to ten per cent of flipped labels there is nothing between the
-# 0/1 loss and the hinge; at fifteen per cent the hinge loss errs more than twice as often. The logistic regression
-# gives way long before. The clouds must be well apart for that: with centres at 1.2 in place of 2, where rows of both
-# classes are mixed, neither is reliably ahead, and more searches end in a circle.
+# four draws (small points) and their means (lines). Up to ten per cent of flipped labels the 0/1 loss and the
+# hinge loss are equally accurate; at fifteen per cent the hinge loss errs more than twice as often, and the logistic
+# regression long before. The clouds must be well apart for that: with centres at 1.2 in place of 2, where rows of both
+# classes are mixed, neither is reliably better, and more searches return to an earlier point.
 
 colours = ("#0072B2", "#D55E00", "#009E73")
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")

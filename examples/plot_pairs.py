@@ -2,9 +2,9 @@
 Two features that act together
 ==============================
 
-One learns what a pair is and how to look at one. In this made-up table the dose helps in warm rooms and harms in
-cold ones: the answer hangs on the product of two columns, as in an XOR, and each of them alone says nothing. A sum
-of shapes cannot see that; one surface is enough.
+This example shows what a pair is and how to look at one. In this made-up table the dose helps in warm rooms and
+harms in cold ones: the answer hangs on the product of two columns, as in an XOR, and each of them alone says
+nothing. A sum of shapes cannot see that; one surface is enough.
 """
 
 import matplotlib.pyplot as plt
@@ -38,11 +38,11 @@ y = np.where(rng.random(n) < 1 / (1 + np.exp(-log_odds(X["dose"], X["temperature
 X_train, y_train, X_test, y_test = X[:700], y[:700], X[700:], y[700:]
 
 # %%
-# Who sees it
-# -----------
-# An additive model, a sum of one shape per feature, is at the level of guessing, and so is a logistic regression. A
-# model with pairs, and a support vector machine, whose kernel is on all columns at once, are not. The truth itself is
-# right in as many test rows as the last line says: nobody can do better but by luck.
+# Which models represent it
+# -------------------------
+# An additive model, a sum of one shape per feature, is no better than guessing, and so is a logistic regression. A
+# model with pairs, and a support vector machine, whose kernel is on all columns at once, are not. The true
+# probabilities are right in as many test rows as the last line shows: no model can be better except by luck.
 
 clf = TamisClassifier(max_instances=20, max_features=2, interactions=1, random_state=0).fit(X_train, y_train)
 clf = clf.oriented("grows")  # + speaks for it
@@ -62,9 +62,9 @@ print("kept pair:", clf.pairs_)
 # %%
 # The surface
 # -----------
-# What dose and temperature add together to the log-odds, and the truth in the same colours. Circles are kept cases,
-# dots training rows. The signs of the four corners are found; the corners themselves are flatter than in truth, as
-# ridges make them.
+# What dose and temperature together contribute to the log-odds, and the truth in the same colours. Circles are kept
+# cases, dots training rows. The signs of the four corners are found; the corners themselves are flatter than in
+# truth, as ridges make them.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.3), layout="constrained", width_ratios=[1.2, 1, 1])
 display = SurfaceDisplay.from_estimator(clf, "dose", "temperature", X=X_train, ax=axes[0])
@@ -82,7 +82,7 @@ axes[2].invert_yaxis()
 plt.show()
 
 # %%
-# What each of the two adds by itself is next to nothing, as it should be.
+# The contribution of each of the two by itself is nearly zero, as it should be.
 
 parts = clf.explain(X_test)
 for name, spread in zip(parts.part_names, parts.by_part[:, 0].std(axis=0)):

@@ -2,9 +2,9 @@
 Within scikit-learn: pipelines, searches, groups
 ================================================
 
-One learns to use the estimators with the tools of scikit-learn: in ``GridSearchCV``, as a selector within a
-pipeline, and with rows that belong together. The table is the wine table of scikit-learn: 13 chemical measures of
-178 wines of three growers.
+This example shows how to use the estimators with the tools of scikit-learn: in ``GridSearchCV``, as a selector
+within a pipeline, and with rows that belong together. The table is the wine table of scikit-learn: 13 chemical
+measures of 178 wines of three growers.
 """
 
 import matplotlib.pyplot as plt
@@ -50,12 +50,12 @@ plt.show()
 # %%
 # A fair score of the search
 # --------------------------
-# The best of ten scores flatters. An outer loop of folds scores what the search finds on rows that it has not seen;
-# beside it a logistic regression and a support vector machine on all 13 measures.
+# The best of ten scores is optimistic. An outer loop of folds scores the result of the search on rows that it has not
+# seen; for comparison, a logistic regression and a support vector machine on all 13 measures.
 #
 # A selector in a pipeline
 # ------------------------
-# ``L0MKLClassifier`` selects columns for whatever comes next; within the pipeline it sees training rows only.
+# ``L0MKLClassifier`` selects columns for the next step; within the pipeline it sees training rows only.
 
 small = GridSearchCV(
     EM2NOLCClassifier(6, shared_support=True, calibration=None, random_state=0), {"max_features": [3, 5, 8]}, cv=3
@@ -74,9 +74,10 @@ for name, model in models.items():
 # Rows that belong together
 # -------------------------
 # Suppose that each wine was measured four times, with a little noise. Folds that split the measurements of one wine
-# test on what they have seen. ``GroupKFold`` keeps them together, and estimators that use folds of their own take
-# ``fit(X, y, groups=...)`` for the same reason. To make the difference plain the growers are now given at random to
-# the wines: nothing can be learned, and right scores are about a third to two fifths, the share of the largest class.
+# test on rows that are nearly in the training part. ``GroupKFold`` keeps them together, and estimators that use folds
+# of their own take ``fit(X, y, groups=...)`` for the same reason. To make the difference plain the growers are now
+# given at random to the wines: nothing can be learned, and right scores are about a third to two fifths, the share of
+# the largest class.
 
 rng = np.random.default_rng(0)
 wine = np.repeat(np.arange(len(X)), 4)

@@ -2,9 +2,9 @@
 Prototypes that one can look at
 ===============================
 
-One learns to describe classes by real samples. ``IMKPLClassifier`` finds small groups of training samples of one
-class, the prototypes, and rebuilds every new sample from a few of them. On pictures of digits these can be shown,
-and so can the reason for an answer.
+This example shows how to describe classes by real samples. ``IMKPLClassifier`` finds small groups of training
+samples of one class, the prototypes, and rebuilds every new sample from a few of them. On pictures of digits these
+can be shown, and so can the reason for an answer.
 """
 
 import matplotlib.pyplot as plt
@@ -57,7 +57,7 @@ plt.show()
 # %%
 # The pictures
 # ------------
-# One prototype of each digit, the one that stands for most training pictures, with the weights of its samples. Every
+# One prototype of each digit, the one that represents most training pictures, with the weights of its samples. Every
 # picture is a real one.
 
 figure, axes = plt.subplots(3, 10, figsize=(9.5, 3.6), layout="constrained")
@@ -75,16 +75,16 @@ plt.show()
 # %%
 # Why this answer?
 # ----------------
-# Two test pictures, one that is told rightly and one that is not, and the three prototypes that counted most in the
-# decision, each by its sample of largest weight. The code says how much of a prototype is in the picture.
+# Two test pictures, one that is predicted correctly and one that is not, and the three prototypes with the largest
+# contributions, each by its sample of largest weight. The code is the amount of the prototype in the picture.
 
-told = clf.predict(X_test)
-rows = [int(np.flatnonzero(told == y_test)[0]), int(np.flatnonzero(told != y_test)[0])]
+predicted = clf.predict(X_test)
+rows = [int(np.flatnonzero(predicted == y_test)[0]), int(np.flatnonzero(predicted != y_test)[0])]
 explanation = clf.explain(X_test[rows])
 figure, axes = plt.subplots(2, 4, figsize=(8, 4.4), layout="constrained")
 for k, (row, line) in enumerate(zip(rows, axes)):
     line[0].imshow(X_test[row].reshape(8, 8), cmap="gray_r")
-    line[0].set_title(f"a {y_test[row]}, told: {told[row]}", fontsize="medium")
+    line[0].set_title(f"a {y_test[row]}, predicted: {predicted[row]}", fontsize="medium")
     for ax, share in zip(line[1:], explanation.prototypes_of(k)):
         ax.imshow(X_train[share.samples[0][0]].reshape(8, 8), cmap="gray_r")
         ax.set_title(f"prototype of {share.label}\nshare in the code {share.code:.2f}", fontsize="small")

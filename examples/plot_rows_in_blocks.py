@@ -2,9 +2,9 @@
 Rows in blocks
 ==============
 
-One learns to fit a model to rows that never meet in memory. ``EM2NOLCClassifier`` needs sums over the rows and
-nothing else that grows with them, so it takes blocks from a function, a memory map, or one block after another, and
-sums of several places can be added up. The model is that of the same rows in one array.
+This example shows how to fit a model to rows that never meet in memory. ``EM2NOLCClassifier`` needs sums over the
+rows and nothing else that grows with them, so it takes blocks from a function, a memory map, or one block after
+another, and sums of several places can be added up. The model is that of the same rows in one array.
 """
 
 import tempfile
@@ -54,8 +54,8 @@ for X, y in blocks():
 models["partial_fit, block by block"] = streamed
 
 # %%
-# ``partial_fit`` reads rows once, so that its first block decides on ranges and candidate cases; the other ways look
-# at all rows first. Its model therefore differs a little, and so do its kept cases.
+# ``partial_fit`` reads rows once, so that its first block decides on ranges and candidate cases; the other ways read
+# all rows first. Its model therefore differs a little, and so do its kept cases.
 
 reference = models["one array"].decision_function(X_test)
 for name, model in models.items():
@@ -66,7 +66,7 @@ peer = LogisticRegression().fit(whole, labels)
 print(f"logistic regression            accuracy {peer.score(X_test, y_test):.3f}")
 
 # %%
-# Sums that are added up
+# Sums of several places
 # ----------------------
 # Places that may not share rows can share sums. The plan (ranges, candidates) is made first, from rows that may be
 # shown. The order of the places does not matter.

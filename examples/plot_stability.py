@@ -2,9 +2,9 @@
 Is the selection stable?
 ========================
 
-One learns to ask whether other rows would have led to the same features. ``StabilityDisplay`` fits the model on
-folds and shows which fold chose what, and how the chosen features are correlated: two folds may choose different
-columns that say the same.
+This example shows how to find out whether other rows would have led to the same features. ``StabilityDisplay`` fits
+the model on folds and shows which fold chose what, and how the chosen features are correlated: two folds may choose
+different columns that say the same.
 """
 
 import matplotlib.pyplot as plt
@@ -26,9 +26,9 @@ folds = StratifiedKFold(3, shuffle=True, random_state=0)
 # Which fold chose what
 # ---------------------
 # A model of three cases and five features, fitted to the training rows of five folds. The Jaccard index is the share
-# of common features of two folds, on average; the second number takes off what chance would give; the third counts a
+# of common features of two folds, on average; the second number is corrected for chance; the third counts a
 # feature that was chosen in another fold by a correlated one. Radius, perimeter and area of a nucleus are nearly the
-# same measure, and which of them is taken is a matter of little.
+# same measure, and which of them is chosen matters little.
 
 clf = EM2NOLCClassifier(max_instances=3, max_features=5, calibration=None, random_state=0)
 StabilityDisplay.from_estimator(clf, X, y, cv=5)
@@ -37,9 +37,9 @@ plt.show()
 # %%
 # Over budgets
 # ------------
-# The same for models of one to eight features, and their accuracy on held-out folds, beside a support vector machine
-# on all 30. How far the names agree goes up and down with the budget. What they stand for agrees by more than nine
-# tenths throughout: folds swap columns that say the same.
+# The same for models of one to eight features, and their accuracy on held-out folds, with a support vector machine
+# on all 30. The agreement of the names varies with the budget. With correlated features counted it is more than nine
+# tenths throughout: folds exchange columns with the same information.
 
 budgets = (1, 2, 4, 8)
 measures = {

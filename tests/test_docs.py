@@ -1,4 +1,4 @@
-"""What the documentation says is run."""
+"""The code in docstrings and on the page on large data runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import doctest
 import importlib
 import inspect
 import re
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -45,50 +44,14 @@ def test_snippets_on_large_data_run(tmp_path, monkeypatch):
     pq.write_table(pa.Table.from_pandas(X.assign(label=y), preserve_index=False), "rows.parquet")
     scope = {"read_blocks": lambda: iter([(X[:300], y[:300]), (X[300:], y[300:])])}
     scope |= {"frame": dd.from_pandas(X.assign(label=y), npartitions=2), "X_public": X[:200], "y_public": y[:200]}
+    scope |= {"X_sample": X, "y_sample": y, "blocks": [(X[:300], y[:300]), (X[300:], y[300:])]}
     scope |= {"sites": [(X[200:400], y[200:400]), (X[400:], y[400:])]}
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "large_data.md").read_text(), re.DOTALL)
-    assert len(blocks) == 3
-    for block in blocks:
+    assert len(blocks) == 4
+    exec(blocks[0], scope)
+    assert scope["stats"].n_rows == 600
+    for block in blocks[1:]:
         exec(block, scope)
     assert scope["labels"].shape == (600,)
-    assert scope["told"].decision.compute().shape == scope["probability"].compute()[:, :1].shape == (600, 1)
+    assert scope["explanation"].decision.compute().shape == scope["probability"].compute()[:, :1].shape == (600, 1)
     assert scope["clf"].score(X, y) > 0.8
-
-
-def test_snippets_of_the_readme_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 8
-    scope: dict = {}
-    first = blocks[0].replace("max_instances=20, max_features=20", "max_instances=3, max_features=3, cv=2")
-    first = first.replace("as_frame=True)\n", "as_frame=True)\nX, y = X[::3], y[::3]\n")
-    first = re.sub(r"clf.shape_function\(.*?\)", "clf.shape_function(int(clf.features_[0]))", first)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        exec(first, scope)
-        quick = 'max_features=5, max_instances=3, options={"cv": 2}'
-        exec(blocks[1].replace("max_features=5", quick), scope)
-        exec(blocks[2], scope)
-        assert scope["clf"].features_.size
-        X, y = scope["X"], scope["y"]
-        exec(blocks[3].replace(".fit(X, y)", ".fit(X[::2], y[::2])"), scope)
-        assert scope["clf"].duality_gap_ <= 1e-3 and scope["hard"].certificate_.words
-        exec(blocks[4].replace(".fit(X, y)", ".fit(X[::2], y[::2])"), scope)
-        assert len(scope["clf"].features_) <= 5 and scope["search"].lambda2_ in scope["search"].lambda2s
-        waves = np.random.default_rng(0).normal(size=(12, 2, 25))
-        scope |= {
-            "X": X[::4],
-            "y": y[::4],
-            "waves": waves + 2 * (np.arange(12) % 2)[:, None, None],
-            "state": np.arange(12) % 2,
-        }
-        fifth = blocks[5].replace("prototype_size=5", "prototype_size=5, max_iter=5")
-        exec(fifth.replace("kappas=(0.1, 0.3)", "kappas=(0.1,), cv=2, max_iter=5"), scope)
-        assert scope["first"].purity > 0.9 and scope["series"].predict(waves).shape == (12,)
-        exec(blocks[6].replace("Cs=(1, 10)", "Cs=(1,), cv=2"), scope)
-        assert scope["explanation"].present.shape == (5, 3) and len(scope["explanation"].channels_of(0)) == 3
-        scope |= {"X": X, "y": y}
-        scope |= {"X_sample": X[:100], "y_sample": y[:100], "blocks": [(X[:100], y[:100]), (X[100:], y[100:])]}
-        exec(blocks[7], scope)
-    assert scope["stats"].n_rows == len(X) == 190
-    assert scope["clf"].features_.size == 10

@@ -41,10 +41,10 @@ def test_there_are_at_least_ten_examples_and_a_page_above_them():
 
 
 @WHOLE
-def test_an_example_opens_with_a_title_and_what_one_learns(path):
+def test_an_example_opens_with_a_title_and_its_purpose(path):
     title, line, blank, *words = ast.get_docstring(tree(path)).splitlines()
     assert title and set(line) == {"="} and len(line) == len(title) and not blank
-    assert words[0].startswith("One learns")
+    assert words[0].startswith("This example shows")
     assert path.read_text(encoding="utf-8").count("\n# %%\n# ") >= 2  # prose between the code
 
 

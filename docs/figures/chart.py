@@ -18,7 +18,7 @@ LEFT = 8
 
 @dataclass(frozen=True)
 class Turn:
-    """A question in two lines, and where a yes leads: estimators, and what they keep in a line."""
+    """A question in two lines, the estimators for the answer yes, and what they keep."""
 
     question: tuple[str, str]
     estimators: tuple[str, ...]
@@ -26,12 +26,12 @@ class Turn:
 
 
 TURNS = (
-    Turn(("Are the inputs images, sound or free text,", "without columns that mean something?"), (), ""),
+    Turn(("Are the inputs images, sound or free text,", "without columns that have a meaning?"), (), ""),
     Turn(("Is a number to be predicted?", ""), ("TamisRegressor",), "at most m features, k cases and p pairs"),
     Turn(
         ("Do samples lack whole channels:", "a panel not ordered, an image not taken?"),
         ("AbsentMKLClassifier",),
-        "scores with what is there, fills nothing in",
+        "uses the channels that are there, fills nothing in",
     ),
     Turn(
         ("Thousands of columns for few rows, or", "similarities that are no positive kernels?"),
@@ -44,17 +44,17 @@ TURNS = (
         "prototypes: small groups of real cases",
     ),
     Turn(
-        ("Are there several kernels or views to weigh,", "and many cases may be kept?"),
+        ("Are there several kernels or views to weight,", "and many cases may be kept?"),
         ("SimpleMKLClassifier", "EasyMKLClassifier"),
-        "weights of kernels; AverageMKLClassifier is the yardstick",
+        "weights of kernels; AverageMKLClassifier is the baseline",
     ),
     Turn(
-        ("Are some labels wrong, so that a few rows", "should be given up altogether?"),
+        ("Are some labels wrong, so that a few rows", "should be ignored?"),
         ("ZeroOneMKLClassifier",),
         "weights of kernels, rows on the margin",
     ),
     Turn(
-        ("More rows than memory holds,", "or rows at sites that may not share them?"),
+        ("More rows than memory holds,", "or rows at sites that cannot share them?"),
         ("EM2NOLCClassifier", "EM2NOLCClassifierCV"),
         "at most k cases and m features, from sums over rows",
     ),
@@ -91,7 +91,7 @@ def _answer(x: float, y: float, width: float, turn: Turn) -> list[str]:
     out = [f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{HIGH}" rx="8"/>']
     centre = x + width / 2
     if not turn.estimators:
-        return out + _lines(centre, y, ["Use something else: a network, or features", "from one, and then come back"])
+        return out + _lines(centre, y, ["Use something else: a network, or its", "features as columns for tamis"])
     links = [f'<a href="api/generated/tamis.{name}.html"><tspan>{name}</tspan></a>' for name in turn.estimators]
     out.append(f'<text x="{centre}" y="{y + 23}">{" or ".join(links)}</text>')
     return [*out, f'<text class="faint" x="{centre}" y="{y + 42}">{turn.keeps}</text>']

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,14 +84,6 @@ def test_a_page_without_the_papers_method_has_no_tests_against_it(tmp_path):
     assert "no numbers for these sets and methods" in text and "more than luck" not in text
     write_index([Table(PAPERS["l01-svm"], "honest", rows)], tmp_path, "x")
     assert "| honest | 1 | - | - | - | - | 70.0 | - | 50.0 |" in (tmp_path / "README.md").read_text()
-
-
-def test_the_table_of_the_readme_is_that_of_the_pages():
-    root = Path(__file__).parents[2]
-    index = (root / "docs" / "results" / "README.md").read_text()
-    lines = [line for line in index.splitlines() if line.startswith("|")]
-    readme = (root / "README.md").read_text().replace("](docs/results/", "](")
-    assert len(lines) > 3 and all(line in readme for line in lines)
 
 
 def test_the_verdict_names_the_set_that_is_farthest_below():
