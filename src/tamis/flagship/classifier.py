@@ -46,7 +46,7 @@ class TamisClassifier(Blending, KernelClassifier):
         With `groups` in `fit`, rows of one group stay together. Splitters and positions refer to the rows of X as
         given.
     class_weight : dict, "balanced" or None, default=None
-        What the rows of a class count; "balanced" gives all classes the same weight.
+        Weights of the classes; "balanced" gives all classes the same total weight.
     scaling : {"standard", "rank", None}, default="standard"
         Numbers far beyond the others (ten times the distance of the 5 and 95 per cent quantiles) count as the nearest
         that are not. "rank" suits columns with long tails.
@@ -55,16 +55,16 @@ class TamisClassifier(Blending, KernelClassifier):
         similarity of cases it counts as the mean, one unit aside); "median": filled with the training median (the most
         frequent category); None: refused.
     categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
+        "auto": columns of text, booleans or a categorical type are categories. Columns of numeric codes must be named.
     random_state : int, RandomState or None, default=None
-        For the folds and all else that is drawn at random. None is as good as 0.
+        Seed of the folds and of everything else that is drawn at random. None is the same as 0.
     n_jobs : int or None, default=None
-        Processes for the folds.
+        Number of processes for the folds; None is one.
     memory_limit : int, float, str or None, default=None
-        Bytes that a fit may take, as a number or as text such as "2GB"; None: what the machine has to give. A fit that
-        would take more (see `memory_estimate`) is refused before it begins.
+        Largest memory of a fit in bytes, as a number or as text such as "2GB"; None: what is available. A fit that
+        would need more (see `memory_estimate`) is refused before it starts.
     verbose : int, default=0
-        Log every round of the fit.
+        Whether to log every round of the fit; 0 is silent.
 
     Attributes
     ----------

@@ -47,16 +47,16 @@ class TamisRegressor(Blending, KernelRegressor):
         similarity of cases it counts as the mean, one unit aside); "median": filled with the training median (the most
         frequent category); None: refused.
     categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
+        "auto": columns of text, booleans or a categorical type are categories. Columns of numeric codes must be named.
     random_state : int, RandomState or None, default=None
-        For the folds and all else that is drawn at random. None is as good as 0.
+        Seed of the folds and of everything else that is drawn at random. None is the same as 0.
     n_jobs : int or None, default=None
-        Processes for the folds.
+        Number of processes for the folds; None is one.
     memory_limit : int, float, str or None, default=None
-        Bytes that a fit may take, as a number or as text such as "2GB"; None: what the machine has to give. A fit that
-        would take more (see `memory_estimate`) is refused before it begins.
+        Largest memory of a fit in bytes, as a number or as text such as "2GB"; None: what is available. A fit that
+        would need more (see `memory_estimate`) is refused before it starts.
     verbose : int, default=0
-        Log every round of the fit.
+        Whether to log every round of the fit; 0 is silent.
 
     Attributes
     ----------

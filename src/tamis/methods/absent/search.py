@@ -72,9 +72,9 @@ class AbsentMKLClassifierCV(KernelClassifier):
     multiclass : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
         In "one_vs_one" the score of a class is the sum of its scores against the others.
     landmarks : int or None, default=None
-        Solve with kernels through so many training rows, drawn from every class (Nystrom): time and memory are then
-        linear in the rows, the model is a sum over landmarks, and `landmark_error_` says what the kernels lost. None,
-        or as many as there are distinct rows: the kernels themselves.
+        Number of training rows, drawn from every class, through which kernels are approximated (Nystrom). Time and
+        memory are then linear in the rows, the model is a sum over landmarks, and `landmark_error_` reports what the
+        kernels lost. None, or at least as many as there are distinct rows: exact kernels.
     device : str or None, default=None
         "cuda" or "cuda:1" holds all kernel values on that device and combines, multiplies and factors their matrices
         there, in float64; "cpu" does so by torch; both need ``pip install 'tamis[gpu]'``. None is numpy. The model is
@@ -89,23 +89,24 @@ class AbsentMKLClassifierCV(KernelClassifier):
         "best": the best score, ties to the smaller cost; "one_se": the smallest cost within one standard error of it.
     kernels : as in `AbsentMKLClassifier`, or a dict {name: choice} to choose among, default=None
     class_weight : dict, "balanced" or None, default=None
-        What the rows of a class count; "balanced" gives all classes the same weight.
+        Weights of the classes; "balanced" gives all classes the same total weight.
     scaling : {"standard", "rank", None}, default="standard"
-        Numbers with mean zero and variance one, as ranks, which suits columns with long tails, or as they are.
+        "standard": numbers are scaled to mean zero and variance one; "rank": replaced by ranks, which suits columns
+        with long tails; None: used as they are.
     missing : {"absent", "median", None}, default="absent"
         "absent": a row with any missing cell in a channel lacks that channel; "median": filled with the training median
         (the most frequent category), so that nothing is absent; None: refused.
     categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
+        "auto": columns of text, booleans or a categorical type are categories. Columns of numeric codes must be named.
     random_state : int, RandomState or None, default=None
-        For the folds and all else that is drawn at random. None is as good as 0.
+        Seed of the folds and of everything else that is drawn at random. None is the same as 0.
     n_jobs : int or None, default=None
-        Processes for the folds.
+        Number of processes for the folds; None is one.
     memory_limit : int, float, str or None, default=None
-        Bytes that a fit may take, as a number or as text such as "2GB"; None: what the machine has to give. A fit that
-        would take more (see `memory_estimate`) is refused before it begins.
+        Largest memory of a fit in bytes, as a number or as text such as "2GB"; None: what is available. A fit that
+        would need more (see `memory_estimate`) is refused before it starts.
     verbose : int, default=0
-        Log every round of the fit.
+        Whether to log every round of the fit; 0 is silent.
 
     Attributes
     ----------

@@ -39,27 +39,28 @@ class LinearL0SVC(SelectorMixin, LinearClassifier):
     max_iter : int, default=50
         Most weighted problems.
     calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no `predict_proba`, the
-        method's own intercept, and a faster fit.
+        Number of folds whose out-of-fold decisions fit the probabilities and move the intercept to probability one
+        half. None: no `predict_proba`, the method's own intercept, and a faster fit.
     class_weight : dict, "balanced" or None, default=None
-        What the rows of a class count; "balanced" gives all classes the same weight.
+        Weights of the classes; "balanced" gives all classes the same total weight.
     scaling : {"standard", "rank", None}, default="standard"
-        Numbers with mean zero and variance one, as ranks, which suits columns with long tails, or as they are.
+        "standard": numbers are scaled to mean zero and variance one; "rank": replaced by ranks, which suits columns
+        with long tails; None: used as they are.
     missing : {"absent", "median", None}, default="absent"
         "absent": a missing cell contributes nothing, as the mean would; "median": filled with the training median (the
         most frequent category); None: refused.
     categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers. A category is one indicator
-        per level.
+        "auto": columns of text, booleans or a categorical type are categories. Columns of numeric codes must be named.
+        A category is one indicator per level.
     random_state : int, RandomState or None, default=None
-        For the folds and all else that is drawn at random. None is as good as 0.
+        Seed of the folds and of everything else that is drawn at random. None is the same as 0.
     n_jobs : int or None, default=None
-        Processes for the folds.
+        Number of processes for the folds; None is one.
     memory_limit : int, float, str or None, default=None
-        Bytes that a fit may take, as a number or as text such as "2GB"; None: what the machine has to give. A fit that
-        would take more (see `memory_estimate`) is refused before it begins.
+        Largest memory of a fit in bytes, as a number or as text such as "2GB"; None: what is available. A fit that
+        would need more (see `memory_estimate`) is refused before it starts.
     verbose : int, default=0
-        Log every round of the fit.
+        Whether to log every round of the fit; 0 is silent.
 
     Attributes
     ----------

@@ -35,9 +35,9 @@ class SimpleMKLClassifier(StackClassifier):
     max_iter : int, default=200
         Most rounds.
     landmarks : int or None, default=None
-        Solve with kernels through so many training rows, drawn from every class (Nystrom): time and memory are then
-        linear in the rows, the model is a sum over landmarks, and `landmark_error_` says what the kernels lost. None,
-        or as many as there are distinct rows: the kernels themselves.
+        Number of training rows, drawn from every class, through which kernels are approximated (Nystrom). Time and
+        memory are then linear in the rows, the model is a sum over landmarks, and `landmark_error_` reports what the
+        kernels lost. None, or at least as many as there are distinct rows: exact kernels.
     device : str or None, default=None
         "cuda" or "cuda:1" holds all kernel values on that device and combines, multiplies and factors their matrices
         there, in float64; "cpu" does so by torch; both need ``pip install 'tamis[gpu]'``. None is numpy. The model is
@@ -48,27 +48,28 @@ class SimpleMKLClassifier(StackClassifier):
     tol : float, default=0.001
         Relative duality gap at which the fit stops.
     calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no `predict_proba`, the
-        method's own intercept, and a faster fit.
+        Number of folds whose out-of-fold decisions fit the probabilities and move the intercept to probability one
+        half. None: no `predict_proba`, the method's own intercept, and a faster fit.
     class_weight : dict, "balanced" or None, default=None
-        What the rows of a class count; "balanced" gives all classes the same weight.
+        Weights of the classes; "balanced" gives all classes the same total weight.
     scaling : {"standard", "rank", None}, default="standard"
-        Numbers with mean zero and variance one, as ranks, which suits columns with long tails, or as they are.
+        "standard": numbers are scaled to mean zero and variance one; "rank": replaced by ranks, which suits columns
+        with long tails; None: used as they are.
     missing : {"absent", "median", None}, default="absent"
-        "absent": a missing cell contributes nothing (in a kernel on several features it counts as the mean, or as zero
-        with ``scaling=None``, one unit aside); "median": filled with the training median (the most frequent category);
-        None: refused.
+        "absent": a missing cell contributes nothing; in a kernel on several features it is replaced by the mean (by
+        zero with ``scaling=None``), and an indicator adds 1 to the squared distance. "median": it is filled with the
+        training median, or the most frequent category. None: missing cells are refused.
     categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
+        "auto": columns of text, booleans or a categorical type are categories. Columns of numeric codes must be named.
     random_state : int, RandomState or None, default=None
-        For the folds and all else that is drawn at random. None is as good as 0.
+        Seed of the folds and of everything else that is drawn at random. None is the same as 0.
     n_jobs : int or None, default=None
-        Processes for the folds.
+        Number of processes for the folds; None is one.
     memory_limit : int, float, str or None, default=None
-        Bytes that a fit may take, as a number or as text such as "2GB"; None: what the machine has to give. A fit that
-        would take more (see `memory_estimate`) is refused before it begins.
+        Largest memory of a fit in bytes, as a number or as text such as "2GB"; None: what is available. A fit that
+        would need more (see `memory_estimate`) is refused before it starts.
     verbose : int, default=0
-        Log every round of the fit.
+        Whether to log every round of the fit; 0 is silent.
 
     Attributes
     ----------
@@ -195,9 +196,9 @@ class EasyMKLClassifier(StackClassifier):
     C : float, default=1.0
         Cost of a violated margin in the final machine; sample and class weights multiply it.
     landmarks : int or None, default=None
-        Solve with kernels through so many training rows, drawn from every class (Nystrom): time and memory are then
-        linear in the rows, the model is a sum over landmarks, and `landmark_error_` says what the kernels lost. None,
-        or as many as there are distinct rows: the kernels themselves.
+        Number of training rows, drawn from every class, through which kernels are approximated (Nystrom). Time and
+        memory are then linear in the rows, the model is a sum over landmarks, and `landmark_error_` reports what the
+        kernels lost. None, or at least as many as there are distinct rows: exact kernels.
     device : str or None, default=None
         "cuda" or "cuda:1" holds all kernel values on that device and combines, multiplies and factors their matrices
         there, in float64; "cpu" does so by torch; both need ``pip install 'tamis[gpu]'``. None is numpy. The model is
@@ -208,27 +209,28 @@ class EasyMKLClassifier(StackClassifier):
     tol : float, default=0.001
         Relative duality gap of both programs.
     calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no `predict_proba`, the
-        method's own intercept, and a faster fit.
+        Number of folds whose out-of-fold decisions fit the probabilities and move the intercept to probability one
+        half. None: no `predict_proba`, the method's own intercept, and a faster fit.
     class_weight : dict, "balanced" or None, default=None
-        What the rows of a class count; "balanced" gives all classes the same weight.
+        Weights of the classes; "balanced" gives all classes the same total weight.
     scaling : {"standard", "rank", None}, default="standard"
-        Numbers with mean zero and variance one, as ranks, which suits columns with long tails, or as they are.
+        "standard": numbers are scaled to mean zero and variance one; "rank": replaced by ranks, which suits columns
+        with long tails; None: used as they are.
     missing : {"absent", "median", None}, default="absent"
-        "absent": a missing cell contributes nothing (in a kernel on several features it counts as the mean, or as zero
-        with ``scaling=None``, one unit aside); "median": filled with the training median (the most frequent category);
-        None: refused.
+        "absent": a missing cell contributes nothing; in a kernel on several features it is replaced by the mean (by
+        zero with ``scaling=None``), and an indicator adds 1 to the squared distance. "median": it is filled with the
+        training median, or the most frequent category. None: missing cells are refused.
     categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
+        "auto": columns of text, booleans or a categorical type are categories. Columns of numeric codes must be named.
     random_state : int, RandomState or None, default=None
-        For the folds and all else that is drawn at random. None is as good as 0.
+        Seed of the folds and of everything else that is drawn at random. None is the same as 0.
     n_jobs : int or None, default=None
-        Processes for the folds.
+        Number of processes for the folds; None is one.
     memory_limit : int, float, str or None, default=None
-        Bytes that a fit may take, as a number or as text such as "2GB"; None: what the machine has to give. A fit that
-        would take more (see `memory_estimate`) is refused before it begins.
+        Largest memory of a fit in bytes, as a number or as text such as "2GB"; None: what is available. A fit that
+        would need more (see `memory_estimate`) is refused before it starts.
     verbose : int, default=0
-        Log every round of the fit.
+        Whether to log every round of the fit; 0 is silent.
 
     Attributes
     ----------
@@ -346,9 +348,9 @@ class AverageMKLClassifier(StackClassifier):
     C : float, default=1.0
         Cost of a violated margin; sample and class weights multiply it.
     landmarks : int or None, default=None
-        Solve with kernels through so many training rows, drawn from every class (Nystrom): time and memory are then
-        linear in the rows, the model is a sum over landmarks, and `landmark_error_` says what the kernels lost. None,
-        or as many as there are distinct rows: the kernels themselves.
+        Number of training rows, drawn from every class, through which kernels are approximated (Nystrom). Time and
+        memory are then linear in the rows, the model is a sum over landmarks, and `landmark_error_` reports what the
+        kernels lost. None, or at least as many as there are distinct rows: exact kernels.
     device : str or None, default=None
         "cuda" or "cuda:1" holds all kernel values on that device and combines, multiplies and factors their matrices
         there, in float64; "cpu" does so by torch; both need ``pip install 'tamis[gpu]'``. None is numpy. The model is
@@ -359,27 +361,28 @@ class AverageMKLClassifier(StackClassifier):
     tol : float, default=0.001
         Relative duality gap at which the fit stops.
     calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no `predict_proba`, the
-        method's own intercept, and a faster fit.
+        Number of folds whose out-of-fold decisions fit the probabilities and move the intercept to probability one
+        half. None: no `predict_proba`, the method's own intercept, and a faster fit.
     class_weight : dict, "balanced" or None, default=None
-        What the rows of a class count; "balanced" gives all classes the same weight.
+        Weights of the classes; "balanced" gives all classes the same total weight.
     scaling : {"standard", "rank", None}, default="standard"
-        Numbers with mean zero and variance one, as ranks, which suits columns with long tails, or as they are.
+        "standard": numbers are scaled to mean zero and variance one; "rank": replaced by ranks, which suits columns
+        with long tails; None: used as they are.
     missing : {"absent", "median", None}, default="absent"
-        "absent": a missing cell contributes nothing (in a kernel on several features it counts as the mean, or as zero
-        with ``scaling=None``, one unit aside); "median": filled with the training median (the most frequent category);
-        None: refused.
+        "absent": a missing cell contributes nothing; in a kernel on several features it is replaced by the mean (by
+        zero with ``scaling=None``), and an indicator adds 1 to the squared distance. "median": it is filled with the
+        training median, or the most frequent category. None: missing cells are refused.
     categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
+        "auto": columns of text, booleans or a categorical type are categories. Columns of numeric codes must be named.
     random_state : int, RandomState or None, default=None
-        For the folds and all else that is drawn at random. None is as good as 0.
+        Seed of the folds and of everything else that is drawn at random. None is the same as 0.
     n_jobs : int or None, default=None
-        Processes for the folds.
+        Number of processes for the folds; None is one.
     memory_limit : int, float, str or None, default=None
-        Bytes that a fit may take, as a number or as text such as "2GB"; None: what the machine has to give. A fit that
-        would take more (see `memory_estimate`) is refused before it begins.
+        Largest memory of a fit in bytes, as a number or as text such as "2GB"; None: what is available. A fit that
+        would need more (see `memory_estimate`) is refused before it starts.
     verbose : int, default=0
-        Log every round of the fit.
+        Whether to log every round of the fit; 0 is silent.
 
     Attributes
     ----------

@@ -96,27 +96,28 @@ class EM2NOLCClassifier(SumsClassifier):
     max_iter : int, default=30
         Most rounds of instance and feature steps.
     calibration : int or None, default=3
-        Folds that fit the probabilities and place the intercept where they say one half; None: no
-        `predict_proba`, the intercept of the training loss, and a faster fit.
+        Number of folds whose out-of-fold decisions fit the probabilities and move the intercept to probability one
+        half. None: no `predict_proba`, the intercept of the training loss, and a faster fit.
     class_weight : dict, "balanced" or None, default=None
-        What the rows of a class count; "balanced" gives all classes the same weight.
+        Weights of the classes; "balanced" gives all classes the same total weight.
     scaling : {"standard", "rank", None}, default="standard"
-        Numbers with mean zero and variance one, as ranks, which suits columns with long tails, or as they are.
+        "standard": numbers are scaled to mean zero and variance one; "rank": replaced by ranks, which suits columns
+        with long tails; None: used as they are.
     missing : {"absent", "median", None}, default="absent"
-        "absent": a missing cell contributes nothing (in a kernel on several features it counts as the mean, or as zero
-        with ``scaling=None``, one unit aside); "median": filled with the training median (the most frequent category);
-        None: refused.
+        "absent": a missing cell contributes nothing; in a kernel on several features it is replaced by the mean (by
+        zero with ``scaling=None``), and an indicator adds 1 to the squared distance. "median": it is filled with the
+        training median, or the most frequent category. None: missing cells are refused.
     categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
+        "auto": columns of text, booleans or a categorical type are categories. Columns of numeric codes must be named.
     random_state : int, RandomState or None, default=None
-        For the folds and all else that is drawn at random. None is as good as 0.
+        Seed of the folds and of everything else that is drawn at random. None is the same as 0.
     n_jobs : int or None, default=None
-        Processes for the folds. Sums over rows use all cores in any case.
+        Number of processes for the folds; None is one. Sums over rows use all cores in any case.
     memory_limit : int, float, str or None, default=None
-        Bytes that a fit may take, as a number or as text such as "2GB"; None: what the machine has to give. A fit that
-        would take more (see `memory_estimate`) is refused before it begins.
+        Largest memory of a fit in bytes, as a number or as text such as "2GB"; None: what is available. A fit that
+        would need more (see `memory_estimate`) is refused before it starts.
     verbose : int, default=0
-        Log every round of the fit.
+        Whether to log every round of the fit; 0 is silent.
 
     Attributes
     ----------

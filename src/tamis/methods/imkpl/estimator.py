@@ -82,32 +82,33 @@ class IMKPLClassifier(PrototypeClassifier):
         there, in float64; "cpu" does so by torch; both need ``pip install 'tamis[gpu]'``. None is numpy. The model is
         the same up to rounding, and needs neither torch nor the device.
     pool : int or None, default=None
-        Learn from so many rows, drawn from every class in proportion, whatever their order; kept cases are among these,
-        and `pool_error_` says how the model does on the others. None, or as many as there are: all rows.
+        Number of training rows to learn from, drawn from every class in proportion, whatever their order. Kept cases
+        are among these, and `pool_error_` is the error on the others. None, or at least as many as there are: all rows.
     kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
         Positive semi-definite ones; those without a unit diagonal are normalised. None is a Gaussian on each feature,
         as wide as its standard deviation.
     calibration : int or None, default=3
-        Folds that fit the probabilities; None: no `predict_proba`, and a faster fit.
+        Number of folds whose out-of-fold decisions fit the probabilities. None: no `predict_proba`, and a faster fit.
     class_weight : dict, "balanced" or None, default=None
         Multiplies what samples of a class count in the fit and what they say for it in a decision.
     scaling : {"standard", "rank", None}, default="standard"
-        Numbers with mean zero and variance one, as ranks, which suits columns with long tails, or as they are.
+        "standard": numbers are scaled to mean zero and variance one; "rank": replaced by ranks, which suits columns
+        with long tails; None: used as they are.
     missing : {"absent", "median", None}, default="absent"
-        "absent": a missing cell contributes nothing (in a kernel on several features it counts as the mean, or as zero
-        with ``scaling=None``, one unit aside); "median": filled with the training median (the most frequent category);
-        None: refused.
+        "absent": a missing cell contributes nothing; in a kernel on several features it is replaced by the mean (by
+        zero with ``scaling=None``), and an indicator adds 1 to the squared distance. "median": it is filled with the
+        training median, or the most frequent category. None: missing cells are refused.
     categorical_features : "auto" or list of names, positions or booleans, default="auto"
-        "auto" takes text, boolean and categorical columns; name codes that come as numbers.
+        "auto": columns of text, booleans or a categorical type are categories. Columns of numeric codes must be named.
     random_state : int, RandomState or None, default=None
-        For random starts and the folds. None is as good as 0.
+        Seed of random starts and of the folds. None is the same as 0.
     n_jobs : int or None, default=None
-        Processes for the folds.
+        Number of processes for the folds; None is one.
     memory_limit : int, float, str or None, default=None
-        Bytes that a fit may take, as a number or as text such as "2GB"; None: what the machine has to give. A fit that
-        would take more (see `memory_estimate`) is refused before it begins.
+        Largest memory of a fit in bytes, as a number or as text such as "2GB"; None: what is available. A fit that
+        would need more (see `memory_estimate`) is refused before it starts.
     verbose : int, default=0
-        Log every round of the fit.
+        Whether to log every round of the fit; 0 is silent.
 
     Attributes
     ----------
