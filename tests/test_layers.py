@@ -33,7 +33,7 @@ ALLOWED = {
     "arrays": {"array_api_compat", "torch"},
     "parallel": {"threadpoolctl"},
     "optim": {"sklearn", "clarabel"},
-    "kernels": {"joblib", "triton"},
+    "kernels": {"joblib"},
     "estimators": {"sklearn"},
     "shells": {"sklearn"},
     "studies": {"sklearn"},
