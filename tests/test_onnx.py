@@ -37,11 +37,9 @@ from tamis import (
 )
 from tamis.io.export.onnx.codes import sparse_codes
 from tamis.io.export.onnx.graph import Graph
-from tamis.io.export.onnx.kernels import MAKERS
 from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, Sigmoid
 from tamis.kernels.mixture import Mixture, Tensor
 from tamis.optim.nqp import solve_nqp
-from tamis.views.report.embedded import KERNELS as EMBEDDED
 from test_model_files import mixed, quick
 
 AGREE = {"float32": 1e-5, "float64": 1e-9}
@@ -241,10 +239,6 @@ def test_kernels_that_are_scaled_to_unit_norm():
         assert len(clf.normalised_kernels_) == 3
         for dtype in DTYPES:
             agrees(clf, np.round(holed(TABLE[::-1], 0.3, seed=1)), dtype)
-
-
-def test_what_the_page_can_compute_a_graph_can():
-    assert set(EMBEDDED) <= set(MAKERS)
 
 
 def test_many_cases_and_kernels():

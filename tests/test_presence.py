@@ -27,11 +27,12 @@ from tamis.kernels.base import (
     Epanechnikov,
     Gaussian,
     Laplacian,
+    Normalised,
     Polynomial,
     ScaledGaussian,
     Sigmoid,
 )
-from tamis.kernels.normalised import Normalised, unit_bank
+from tamis.kernels.normalised import unit_bank
 from tamis.kernels.precomputed import Precomputed
 from tamis.kernels.recipes import Sample
 from tamis.kernels.spectrum import Repaired, check_kernels, check_positive, repaired

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
 from tamis.arrays import Array, namespace
 from tamis.codec import stored
+from tamis.kernels import portable
 from tamis.kernels.base import (
     Kernel,
     _check_width,
@@ -18,16 +18,14 @@ from tamis.kernels.base import (
     _squared_distance,
     _zero_absent,
     _zero_each,
-    has_unit_norms,
-    is_portable,
-    is_positive,
-    presence_of,
+    as_kernel,
 )
+from tamis.kernels.portable import Expression
 
 
 @stored
 @dataclass(frozen=True)
-class Mixture:
+class Mixture(Kernel):
     """Mean over widths h of ``exp(-|s - t|^2 / (2 h^2))``: sees coarse and fine at once.
 
     Distances are those of `Gaussian`. Widths whose squares divide one another, such as 3, 1 and 1/3, cost one
@@ -37,9 +35,11 @@ class Mixture:
     bandwidths: tuple[float, ...]
     mismatch: tuple[float, ...] = ()
 
-    portable: ClassVar[bool] = True
-    positive: ClassVar[bool] = True
-    unit: ClassVar[bool] = True
+    any_library = True
+    fills_missing = True
+    batched = True
+    positive = True
+    unit = True
 
     def __post_init__(self) -> None:
         if not self.bandwidths:
@@ -51,9 +51,8 @@ class Mixture:
         return _zero_absent(self.profile(_squared_distance(S, T, self.mismatch, min(self.bandwidths))), S, T)
 
     def each(self, S: np.ndarray, T: np.ndarray) -> np.ndarray:
-        """Values (c, m, n) of the columns, each on its own."""
         if any(self.mismatch):
-            return np.stack([self(S[:, [c]], T[:, [c]]) for c in range(S.shape[1])])
+            return super().each(S, T)
         values = _each_difference(S, T)
         values *= values
         return _zero_each(self.profile(values), S, T)
@@ -73,6 +72,13 @@ class Mixture:
         total *= 1.0 / len(widths)
         return total
 
+    def portable(self, columns: tuple[int, ...]) -> Expression:
+        widest = max(self.bandwidths)
+        squares = portable.distance(columns, (0.5 / widest**2,) * len(columns), self.mismatch)
+        ratios = sorted((widest / width) ** 2 for width in self.bandwidths)
+        total = Expression("sum", (), tuple(portable.decay(ratio, squares) for ratio in ratios))
+        return portable.times(total, portable.constant(1.0 / len(ratios)))
+
 
 def _power(base: Array, exponent: int) -> Array:
     """``base ** exponent`` of a positive whole number by repeated squaring."""
@@ -87,7 +93,7 @@ def _power(base: Array, exponent: int) -> Array:
 
 @stored
 @dataclass(frozen=True)
-class Tensor:
+class Tensor(Kernel):
     """Product over the columns of one kernel for each: large where two rows agree on all of them.
 
     A row that lacks one of the columns is absent.
@@ -95,17 +101,20 @@ class Tensor:
 
     kernels: tuple[Kernel, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernels", tuple(map(as_kernel, self.kernels)))
+
     @property
-    def portable(self) -> bool:
-        return all(is_portable(kernel) for kernel in self.kernels)
+    def any_library(self) -> bool:
+        return all(kernel.any_library for kernel in self.kernels)
 
     @property
     def positive(self) -> bool:
-        return all(is_positive(kernel) for kernel in self.kernels)
+        return all(kernel.positive for kernel in self.kernels)
 
     @property
     def unit(self) -> bool:
-        return all(has_unit_norms(kernel) for kernel in self.kernels)
+        return all(kernel.unit for kernel in self.kernels)
 
     def __call__(self, S: Array, T: Array) -> Array:
         parts = [kernel(S[:, c : c + 1], T[:, c : c + 1]) for c, kernel in enumerate(self.kernels)]
@@ -113,5 +122,8 @@ class Tensor:
 
     def presence(self, S: Array) -> np.ndarray:
         """Mask (m,) of the rows that have all the columns."""
-        masks = [presence_of(kernel, S[:, [c]]) for c, kernel in enumerate(self.kernels)]
+        masks = [kernel.presence(S[:, [c]]) for c, kernel in enumerate(self.kernels)]
         return np.all(masks, axis=0)
+
+    def portable(self, columns: tuple[int, ...]) -> Expression:
+        return portable.times(*(one.portable((c,)) for one, c in zip(self.kernels, columns, strict=True)))

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import presence_mask
+from tamis.kernels.base import Kernel, presence_mask
 from tamis.kernels.frozen import HoldsArrays
-from tamis.kernels.normalised import inverse_roots
+from tamis.kernels.portable import inverse_roots
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
 
 SYMMETRY = 1e-6  # difference of K and K' that counts as rounding, relative to the largest entry
@@ -26,7 +26,7 @@ SYMMETRY = 1e-6  # difference of K and K' that counts as rounding, relative to t
 
 @stored
 @dataclass(frozen=True, eq=False, repr=False)
-class Precomputed(HoldsArrays):
+class Precomputed(HoldsArrays, Kernel):
     """Looked-up values; rows are given by one column of positions, and NaN is an absent row.
 
     Attributes
@@ -40,7 +40,7 @@ class Precomputed(HoldsArrays):
     items: np.ndarray
     absent: np.ndarray | None = None
 
-    positions: ClassVar[bool] = True
+    positions = True
 
     def __post_init__(self) -> None:
         if self.absent is not None and not self.absent.any():

@@ -12,45 +12,35 @@ import numpy as np
 
 from tamis.arrays import Array, namespace
 from tamis.codec import stored
+from tamis.kernels import portable
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import (
-    Categorical,
-    Epanechnikov,
-    Gaussian,
-    Kernel,
-    Laplacian,
-    Polynomial,
-    ScaledGaussian,
-    Sigmoid,
-    has_unit_norms,
-    is_by_position,
-    is_portable,
-    is_positive,
-    presence_of,
-)
-from tamis.kernels.normalised import Normalised
-
-OF_CELLS = (Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, ScaledGaussian, Sigmoid)  # zero without a cell
+from tamis.kernels.base import Kernel, as_kernel
+from tamis.kernels.portable import Expression
 
 
 @stored
 @dataclass(frozen=True)
-class Whole:
+class Whole(Kernel):
     """A kernel between complete rows; zero for a row with a missing cell."""
 
     kernel: Kernel
 
+    complete_only = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernel", as_kernel(self.kernel))
+
     @property
-    def portable(self) -> bool:
-        return is_portable(self.kernel)
+    def any_library(self) -> bool:
+        return self.kernel.any_library
 
     @property
     def positive(self) -> bool:
-        return is_positive(self.kernel)
+        return self.kernel.positive
 
     @property
     def unit(self) -> bool:
-        return has_unit_norms(self.kernel)
+        return self.kernel.unit
 
     def __call__(self, S: Array, T: Array) -> Array:
         if not isinstance(S, np.ndarray):
@@ -79,18 +69,18 @@ class Whole:
     def presence(self, S: Array) -> np.ndarray:
         """Mask (m,) of the rows without a missing cell that are there for the kernel below."""
         mask = _complete(S)
-        mask[mask] = presence_of(self.kernel, S[mask])
+        mask[mask] = self.kernel.presence(S[mask])
         return mask
 
     def narrowed(self, T: Array) -> Whole:
-        """The same kernel for the columns T only."""
-        narrow = getattr(self.kernel, "narrowed", None)
-        return self if narrow is None else Whole(narrow(T[_complete(T)]))
+        return Whole(self.kernel.narrowed(T[_complete(T)]))
 
     def normalised(self) -> Whole:
         """``k(s, t) / sqrt(k(s, s) k(t, t))`` between complete rows."""
-        own = getattr(self.kernel, "normalised", None)
-        return Whole(Normalised(self.kernel) if own is None else own())
+        return Whole(self.kernel.normalised())
+
+    def portable(self, columns: tuple[int, ...]) -> Expression:
+        return portable.complete(columns, self.kernel.portable(columns))
 
 
 def _complete(S: Array) -> np.ndarray:
@@ -109,7 +99,5 @@ def whole_bank(bank: KernelBank) -> KernelBank:
 
 def _whole(channel: Channel) -> Channel:
     kernel = channel.kernel
-    of_one = len(channel.columns) == 1 and isinstance(kernel, OF_CELLS)
-    if of_one or isinstance(kernel, Whole) or is_by_position(kernel):
-        return channel
-    return replace(channel, kernel=Whole(kernel))
+    of_one = len(channel.columns) == 1 and kernel.fills_missing
+    return channel if of_one or kernel.positions or kernel.complete_only else replace(channel, kernel=Whole(kernel))

@@ -36,17 +36,19 @@ from tamis.io.export.onnx.graph import Graph
 from tamis.kernels.bank import Channel
 from tamis.kernels.base import (
     Categorical,
+    Custom,
     Epanechnikov,
     Gaussian,
     Kernel,
     Laplacian,
+    Normalised,
     Polynomial,
     ScaledGaussian,
     Sigmoid,
-    has_unit_norms,
+    diagonal,
 )
 from tamis.kernels.mixture import Mixture, Tensor
-from tamis.kernels.normalised import Normalised, diagonal, inverse_roots
+from tamis.kernels.portable import inverse_roots
 from tamis.kernels.whole import Whole
 
 FAR = 10.0  # spreads from zero beyond which distances are taken from the middle of the kept cases
@@ -133,8 +135,8 @@ def lacking(kernel: Any, columns: tuple[int, ...], gappy: np.ndarray) -> Feature
 
 def _refuse(channel: Channel) -> NoReturn:
     kernel: Any = channel.kernel
-    while isinstance(kernel, Normalised | Whole):
-        kernel = kernel.kernel
+    while isinstance(kernel, Normalised | Whole | Custom):
+        kernel = kernel.function if isinstance(kernel, Custom) else kernel.kernel
     way = "tamis.io.save and tamis.io.load" if is_stored(type(kernel)) else "pickle or joblib"
     raise ValueError(
         f"the kernel {channel.name!r} is of the type {type(kernel).__name__}, which has no form in the standard "
@@ -230,7 +232,7 @@ def _own_root(kernel: Any, columns: tuple[int, ...], k: int, gappy: np.ndarray) 
     """``1 / sqrt(k(x, x))`` of a row with itself; None if that has no form."""
     one = np.ones(k)
     weights: dict[Feature, np.ndarray] = {}
-    if has_unit_norms(kernel):
+    if kernel.unit:
         return ()
     if isinstance(kernel, Polynomial):
         for c in columns:
