@@ -82,7 +82,7 @@ def _filled(cells: Cells, expansion: FilledExpansion, by_kernel: bool, by_case: 
     """A channel that a row lacks, and whose kernel is zero, adds what its mean would."""
     terms, k = kernel_terms(expansion, cells.gappy, expansion.coef), len(expansion.instances)
     for l, channel in enumerate(expansion.bank.channels):
-        lacks = lacking(channel.kernel, channel.columns, cells.gappy)
+        lacks = lacking(channel, cells.gappy)
         if lacks is not None:
             factor = Factor(IDENTITY, {lacks: np.ones(k)}, np.zeros(k))
             terms.append(loaded((factor,), l, expansion.coef[:, :, l].T * expansion.fills[l][:, None]))
@@ -97,7 +97,7 @@ def _fused(cells: Cells, expansion: FusedExpansion, by_kernel: bool, by_case: bo
     shares = own * np.divide(expansion.offsets, np.maximum(1, own.sum(axis=1)))[:, None]
     counts = []
     for l, channel in enumerate(expansion.bank.channels):
-        lacks = lacking(channel.kernel, channel.columns, cells.gappy)
+        lacks = lacking(channel, cells.gappy)
         weights = {} if lacks is None else {lacks._replace(kind="has"): np.ones(extent.k)}
         here = Factor(IDENTITY, weights, np.zeros(extent.k) if weights else np.ones(extent.k))
         terms.append(loaded((here,), l, shares[:, :, l].T))
