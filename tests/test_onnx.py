@@ -40,7 +40,8 @@ from tamis.io.export.onnx.graph import Graph
 from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, Sigmoid
 from tamis.kernels.mixture import Mixture, Tensor
 from tamis.optim.nqp import solve_nqp
-from test_model_files import mixed, quick
+
+from small_fits import Peak, mixed, quick
 
 AGREE = {"float32": 1e-5, "float64": 1e-9}
 DTYPES = list(AGREE)
@@ -228,6 +229,14 @@ def test_products_of_kernels_of_columns_of_both_kinds():
     assert len(clf.kernels_) == 5
     for dtype in DTYPES:
         agrees(clf, unheard(), dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_kernel_that_the_package_does_not_know_is_exported_by_its_portable_form(dtype):
+    X = holed(TABLE, 0.1)
+    bank = [("one", Peak(), [0]), ("two", Peak(), [1, 2])]
+    clf = EM2NOLCClassifier(8, 3, kernels=bank, calibration=None).fit(X, np.nan_to_num(X[:, 0]) > 0)
+    agrees(clf, holed(TABLE[::-1], 0.3, seed=1), dtype)
 
 
 def test_kernels_that_are_scaled_to_unit_norm():
