@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -89,6 +89,10 @@ class KernelBank:
     def positions(self) -> bool:
         """Whether a kernel takes positions of items in place of features."""
         return any(channel.kernel.positions for channel in self.channels)
+
+    def bank(self, sample: Any, bandwidth: Any) -> KernelBank:
+        """The bank itself, as a recipe gives one."""
+        return self
 
     def incidence(self, n_columns: int) -> np.ndarray:
         """Boolean matrix (kernels, columns): which channel stands on which column."""

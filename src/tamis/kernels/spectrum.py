@@ -17,7 +17,6 @@ the shift is scaled up for all of them (`_shift`); absent rows stay zero.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,15 +39,14 @@ LARGEST = 1e50  # modulus of a kernel's value
 HOW = ("clip", "flip", "shift")
 
 
-def check_positive(kernels: KernelBank | Sequence[Channel], Z: np.ndarray, seed: int) -> None:
+def check_positive(kernels: KernelBank, Z: np.ndarray, seed: int) -> None:
     """Refuse kernels that are not positive semi-definite on training rows Z (n, d).
 
     A kernel that declares itself `positive` is trusted; any other is evaluated on at
     most 500 rows drawn by `seed`, where no eigenvalue may be negative beyond rounding to single precision.
     """
     rows = Z[_draw(len(Z), ROWS, seed)]
-    channels = kernels.channels if isinstance(kernels, KernelBank) else kernels
-    for channel in channels:
+    for channel in kernels.channels:
         if channel.kernel.positive:
             continue
         lam = np.linalg.eigvalsh(gram(channel, rows))
@@ -202,7 +200,7 @@ class RepairedKernels(Recipe):
         return f"repaired({self.source!r}, {self.how!r})"
 
     def bank(self, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
-        bank = self.source if isinstance(self.source, KernelBank) else self.source.bank(sample, bandwidth)
+        bank = self.source.bank(sample, bandwidth)
         d = sample.Z.shape[1]
         if not set(bank.columns.tolist()) <= set(range(d)):
             raise ValueError(f"kernels: a kernel uses column {bank.columns[-1]}, but X has {d} columns")

@@ -17,12 +17,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.calibration import Calibrator
-from tamis.base.classifier import KernelClassifier
 from tamis.base.estimator import KernelEstimator
 from tamis.base.expansion import CentredExpansion, KernelExpansion
+from tamis.io.models import estimator_in
 from tamis.kernels.bank import Channel
 from tamis.kernels.portable import Expression, NotPortable, evaluate, needed
 from tamis.results.data import Results
@@ -79,13 +80,13 @@ def to_sql(
     >>> np.allclose(np.ravel(found), clf.decision_function(X))
     True
     """
-    estimator = model.model if isinstance(model, Results) else model
-    if not isinstance(estimator, KernelEstimator):
+    estimator = estimator_in(model)
+    if estimator is None:
         raise ValueError(f"model={type(model).__name__} is not an estimator of tamis, and has no form in SQL here")
     check_is_fitted(estimator)
     place = () if table is None else _names("table", (table,) if isinstance(table, str) else table)
     beside = _names("columns", columns)
-    classes = estimator.classes_.tolist() if isinstance(estimator, KernelClassifier) else []
+    classes = estimator.classes_.tolist() if is_classifier(estimator) else []
     writer = _Writer.of(estimator, place, beside)
     if place:
         if output is not None:
@@ -227,12 +228,12 @@ class Cell:
 
 def _encoded(column: Any, source: str, name: str, cell: str) -> tuple[Cell, str]:
     """A cell, and the expression that encodes the column `source` of the table to it."""
-    if isinstance(column, Number):
+    if column.kind == "number":
         ends = column.encode(np.array([column.low, column.high]))
         text = f"({_ranked(column, _clipped(column, source))} - {_number(column.centre)}) / {_number(column.scale)}"
         ends = np.append(ends, column.fill)
         low, high = float(np.nanmin(ends)), float(np.nanmax(ends))
-    elif isinstance(column, Nominal):
+    elif column.kind == "category":
         text, low, high = _coded(column, source, name), UNSEEN, float(len(column.levels))
     else:
         raise ValueError(f"column {name!r} holds positions in precomputed kernels, which SQL does not have")

@@ -374,7 +374,8 @@ class ChebyshevStack(KernelStack):
     @property
     def error_bound(self) -> np.ndarray:
         """Bounds (L,) of the difference to the exact kernel values."""
-        return np.array([_error(basis, ch.kernel) for basis, ch in zip(self.bases, self.channels, strict=True)])
+        pairs = zip(self.bases, self.channels, strict=True)
+        return np.array([0.0 if basis is None else basis.error_bound(channel.kernel) for basis, channel in pairs])
 
     def held(self, limit: int) -> KernelStack:
         room = limit - 8 * self.sums.entries
@@ -424,12 +425,6 @@ class ChebyshevStack(KernelStack):
         rest = self.rest.take(rows, cols, exact)
         channels, bases = [self.channels[k] for k in chosen], [self.bases[k] for k in chosen]
         return ChebyshevStack(channels, bases, sums.X, sums.Y, sums, rest)
-
-
-def _error(basis: Basis | TwoSided | None, kernel: Kernel) -> float:
-    if basis is None:
-        return 0.0
-    return basis.error if isinstance(basis, TwoSided) else basis.error_bound(kernel)
 
 
 def _grid(first: Index, second: Index) -> tuple:

@@ -60,13 +60,15 @@ class TwoSided:
         """scale (r,)."""
         return self._parts[0]
 
+    def error_bound(self, kernel: Kernel) -> float:
+        """The error, of the one kernel that the form is for."""
+        return self.error
+
     @cached_property
     def error(self) -> float:
         """Bound of the difference to the kernel for s and t in the range, rounding apart."""
-        return (
-            float(np.exp(np.min(_log_error(self.kernel.tanh_scale or 0.0, self.low, self.high, self.degrees))))
-            + self._parts[2]
-        )
+        bounds = _log_error(self.kernel.tanh_scale or 0.0, self.low, self.high, self.degrees)
+        return float(np.exp(np.min(bounds))) + self._parts[2]
 
     def left(self, Z: np.ndarray, spans: np.ndarray) -> np.ndarray:
         """psi of every cell of the columns Z (n, c), as (r, c, n)."""

@@ -11,7 +11,6 @@ import numpy as np
 from tamis.base.calibration import Calibrator
 from tamis.kernels.portable import Expression, NotPortable, needed
 from tamis.results.data import Results
-from tamis.table.encoding import Nominal, Number
 
 CELLS = 12_000  # most values of shown rows, so that the page stays small
 ODD = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}  # would end a script element, or start a comment in it
@@ -67,10 +66,10 @@ def _columns(results: Results) -> list[tuple[str, Any]]:
 
 
 def _column(name: str, column: Any) -> dict[str, Any]:
-    if isinstance(column, Nominal):
-        return {"name": name, "kind": "category", "levels": column.levels, "fill": column.fill}
+    if column.kind == "category":
+        return {"name": name, "kind": column.kind, "levels": column.levels, "fill": column.fill}
     keys = ("low", "high", "centre", "scale", "knots", "ranks", "fill")
-    return {"name": name, "kind": "number", **{key: getattr(column, key) for key in keys}}
+    return {"name": name, "kind": column.kind, **{key: getattr(column, key) for key in keys}}
 
 
 def input_order(results: Results) -> list[int]:
@@ -96,7 +95,7 @@ def model_data(results: Results, order: np.ndarray) -> dict[str, Any] | None:
     """Kernels and coefficients, the cases in the order of `results`; None if the page cannot compute with them."""
     model = results.model
     expansion, calibrator = model.model_.expansion, getattr(model, "calibrator_", None)
-    known = all(type(column) in (Number, Nominal) for _, column in _columns(results))
+    known = all(column.kind != "position" for _, column in _columns(results))
     if not known or expansion.row_dependent or (calibrator is not None and type(calibrator) is not Calibrator):
         return None
     try:
@@ -147,7 +146,7 @@ def _cell(value: Any, column: Any) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or value != value:
         return None
-    return value if isinstance(column, Nominal) else float(value)
+    return value if column.kind == "category" else float(value)
 
 
 def contributions(results: Results, order: np.ndarray, some: np.ndarray) -> dict[str, np.ndarray]:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tamis.io.export.onnx.graph import Graph
-from tamis.table.encoding import UNSEEN, Encoder, Nominal, Number
+from tamis.table.encoding import UNSEEN, Encoder
 
 MATRIX = "X"  # the name of the input of all columns
 OUTPUTS = ("label", "score", "probabilities", "prediction", "by_kernel", "by_instance")  # names that are taken
@@ -45,13 +45,13 @@ def beyond(inside: np.dtype) -> float:
 
 def is_text(column: Any) -> bool:
     """Whether the cells of a column are given as text."""
-    return isinstance(column, Nominal) and any(isinstance(level, str) for level in column.levels)
+    return column.kind == "category" and any(isinstance(level, str) for level in column.levels)
 
 
 def fits_float32(encoder: Encoder) -> bool:
     """Whether float32 can encode the columns: numbers of moderate size that are not ranked."""
     for column in encoder.columns:
-        if isinstance(column, Number):
+        if column.kind == "number":
             sizes = np.abs([column.low, column.high, column.centre])
             if column.knots is not None or not 1 / MODERATE < column.scale < MODERATE or sizes.max() > MODERATE:
                 return False
@@ -61,7 +61,7 @@ def fits_float32(encoder: Encoder) -> bool:
 def check_levels(encoder: Encoder, outside: np.dtype) -> None:
     """Refuse categories that cannot be given to a graph."""
     for name, column in zip(encoder.names, encoder.columns, strict=True):
-        if not isinstance(column, Nominal):
+        if column.kind != "category":
             continue
         numbers = [level for level in column.levels if not isinstance(level, str)]
         if numbers and len(numbers) < len(column.levels):
@@ -203,7 +203,7 @@ class Cells:
     def _codes(self, c: int, codes: Sequence[float]) -> str:
         """Which code a column has, (rows, len(codes)) of zeros and ones."""
         graph, column = self.graph, self.columns[c]
-        if isinstance(column, Number):
+        if column.kind == "number":
             return graph.as_numbers(graph.op("Equal", self._far([Feature("far", (c,))]), graph.number(codes)))
         if UNSEEN in codes or not len(column.levels):
             return graph.columns(self._all_codes(c), [int(code) + 1 for code in codes], len(column.levels) + 1)
@@ -245,7 +245,7 @@ class Cells:
 
     def _kind(self, c: int) -> str:
         column = self.columns[c]
-        if isinstance(column, Nominal):
+        if column.kind == "category":
             return "codes"
         return "plain" if column.knots is None else "ranked"
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 import tamis
-from tamis.base.classifier import KernelClassifier
 from tamis.base.estimator import KernelEstimator
 from tamis.base.kept import outputs as outputs_of
 from tamis.base.kept import parts
@@ -21,6 +21,7 @@ from tamis.io.export.onnx.cells import Cells, check_levels, fits_float32, is_tex
 from tamis.io.export.onnx.expansions import decide, serves_float32
 from tamis.io.export.onnx.graph import ROWS, Graph, onnx_library
 from tamis.io.export.onnx.sums import Sums
+from tamis.io.models import estimator_in
 from tamis.results.data import Results
 
 DTYPES: dict[str, np.dtype] = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
@@ -90,8 +91,8 @@ def to_onnx(
     >>> label.shape, score.shape
     ((150,), (150, 3))
     """
-    estimator = model.model if isinstance(model, Results) else model
-    if not isinstance(estimator, KernelEstimator):
+    estimator = estimator_in(model)
+    if estimator is None:
         raise ValueError(f"model={type(model).__name__} is not an estimator of tamis: use skl2onnx for others")
     check_is_fitted(estimator)
     if dtype not in DTYPES:
@@ -108,7 +109,7 @@ def to_onnx(
 def _wanted(estimator: KernelEstimator, outputs: Sequence[str] | None) -> list[str]:
     """The outputs that are asked for, in the order of all."""
     able: tuple[str, ...] = ("prediction", *PARTS)
-    if isinstance(estimator, KernelClassifier):
+    if is_classifier(estimator):
         probable = ("probabilities",) if hasattr(estimator, "calibrator_") else ()
         able = ("label", "score", *probable, *PARTS)
     if outputs is None:
