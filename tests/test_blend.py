@@ -7,8 +7,8 @@ from sklearn.linear_model import LogisticRegression
 
 from tamis.flagship import blend as method
 from tamis.kernels.base import Categorical, Gaussian
+from tamis.kernels.composed import Mixture, Tensor
 from tamis.kernels.grouping import keep_columns, rank_columns, telling_columns
-from tamis.kernels.mixture import Mixture, Tensor
 from tamis.kernels.recipes import Sample
 from tamis.kernels.terms import terms
 from tamis.optim.logistic import fit_logistic, fit_logistic_path

@@ -5,7 +5,7 @@ import pytest
 
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian, Normalised, Polynomial
-from tamis.kernels.normalised import unit_bank
+from tamis.kernels.composed import unit_bank
 from tamis.kernels.precomputed import Precomputed
 
 

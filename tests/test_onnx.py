@@ -38,7 +38,7 @@ from tamis import (
 from tamis.io.export.onnx.codes import sparse_codes
 from tamis.io.export.onnx.graph import Graph
 from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, Sigmoid
-from tamis.kernels.mixture import Mixture, Tensor
+from tamis.kernels.composed import Mixture, Tensor
 from tamis.optim.nqp import solve_nqp
 
 from small_fits import Peak, mixed, quick

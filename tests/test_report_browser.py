@@ -111,8 +111,7 @@ def paired_fit():
     from tamis import Categorical
     from tamis.base.expansion import CentredExpansion
     from tamis.kernels.base import Epanechnikov, Normalised, Polynomial, ScaledGaussian
-    from tamis.kernels.mixture import Mixture, Tensor
-    from tamis.kernels.whole import Whole
+    from tamis.kernels.composed import Mixture, Tensor, Whole
     from tamis.workflow import Job, run
 
     shape = Mixture((3.0, 1.0, 1 / 3))

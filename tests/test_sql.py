@@ -38,8 +38,7 @@ from tamis.kernels.base import (
     ScaledGaussian,
     Sigmoid,
 )
-from tamis.kernels.mixture import Mixture, Tensor
-from tamis.kernels.whole import Whole
+from tamis.kernels.composed import Mixture, Tensor, Whole
 
 from small_fits import SMALL, Peak, fitted, mixed, quick
 
