@@ -16,16 +16,8 @@ from tamis.arrays import Array, namespace
 from tamis.codec import stored
 from tamis.kernels import portable
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import (
-    Kernel,
-    _check_width,
-    _each_difference,
-    _squared_distance,
-    _zero_absent,
-    _zero_each,
-    as_kernel,
-    diagonal,
-)
+from tamis.kernels.base import Kernel, as_kernel, check_bandwidth, diagonal
+from tamis.kernels.distances import each_difference, squared_distance, zero_absent, zero_each
 from tamis.kernels.portable import Expression
 
 ROUNDING = 1e-9  # difference to one that counts as rounding
@@ -53,17 +45,17 @@ class Mixture(Kernel):
         if not self.bandwidths:
             raise ValueError("bandwidths=() is empty: give at least one width")
         for bandwidth in self.bandwidths:
-            _check_width(bandwidth)
+            check_bandwidth(bandwidth)
 
     def __call__(self, S: Array, T: Array) -> Array:
-        return _zero_absent(self.profile(_squared_distance(S, T, self.mismatch, min(self.bandwidths))), S, T)
+        return zero_absent(self.profile(squared_distance(S, T, self.mismatch, min(self.bandwidths))), S, T)
 
     def each(self, S: np.ndarray, T: np.ndarray) -> np.ndarray:
         if any(self.mismatch):
             return super().each(S, T)
-        values = _each_difference(S, T)
+        values = each_difference(S, T)
         values *= values
-        return _zero_each(self.profile(values), S, T)
+        return zero_each(self.profile(values), S, T)
 
     def profile(self, D: Array) -> Array:
         """The mean over the widths at squared distances, from the widest down, in the precision of these."""

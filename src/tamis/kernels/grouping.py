@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tamis.kernels.base import euclidean
+from tamis.kernels.distances import euclidean
 
 NOISE = 0.3  # ridge on the unit-diagonal kernel
 NONE = np.empty(0, dtype=int)

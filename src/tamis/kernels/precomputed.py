@@ -16,7 +16,7 @@ import numpy as np
 from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import Kernel, presence_mask
+from tamis.kernels.base import Kernel
 from tamis.kernels.frozen import HoldsArrays
 from tamis.kernels.portable import inverse_roots
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
@@ -151,6 +151,45 @@ class Precomputed(HoldsArrays, Kernel):
         out = np.zeros((len(rows), len(places)))
         out[np.ix_(r, c)] = found
         return out
+
+
+def presence_mask(present: Any, names: Sequence[str], n: int) -> np.ndarray:
+    """Boolean (n, L) from a mask in any of its forms: which of n rows have which of L channels.
+
+    Parameters
+    ----------
+    present : (n, L) of booleans, or zeros and ones; (n,) if there is one channel; a dict or DataFrame from names to
+        (n,), where a channel that is not named is present everywhere; None for all
+    names : of the L channels
+    """
+    mask = np.ones((n, len(names)), dtype=bool)
+    if present is None:
+        return mask
+    if hasattr(present, "columns"):
+        present = {column: present[column] for column in present.columns}
+    if not isinstance(present, Mapping):
+        alone = len(names) == 1 and np.ndim(present) == 1
+        mask[:] = _flags(present, "present", (n,) if alone else mask.shape).reshape(mask.shape)
+        return mask
+    for name, values in present.items():
+        if str(name) not in names:
+            raise ValueError(f"present names {name!r}, which is no channel: the channels are {list(names)}")
+        mask[:, list(names).index(str(name))] = _flags(values, f"present[{name!r}]", (n,))
+    return mask
+
+
+def _flags(values: Any, what: str, shape: tuple[int, ...]) -> np.ndarray:
+    flags = np.asarray(values)
+    if flags.shape != shape:
+        meaning = (
+            "one entry for each row" if len(shape) == 1 else "one row for each row and one column for each channel"
+        )
+        raise ValueError(f"{what} has the shape {flags.shape}: it must have {shape}, {meaning}")
+    if flags.dtype == object and all(isinstance(flag, bool | np.bool_) for flag in flags.flat):
+        flags = flags.astype(bool)
+    if flags.dtype.kind not in "biuf" or not np.isin(flags, (0, 1)).all():
+        raise ValueError(f"{what} holds other values than True and False: give booleans, True where a channel is there")
+    return flags.astype(bool)
 
 
 def lacking_rows(values: np.ndarray, present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
