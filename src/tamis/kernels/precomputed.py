@@ -97,7 +97,7 @@ class Precomputed(HoldsArrays, Kernel):
         Parameters
         ----------
         values : (n_new, k) kernel values between new items and the items at the positions `items`; a row of NaN
-            alone is an item that lacks this kernel, and values with items that lack it are not looked at
+            alone is an item that lacks this kernel, and values with items that lack it are ignored
         """
         new = np.asarray(values, dtype=float)
         if new.ndim != 2 or new.shape[1] != len(self.items):
@@ -268,7 +268,7 @@ def precomputed(stack: Any, names: str | Sequence[str] | None = None, present: A
         row or column is NaN alone lacks the kernel.
     names : L distinct names for explanations; "kernel 0", "kernel 1" ... by default
     present : (N, L) booleans, or a dict from names to (N,), which items have which kernel; whatever stands in the
-        rows and columns of the others is never looked at
+        rows and columns of the others is ignored
 
     Notes
     -----

@@ -61,7 +61,7 @@ def check_positive(kernels: KernelBank, Z: np.ndarray, seed: int) -> None:
 def check_kernels(kernels: KernelBank, Z: np.ndarray, seed: int) -> None:
     """Refuse what is not a kernel on training rows Z (n, d): values of a wrong shape, not finite or not symmetric.
 
-    A kernel that says that it is positive semi-definite is trusted; one that several channels share is looked at
+    A kernel that declares itself positive semi-definite is trusted; one that several channels share is evaluated
     once, on at most 500 rows drawn by `seed`.
     """
     rows = Z[_draw(len(Z), ROWS, seed)]

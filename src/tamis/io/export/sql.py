@@ -50,7 +50,7 @@ def to_sql(
     table : where the rows are, a name or (schema, name); None: the expression alone, for use as
         ``SELECT <expression> AS score FROM ...``
     output : the class whose score is wanted, in the expression of a classifier; of two classes the second by default
-    columns : of the table that go into the result beside what is said of a row
+    columns : of the table to add to the result
 
     Returns
     -------
@@ -85,15 +85,15 @@ def to_sql(
         raise ValueError(f"model={type(model).__name__} is not an estimator of tamis, and has no form in SQL here")
     check_is_fitted(estimator)
     place = () if table is None else _names("table", (table,) if isinstance(table, str) else table)
-    beside = _names("columns", columns)
+    kept = _names("columns", columns)
     classes = estimator.classes_.tolist() if is_classifier(estimator) else []
-    writer = _Writer.of(estimator, place, beside)
+    writer = _Writer.of(estimator, place, kept)
     if place:
         if output is not None:
             raise ValueError(f"output={output!r} is for the expression alone: a statement has the scores of all")
-        return _statement(writer, estimator, place, classes, beside)
-    if beside:
-        raise ValueError(f"columns={list(beside)} needs a table to take them from: give table")
+        return _statement(writer, estimator, place, classes, kept)
+    if kept:
+        raise ValueError(f"columns={list(kept)} needs a table to take them from: give table")
     if output is None and len(classes) <= 2:
         return writer.expression(0)
     if output not in classes:
@@ -116,20 +116,20 @@ def _names(parameter: str, given: Any) -> tuple[str, ...]:
 def _statement(
     writer: _Writer, model: KernelEstimator, table: tuple[str, ...], classes: list[Any], columns: tuple[str, ...]
 ) -> str:
-    """A SELECT statement with everything that is said of a row."""
+    """Return the SELECT statement of scores, probabilities and predictions."""
     several = len(classes) > 2
     scores = [f"{SCORE} of {label}" for label in classes] if several else [SCORE if classes else PREDICTION]
-    said = {} if not classes else _said(scores, classes, getattr(model, "calibrator_", None))
-    _check_apart((*columns, *scores, *said), "of the result have names")
+    predictions = {} if not classes else _predictions(scores, classes, getattr(model, "calibrator_", None))
+    _check_apart((*columns, *scores, *predictions), "of the result have names")
     own = [_name(column) for column in columns]
     read = [*(f"{writer.rows}.{name} AS {name}" for name in own), *writer.encodings]
     scored = [*own, *(f"{writer.score(k)} AS {_name(score)}" for k, score in enumerate(scores))]
-    told = [*own, *map(_name, scores), *(f"{text} AS {_name(name)}" for name, text in said.items())]
+    selected = [*own, *map(_name, scores), *(f"{text} AS {_name(name)}" for name, text in predictions.items())]
     encoded = f"SELECT {', '.join(read or ['1 AS one'])} FROM {'.'.join(map(_name, table))} AS {writer.rows}"
     first, second = f"{writer.prefix}encoded", f"{writer.prefix}scored"
     return (  # else SQLite would write out every score wherever it is used, and every cell in every score
         f"WITH {first} AS MATERIALIZED ({encoded}), {second} AS MATERIALIZED (SELECT {', '.join(scored)} FROM {first}) "
-        f"SELECT {', '.join(told)} FROM {second}"
+        f"SELECT {', '.join(selected)} FROM {second}"
     )
 
 
@@ -142,24 +142,24 @@ def _check_apart(names: Sequence[str], what: str) -> None:
             raise ValueError(f"columns {what} that SQL does not tell apart, {other!r} and {name!r}: rename one")
 
 
-def _said(scores: list[str], classes: list[Any], calibrator: Calibrator | None) -> dict[str, str]:
+def _predictions(scores: list[str], classes: list[Any], calibrator: Calibrator | None) -> dict[str, str]:
     """Probabilities and the predicted class, from scores that have names."""
     names, labels = [_name(score) for score in scores], [_literal(label) for label in classes]
-    said = {}
+    predictions = {}
     if len(names) == 1:
         if calibrator is not None:
             up = f"({_number(calibrator.slope)} * {names[0]} + {_number(calibrator.offset)})"
-            said[PROBABILITY] = f"1e0 / (1e0 + {_bounded_exp(f'-{up}')})"
-        said[PREDICTION] = f"CASE WHEN {names[0]} >= 0 THEN {labels[1]} WHEN {names[0]} < 0 THEN {labels[0]} END"
-        return said
+            predictions[PROBABILITY] = f"1e0 / (1e0 + {_bounded_exp(f'-{up}')})"
+        predictions[PREDICTION] = f"CASE WHEN {names[0]} >= 0 THEN {labels[1]} WHEN {names[0]} < 0 THEN {labels[0]} END"
+        return predictions
     for name, label in zip(names, classes, strict=True):
         if calibrator is not None:
             ratios = [_bounded_exp(f"{_number(calibrator.slope)} * ({other} - {name})") for other in names]
-            said[f"{PROBABILITY} of {label}"] = f"1e0 / {_sum(ratios)}"
+            predictions[f"{PROBABILITY} of {label}"] = f"1e0 / {_sum(ratios)}"
     largest = (" AND ".join(f"{name} >= {other}" for other in names if other != name) for name in names)
     cases = (f"WHEN {test} THEN {label}" for test, label in zip(largest, labels, strict=True))
-    said[PREDICTION] = f"CASE {' '.join(cases)} END"
-    return said
+    predictions[PREDICTION] = f"CASE {' '.join(cases)} END"
+    return predictions
 
 
 def _bounded_exp(expression: str) -> str:
@@ -168,7 +168,7 @@ def _bounded_exp(expression: str) -> str:
     return f"CASE WHEN {low} THEN 0e0 WHEN {high} THEN 1e304 ELSE exp({expression}) END"
 
 
-# ---------------------------------------------------------------------- words of SQL
+# ---------------------------------------------------------------------- names and constants
 
 
 def _name(text: str) -> str:
@@ -376,7 +376,7 @@ class _Values:
         return f"({text} + {_number(offset)})" if offset else text
 
     def _filled(self, node: Expression) -> list[str]:
-        """The cells of a leaf, zero where they are missing beside others."""
+        """The cells of a leaf, zero where they are missing, unless there is only one."""
         cells = [self.cells[c] for c in node.columns]
         return [c.name if len(cells) == 1 or not c.gaps else f"COALESCE({c.name}, 0e0)" for c in cells]
 

@@ -1,7 +1,7 @@
 """KernelStack: the operations that methods need on L kernels, without L Gram matrices in memory.
 
 A stack has shape (L, m, n): L kernels between m rows and n columns (the instances an expansion may
-use). Every operation is written once, over blocks ``block(l, rows)``; a form of the stack says only
+use). Every operation is written once, over blocks ``block(l, rows)``; a form of the stack defines only
 where a block comes from.
 """
 
@@ -156,7 +156,7 @@ class Combined:
 
 
 class StreamingStack(KernelStack):
-    """Values computed from the rows whenever they are asked for; nothing is kept.
+    """Values computed from the rows at every use; nothing is kept.
 
     Equal kernels of one column each are evaluated many at a time (`kernels.batches`).
     """

@@ -7,7 +7,7 @@ rows there are, and every product with a vector is then linear in the rows. The 
 semi-definite kernel is one too, so no value is off by more than the largest residual variance.
 
 A kernel that needs too many factors, or is not positive semi-definite, is streamed: its values are computed
-in blocks whenever they are asked for.
+in blocks at every use.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ def _gaussians(Z: np.ndarray, widths: np.ndarray, limit: int) -> list[Factor | N
         if step == 1:
             floor = np.maximum(TOLERANCE * largest, ROUNDING)
         if step == limit:
-            floor = np.maximum(floor, TOLERANCE)  # more than asked for is welcome, but not needed
+            floor = np.maximum(floor, TOLERANCE)  # more accuracy than that is not needed
         rank[(rank < 0) & (largest <= floor)] = step
         if step == limit or np.all(rank >= 0):
             break

@@ -6,7 +6,7 @@ With the `Feature`s phi of a row x (`cells.py`), the values of one kernel with w
 
 where the shapes are few and all that a case is goes into weights and biases. Kernels of equal shapes can stand side by
 side in one matrix product. Squared distances whose rounding errors would be seen that way are taken from differences
-instead, ``sum_c (s_cj (phi_c(x) - t_cj))^2``, beside the product.
+instead, ``sum_c (s_cj (phi_c(x) - t_cj))^2``, and added to the product.
 
 Factors are made from the portable form of a kernel (`tamis.kernels.portable`). A shape is a tree of it with the
 argument u in place of its one leaf; for squared distances that is ``u^2`` where u is a difference, else ``max(u, 0)``.
@@ -103,7 +103,7 @@ def _is_fixed(factor: Factor) -> bool:
 
 
 def lacking(channel: Channel, gappy: np.ndarray) -> Feature | None:
-    """The feature that says which rows lack a channel; None if no row can."""
+    """The feature that is one for rows without a channel; None if no row can."""
     return _lacking(*needed(_portable(channel)), gappy)
 
 
@@ -273,7 +273,7 @@ def _widths_off(rates: np.ndarray, columns: tuple[int, ...], T: np.ndarray) -> f
 
 
 def _middle(t: np.ndarray) -> float:
-    """The mean of numbers that are far from zero beside their spread, else zero: distances are taken from there."""
+    """The origin of distances: the mean of numbers far from zero compared with their spread, else zero."""
     mean = float(t.mean()) if len(t) else 0.0
     return mean if abs(mean) > FAR * float(t.std() if len(t) else 0.0) else 0.0
 

@@ -160,7 +160,7 @@ def _by_kernel(chunk: list[Term], members: list[int], q: int) -> np.ndarray:
 def _has_margin(cells: Cells, parts: list[str], places: list[int], L: int) -> str:
     """Parts (rows, q, m) side by side, each added to its place: (rows, q, L)."""
     graph = cells.graph
-    table = graph.beside(parts, axis=2)
+    table = graph.concat(parts, axis=2)
     if places == list(range(L)):
         return table
     if sorted(places) == list(range(L)):
