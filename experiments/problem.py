@@ -15,8 +15,8 @@ import numpy as np
 
 from experiments.datasets import Dataset
 from tamis.base.model import make_bank
+from tamis.kernels.composed import whole_bank
 from tamis.kernels.recipes import Sample
-from tamis.kernels.whole import whole_bank
 from tamis.table.encoding import Encoder
 from tamis.table.folds import fold_positions
 from tamis.table.rows import coding

@@ -29,7 +29,7 @@ from tamis import (
     SimpleMKLClassifier,
     per_group,
 )
-from tamis.kernels.normalised import Normalised
+from tamis.kernels.base import Normalised
 
 RATIOS = {"quick": (0.0, 0.5, 0.8), "full": tuple(k / 10 for k in range(10))}
 COSTS = {"quick": (0.1, 10.0), "full": (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)}

@@ -6,9 +6,9 @@ from scipy.linalg import solve
 from sklearn.linear_model import LogisticRegression
 
 from tamis.flagship import blend as method
-from tamis.kernels.base import Categorical, Gaussian, presence_of
+from tamis.kernels.base import Categorical, Gaussian
+from tamis.kernels.composed import Mixture, Tensor
 from tamis.kernels.grouping import keep_columns, rank_columns, telling_columns
-from tamis.kernels.mixture import Mixture, Tensor
 from tamis.kernels.recipes import Sample
 from tamis.kernels.terms import terms
 from tamis.optim.logistic import fit_logistic, fit_logistic_path
@@ -47,7 +47,7 @@ class TestKernels:
         np.testing.assert_array_equal(
             kernel(S, S), Mixture(WIDTHS)(S[:, :1], S[:, :1]) * Categorical()(S[:, 1:], S[:, 1:])
         )
-        assert presence_of(kernel, S).tolist() == [False, False, True, True, True, True]
+        assert kernel.presence(S).tolist() == [False, False, True, True, True, True]
         assert not kernel(S, S)[:2].any() and kernel.positive and not kernel.unit
         assert Tensor((Gaussian(), Mixture(WIDTHS))).unit
 

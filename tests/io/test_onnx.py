@@ -38,11 +38,11 @@ from tamis import (
 )
 from tamis.io.export.onnx.codes import sparse_codes
 from tamis.io.export.onnx.graph import Graph
-from tamis.io.export.onnx.kernels import MAKERS
 from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, Sigmoid
-from tamis.kernels.mixture import Mixture, Tensor
+from tamis.kernels.composed import Mixture, Tensor
 from tamis.optim.nqp import solve_nqp
-from tamis.views.report.embedded import KERNELS as EMBEDDED
+
+from small_fits import Peak, mixed, quick
 
 AGREE = {"float32": 1e-5, "float64": 1e-9}
 DTYPES = list(AGREE)
@@ -232,6 +232,14 @@ def test_products_of_kernels_of_columns_of_both_kinds():
         agrees(clf, unheard(), dtype)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_kernel_that_the_package_does_not_know_is_exported_by_its_portable_form(dtype):
+    X = holed(TABLE, 0.1)
+    bank = [("one", Peak(), [0]), ("two", Peak(), [1, 2])]
+    clf = EM2NOLCClassifier(8, 3, kernels=bank, calibration=None).fit(X, np.nan_to_num(X[:, 0]) > 0)
+    agrees(clf, holed(TABLE[::-1], 0.3, seed=1), dtype)
+
+
 def test_kernels_that_are_scaled_to_unit_norm():
     X = holed(TABLE, 0.1)
     y = (np.nan_to_num(X[:, 0]) > 0).astype(int)
@@ -241,10 +249,6 @@ def test_kernels_that_are_scaled_to_unit_norm():
         assert len(clf.normalised_kernels_) == 3
         for dtype in DTYPES:
             agrees(clf, np.round(holed(TABLE[::-1], 0.3, seed=1)), dtype)
-
-
-def test_what_the_page_can_compute_a_graph_can():
-    assert set(EMBEDDED) <= set(MAKERS)
 
 
 def test_many_cases_and_kernels():

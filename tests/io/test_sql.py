@@ -28,10 +28,19 @@ from tamis import (
 )
 from tamis.io import to_sql
 from tamis.kernels.bank import Channel
-from tamis.kernels.base import Epanechnikov, Gaussian, Laplacian, Polynomial, ScaledGaussian, Sigmoid
-from tamis.kernels.mixture import Mixture, Tensor
+from tamis.kernels.base import (
+    Categorical,
+    Epanechnikov,
+    Gaussian,
+    Laplacian,
+    Normalised,
+    Polynomial,
+    ScaledGaussian,
+    Sigmoid,
+)
+from tamis.kernels.composed import Mixture, Tensor, Whole
 
-from small_fits import SMALL, fitted, mixed, quick
+from small_fits import SMALL, Peak, fitted, mixed, quick
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -133,6 +142,10 @@ KERNELS = {
     "Tensor": bank(Tensor((Gaussian(1.0), Mixture((1.0, 0.2))))),
     "Tensor of a category": bank(Tensor((Gaussian(1.0), Gaussian(1.0, (1.0,)))), (1, 2)),
     "categories": per_feature(),
+    "scaled to unit norm": bank(Normalised(Polynomial(2, 1.0)), (0, 1)),
+    "categories of unit norm": bank(Normalised(Categorical()), (1, 2)),
+    "of complete rows": bank(Whole(Gaussian(1.0)), (0, 1)),
+    "unknown to the package": bank(Peak(), (0, 1)),
 }
 
 

@@ -28,10 +28,9 @@ from tamis import (
 from tamis.io.models import load, save
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, ScaledGaussian, Sigmoid
-from tamis.kernels.mixture import Mixture, Tensor
+from tamis.kernels.composed import Mixture, Tensor, Whole
 from tamis.kernels.stacks.base import DenseStack
 from tamis.kernels.stacks.device import DeviceStack, check_room
-from tamis.kernels.whole import Whole
 from tamis.optim.matrices import DeviceMatrix, fill_diagonal, inner, with_diagonal
 from tamis.optim.solve import factor
 

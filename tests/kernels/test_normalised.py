@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import Gaussian, Polynomial
-from tamis.kernels.normalised import Normalised, unit_bank
+from tamis.kernels.base import Gaussian, Normalised, Polynomial
+from tamis.kernels.composed import unit_bank
 from tamis.kernels.precomputed import Precomputed
 
 

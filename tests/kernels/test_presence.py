@@ -27,15 +27,15 @@ from tamis.kernels.base import (
     Epanechnikov,
     Gaussian,
     Laplacian,
+    Normalised,
     Polynomial,
     ScaledGaussian,
     Sigmoid,
 )
-from tamis.kernels.normalised import Normalised, unit_bank
+from tamis.kernels.composed import Whole, unit_bank, whole_bank
 from tamis.kernels.precomputed import Precomputed
 from tamis.kernels.recipes import Sample
 from tamis.kernels.spectrum import Repaired, check_kernels, check_positive, repaired
-from tamis.kernels.whole import Whole, whole_bank
 
 NAN = np.nan
 BUILT_IN = [

@@ -63,7 +63,7 @@ class TestCheck:
         Z = rng.normal(size=(40, 2))
         lam, _ = spectrum(Dipole()(Z, Z))
         with pytest.raises(ValueError, match="'mine' is not positive semi-definite") as error:
-            check_positive([Channel("mine", Dipole(), (0, 1))], Z, 0)
+            check_positive(KernelBank((Channel("mine", Dipole(), (0, 1)),)), Z, 0)
         ways = ("L0MKLClassifier", "'clip'", "'flip'", "'shift'")
         for words in (f"from {lam[0]:.3g} to {lam[-1]:.3g}", "40 training rows", *ways):
             assert words in str(error.value)

@@ -10,7 +10,7 @@ import tamis.kernels.stacks.base as stack_module
 import tamis.kernels.stacks.batches as batches_module
 import tamis.parallel as parallel_module
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, Sigmoid
+from tamis.kernels.base import Categorical, Custom, Epanechnikov, Gaussian, Laplacian, Polynomial, Sigmoid
 from tamis.kernels.stacks.batches import ALONE, equal_kernels
 from tamis.kernels.stacks.chebyshev import Chebyshev
 from tamis.kernels.stacks.twosided import TwoSided
@@ -181,9 +181,8 @@ def many(rng):
     for table in (X, Y):
         table[:, 36:] = rng.integers(0, 3, (len(table), 2))
         table[rng.uniform(size=table.shape) < 0.1] = np.nan
-        table[
-            np.isnan(table) & np.isin(np.arange(38), [c.columns[0] for c in channels if c.kernel is minus_distance])
-        ] = 0.0
+        own = [c.columns[0] for c in channels if c.kernel == Custom(minus_distance)]
+        table[np.isnan(table) & np.isin(np.arange(38), own)] = 0.0
     return KernelBank(tuple(channels[k] for k in rng.permutation(len(channels)))), X, Y
 
 
@@ -219,13 +218,14 @@ class TestKernelsThatAreAlike:
         bank, _, _ = many
         batches = equal_kernels(bank.channels)
         for k, channel in enumerate(bank.channels):
-            alone = len(channel.columns) > 1 or channel.kernel in (minus_distance, Gaussian(0.3))
+            alone = len(channel.columns) > 1 or channel.kernel in (Custom(minus_distance), Gaussian(0.3))
             assert (batches.labels[k] == ALONE) == alone
             assert alone or (batches.kinds[batches.labels[k]], batches.columns[k]) == (
                 channel.kernel,
                 channel.columns[0],
             )
-        assert equal_kernels([minus_distance, minus_distance]).labels.tolist() == [ALONE, ALONE]
+        functions = [Channel(name, minus_distance, (0,)) for name in "ab"]
+        assert equal_kernels(functions).labels.tolist() == [ALONE, ALONE]
 
     def test_results_do_not_depend_on_the_number_of_threads(self, many, monkeypatch):
         bank, X, Y = many

@@ -16,7 +16,7 @@ pytest.importorskip("jinja2", reason="jinja2 is not installed")
 pytest.importorskip("plotly", reason="plotly is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-from tamis.views.report import embedded, write
+from tamis.views.report import write
 
 from report_fits import hostile_fit, iris_fit, mixed_fit, mixed_table, ranked_fit, small_fit
 
@@ -110,7 +110,8 @@ def paired_fit():
     """Kernels of several widths, and products of kernels, on features, pairs and all of them; centred."""
     from tamis import Categorical
     from tamis.base.expansion import CentredExpansion
-    from tamis.kernels.mixture import Mixture, Tensor
+    from tamis.kernels.base import Epanechnikov, Normalised, Polynomial, ScaledGaussian
+    from tamis.kernels.composed import Mixture, Tensor, Whole
     from tamis.workflow import Job, run
 
     shape = Mixture((3.0, 1.0, 1 / 3))
@@ -120,6 +121,10 @@ def paired_fit():
         ("a x b", Tensor((shape, shape)), ("a", "b")),
         ("a x colour", Tensor((shape, Categorical())), ("a", "colour")),
         ("similar cases", Mixture((2.0, 1.0), (0.0, 0.0, 2.2)), ("a", "b", "colour")),
+        ("near", Epanechnikov(2.0), ("a", "b")),
+        ("scaled", ScaledGaussian((1.0, 0.0, 0.5), (0.0, 0.0, 2.0)), ("a", "b", "colour")),
+        ("curve", Whole(Normalised(Polynomial(2, 1.0))), ("a", "b")),
+        ("codes", Normalised(Categorical()), ("b", "colour")),
     ]
     options = {"kernels": kernels, "coupling": "full", "bandwidth": 1.0, "alpha": 0.01}
     job = Job("y", method="EM2NOLCClassifier", max_instances=6, max_features=3, options=options)
@@ -185,10 +190,14 @@ def test_pairs_and_centred_contributions_equal_python(browser, tmp_path):
 
 def test_nothing_was_left_out_of_the_comparison():
     expansion = mixed_fit().model.model_.expansion
-    kinds = {type(channel.kernel).__name__ for channel in expansion.bank.channels}
-    assert kinds == {"Gaussian", "Laplacian", "Polynomial", "Sigmoid", "Categorical"}
-    paired = {type(channel.kernel) for channel in paired_fit().model.model_.expansion.bank.channels}
-    assert kinds | {kind.__name__ for kind in paired} == {kind.__name__ for kind in embedded.KERNELS}
+    trees = [
+        channel.kernel.portable(channel.columns)
+        for fit in (mixed_fit, paired_fit)
+        for channel in fit().model.model_.expansion.bank.channels
+    ]
+    kinds = {"constant", "distance", "product", "agreement", "own product", "own agreement", "case", "complete"}
+    kinds |= {"times", "sum", "decay", "root", "tanh", "power", "ramp", "inverse_root"}
+    assert {node.kind for tree in trees for node in tree.nodes()} == kinds
     (pair,) = (ch for ch in expansion.bank.channels if getattr(ch.kernel, "mismatch", ()))
     cells = np.isnan(expansion.instances[:, list(pair.columns)])
     assert np.any(cells.any(axis=1) & ~cells.all(axis=1)), "some kept case lacks one cell of a group"

@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.model import Model
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import presence_of
 from tamis.kernels.precomputed import lacking_rows
 
 C = TypeVar("C", bound=Any)
@@ -43,7 +42,7 @@ def extended(classifier: C, values: Any) -> C:
 def _extended(channel: Channel, values: np.ndarray) -> Channel:
     """A channel with further items, from their values (n_new, N) with all items of the stack."""
     kernel = cast(Any, channel.kernel)
-    present = presence_of(kernel, np.arange(values.shape[1], dtype=float)[:, None])
+    present = kernel.presence(np.arange(values.shape[1], dtype=float)[:, None])
     lacking, known = lacking_rows(values, present)  # by the values with all items, of which few are held
     held = known[:, kernel.items]
     wrong = np.flatnonzero(~np.isfinite(held).all(axis=1))

@@ -14,11 +14,11 @@ from tamis.base.expansion import Coefficients, Expansion, KernelExpansion
 from tamis.codec import stored
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import is_by_position
+from tamis.kernels.composed import whole_bank
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
 from tamis.kernels.spectrum import check_kernels
 from tamis.kernels.stacks.base import KernelStack
 from tamis.kernels.stacks.landmarks import LandmarkStack
-from tamis.kernels.whole import whole_bank
 from tamis.optim.driver import Solution
 from tamis.table.checks import check_range, places
 from tamis.table.encoding import Encoder

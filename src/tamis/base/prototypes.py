@@ -38,7 +38,7 @@ from tamis.errors import warn
 from tamis.explain import measures, signed_percentages
 from tamis.explain.prototypes import PrototypeExplanation
 from tamis.kernels.alignment import Aligned, align, is_series
-from tamis.kernels.normalised import unit_bank
+from tamis.kernels.composed import unit_bank
 from tamis.kernels.recipes import Recipe, per_feature
 from tamis.kernels.spectrum import check_positive
 from tamis.kernels.unit import LabelledRows, UnitKernels

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from scipy.sparse import csr_array
 from sklearn import model_selection
@@ -47,7 +48,13 @@ def load(path: str | os.PathLike) -> KernelEstimator:
     """
     all_estimators()  # files name their classes
     loaded = codec.read(path, "model")
-    model = loaded.model if isinstance(loaded, Results) else loaded
-    if not isinstance(model, KernelEstimator):
-        raise codec.Unreadable(f"{str(path)!r} holds a {type(model).__name__}, not an estimator")
+    model = estimator_in(loaded)
+    if model is None:
+        raise codec.Unreadable(f"{str(path)!r} holds a {type(loaded).__name__}, not an estimator")
     return model
+
+
+def estimator_in(model: Any) -> KernelEstimator | None:
+    """The estimator itself, or that of results; None if it is neither."""
+    estimator = model.model if isinstance(model, Results) else model
+    return estimator if isinstance(estimator, KernelEstimator) else None

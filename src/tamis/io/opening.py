@@ -29,7 +29,7 @@ class Raw:
     batches : the rows
     declared : {name: "number" or "text"} where the file says so
     comma : whether numbers may have a decimal comma: where it does not part the cells
-    aside : columns that are beside the table (further arrays of an NPZ file)
+    aside : columns that are not part of the table (further arrays of an NPZ file)
     """
 
     names: list[str]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from tamis.arrays import Array
 from tamis.codec import stored
-from tamis.kernels.base import Categorical, Kernel, Sigmoid, is_by_position, presence_of
+from tamis.kernels.base import Kernel, as_kernel
 from tamis.kernels.stacks.base import ChebyshevStack, DenseStack, KernelStack, StreamingStack
 from tamis.kernels.stacks.chebyshev import Basis, Levels, chebyshev
 from tamis.kernels.stacks.device import DeviceStack
@@ -37,6 +37,9 @@ class Channel:
     kernel: Kernel
     columns: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernel", as_kernel(self.kernel))
+
     def __call__(self, X: Array, Y: Array) -> Array:
         """Gram matrix (m, n) between the rows of two encoded tables."""
         columns = list(self.columns)
@@ -44,12 +47,11 @@ class Channel:
 
     def presence(self, X: Array) -> np.ndarray:
         """Mask (m,) of the rows of an encoded table that have this channel."""
-        return presence_of(self.kernel, X[:, list(self.columns)])
+        return self.kernel.presence(X[:, list(self.columns)])
 
     def narrowed(self, Y: Array) -> Channel:
         """The channel for values with the rows Y only: a kernel that holds values drops the others."""
-        narrow = getattr(self.kernel, "narrowed", None)
-        return self if narrow is None else replace(self, kernel=narrow(Y[:, list(self.columns)]))
+        return replace(self, kernel=self.kernel.narrowed(Y[:, list(self.columns)]))
 
 
 @stored
@@ -86,7 +88,11 @@ class KernelBank:
     @property
     def positions(self) -> bool:
         """Whether a kernel takes positions of items in place of features."""
-        return any(is_by_position(channel.kernel) for channel in self.channels)
+        return any(channel.kernel.positions for channel in self.channels)
+
+    def bank(self, sample: Any, bandwidth: Any) -> KernelBank:
+        """The bank itself, as a recipe gives one."""
+        return self
 
     def incidence(self, n_columns: int) -> np.ndarray:
         """Boolean matrix (kernels, columns): which channel stands on which column."""
@@ -165,10 +171,10 @@ def _short_forms(
     bases: list[Basis | TwoSided | None] = []
     for channel in channels:
         column = channel.columns[0] if len(channel.columns) == 1 else None
-        if column is not None and isinstance(channel.kernel, Sigmoid):
+        if column is not None and channel.kernel.tanh_scale is not None:
             form = two_sided(channel.kernel, near[column], far[column])
             bases.append(form if form is not None and form.degrees < most else None)
-        elif column is not None and isinstance(channel.kernel, Categorical):
+        elif column is not None and channel.kernel.indicator:
             values = np.unique(np.concatenate([X[:, column], Y[:, column]]))
             bases.append(Levels(tuple(values[~np.isnan(values)].tolist()), nearest=False))
         else:

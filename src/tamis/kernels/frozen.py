@@ -28,9 +28,9 @@ class HoldsArrays:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if not isinstance(other, HoldsArrays) or type(self) is not type(other):
+        if type(self) is not type(other):
             return NotImplemented
-        return all(_same(a, b) for (_, a), (_, b) in zip(self._held(), other._held(), strict=True))
+        return all(_same(a, getattr(other, name)) for name, a in self._held())
 
     def __hash__(self) -> int:
         parts = (value.shape if isinstance(value, np.ndarray) else value for _, value in self._held())

@@ -38,7 +38,7 @@ from tamis.kernels.series import check_series, lengths_of
 from tamis.parallel import available_cores
 from tamis.progress import tracked
 
-POINTS = 500  # most observations of a channel whose distances are looked at
+POINTS = 500  # most observations of a channel whose distances are computed
 LEAST, MOST = 1e-100, 1e100  # bandwidths
 BLOCK = 1 << 14  # steps of all pairs that go through the recursion together: they fit a core's cache
 TASK = 8  # least blocks between two reports of progress

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tamis.kernels.base import euclidean
+from tamis.kernels.distances import euclidean
 
 NOISE = 0.3  # ridge on the unit-diagonal kernel
 NONE = np.empty(0, dtype=int)
@@ -28,7 +28,7 @@ SHARE = 0.12  # share of the columns dropped in one step while more than `limit`
 def embed(Z: np.ndarray, mismatch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Coordinates (n, e) whose squared distances are those of the group kernel, and their columns (e,).
 
-    Numbers keep their value, with an indicator beside columns that have missing cells; a category
+    Numbers keep their value, with an indicator added for columns that have missing cells; a category
     becomes one indicator per level, scaled so that differing levels are ``mismatch`` apart.
     """
     parts: list[np.ndarray] = []

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import presence_mask
+from tamis.kernels.base import Kernel
 from tamis.kernels.frozen import HoldsArrays
-from tamis.kernels.normalised import inverse_roots
+from tamis.kernels.portable import inverse_roots
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
 
 SYMMETRY = 1e-6  # difference of K and K' that counts as rounding, relative to the largest entry
@@ -26,7 +26,7 @@ SYMMETRY = 1e-6  # difference of K and K' that counts as rounding, relative to t
 
 @stored
 @dataclass(frozen=True, eq=False, repr=False)
-class Precomputed(HoldsArrays):
+class Precomputed(HoldsArrays, Kernel):
     """Looked-up values; rows are given by one column of positions, and NaN is an absent row.
 
     Attributes
@@ -40,7 +40,7 @@ class Precomputed(HoldsArrays):
     items: np.ndarray
     absent: np.ndarray | None = None
 
-    positions: ClassVar[bool] = True
+    positions = True
 
     def __post_init__(self) -> None:
         if self.absent is not None and not self.absent.any():
@@ -97,7 +97,7 @@ class Precomputed(HoldsArrays):
         Parameters
         ----------
         values : (n_new, k) kernel values between new items and the items at the positions `items`; a row of NaN
-            alone is an item that lacks this kernel, and values with items that lack it are not looked at
+            alone is an item that lacks this kernel, and values with items that lack it are ignored
         """
         new = np.asarray(values, dtype=float)
         if new.ndim != 2 or new.shape[1] != len(self.items):
@@ -151,6 +151,45 @@ class Precomputed(HoldsArrays):
         out = np.zeros((len(rows), len(places)))
         out[np.ix_(r, c)] = found
         return out
+
+
+def presence_mask(present: Any, names: Sequence[str], n: int) -> np.ndarray:
+    """Boolean (n, L) from a mask in any of its forms: which of n rows have which of L channels.
+
+    Parameters
+    ----------
+    present : (n, L) of booleans, or zeros and ones; (n,) if there is one channel; a dict or DataFrame from names to
+        (n,), where a channel that is not named is present everywhere; None for all
+    names : of the L channels
+    """
+    mask = np.ones((n, len(names)), dtype=bool)
+    if present is None:
+        return mask
+    if hasattr(present, "columns"):
+        present = {column: present[column] for column in present.columns}
+    if not isinstance(present, Mapping):
+        alone = len(names) == 1 and np.ndim(present) == 1
+        mask[:] = _flags(present, "present", (n,) if alone else mask.shape).reshape(mask.shape)
+        return mask
+    for name, values in present.items():
+        if str(name) not in names:
+            raise ValueError(f"present names {name!r}, which is no channel: the channels are {list(names)}")
+        mask[:, list(names).index(str(name))] = _flags(values, f"present[{name!r}]", (n,))
+    return mask
+
+
+def _flags(values: Any, what: str, shape: tuple[int, ...]) -> np.ndarray:
+    flags = np.asarray(values)
+    if flags.shape != shape:
+        meaning = (
+            "one entry for each row" if len(shape) == 1 else "one row for each row and one column for each channel"
+        )
+        raise ValueError(f"{what} has the shape {flags.shape}: it must have {shape}, {meaning}")
+    if flags.dtype == object and all(isinstance(flag, bool | np.bool_) for flag in flags.flat):
+        flags = flags.astype(bool)
+    if flags.dtype.kind not in "biuf" or not np.isin(flags, (0, 1)).all():
+        raise ValueError(f"{what} holds other values than True and False: give booleans, True where a channel is there")
+    return flags.astype(bool)
 
 
 def lacking_rows(values: np.ndarray, present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -229,7 +268,7 @@ def precomputed(stack: Any, names: str | Sequence[str] | None = None, present: A
         row or column is NaN alone lacks the kernel.
     names : L distinct names for explanations; "kernel 0", "kernel 1" ... by default
     present : (N, L) booleans, or a dict from names to (N,), which items have which kernel; whatever stands in the
-        rows and columns of the others is never looked at
+        rows and columns of the others is ignored
 
     Notes
     -----

@@ -17,7 +17,6 @@ the shift is scaled up for all of them (`_shift`); absent rows stay zero.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +25,7 @@ import numpy as np
 from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import Kernel, is_by_position, is_positive, presence_of
+from tamis.kernels.base import Kernel
 from tamis.kernels.frozen import HoldsArrays
 from tamis.kernels.precomputed import SYMMETRY
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
@@ -40,16 +39,15 @@ LARGEST = 1e50  # modulus of a kernel's value
 HOW = ("clip", "flip", "shift")
 
 
-def check_positive(kernels: KernelBank | Sequence[Channel], Z: np.ndarray, seed: int) -> None:
+def check_positive(kernels: KernelBank, Z: np.ndarray, seed: int) -> None:
     """Refuse kernels that are not positive semi-definite on training rows Z (n, d).
 
-    A kernel that says so itself (a true attribute `positive`) is trusted; any other is evaluated on at
+    A kernel that declares itself `positive` is trusted; any other is evaluated on at
     most 500 rows drawn by `seed`, where no eigenvalue may be negative beyond rounding to single precision.
     """
     rows = Z[_draw(len(Z), ROWS, seed)]
-    channels = kernels.channels if isinstance(kernels, KernelBank) else kernels
-    for channel in channels:
-        if is_positive(channel.kernel):
+    for channel in kernels.channels:
+        if channel.kernel.positive:
             continue
         lam = np.linalg.eigvalsh(gram(channel, rows))
         if _indefinite(lam, SINGLE * np.sqrt(len(rows))):
@@ -63,12 +61,12 @@ def check_positive(kernels: KernelBank | Sequence[Channel], Z: np.ndarray, seed:
 def check_kernels(kernels: KernelBank, Z: np.ndarray, seed: int) -> None:
     """Refuse what is not a kernel on training rows Z (n, d): values of a wrong shape, not finite or not symmetric.
 
-    A kernel that says that it is positive semi-definite is trusted; one that several channels share is looked at
+    A kernel that declares itself positive semi-definite is trusted; one that several channels share is evaluated
     once, on at most 500 rows drawn by `seed`.
     """
     rows = Z[_draw(len(Z), ROWS, seed)]
     for channel in {id(channel.kernel): channel for channel in reversed(kernels.channels)}.values():
-        if not is_positive(channel.kernel):
+        if not channel.kernel.positive:
             gram(channel, rows)
 
 
@@ -115,7 +113,7 @@ def _indefinite(lam: np.ndarray, slack: float) -> bool:
 
 @stored
 @dataclass(frozen=True, eq=False, repr=False)
-class Repaired(HoldsArrays):
+class Repaired(HoldsArrays, Kernel):
     """A kernel made positive semi-definite.
 
     Attributes
@@ -140,7 +138,7 @@ class Repaired(HoldsArrays):
 
     @property
     def positions(self) -> bool:
-        return is_by_position(self.kernel)
+        return self.kernel.positions
 
     def __call__(self, S: Array, T: Array) -> Array:
         if self.how == "shift":
@@ -153,7 +151,7 @@ class Repaired(HoldsArrays):
 
     def presence(self, S: Array) -> np.ndarray:
         """Mask (m,) of the rows that are there for the kernel below."""
-        return presence_of(self.kernel, S)
+        return self.kernel.presence(S)
 
     def _coordinates(self, S: Array) -> Array:
         """Rows (m, r) whose inner products are the kernel's values."""
@@ -171,8 +169,7 @@ class Repaired(HoldsArrays):
 
     def narrowed(self, T: Array) -> Repaired:
         """The same kernel for the columns T only; a repair on anchors needs the values with these instead."""
-        narrow = getattr(self.kernel, "narrowed", None)
-        return self if narrow is None else replace(self, kernel=narrow(T if self.how == "shift" else self.anchors))
+        return replace(self, kernel=self.kernel.narrowed(T if self.how == "shift" else self.anchors))
 
     def extended(self, values: Any) -> Repaired:
         """With further items for a precomputed kernel: see `Precomputed.extended`."""
@@ -203,7 +200,7 @@ class RepairedKernels(Recipe):
         return f"repaired({self.source!r}, {self.how!r})"
 
     def bank(self, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
-        bank = self.source if isinstance(self.source, KernelBank) else self.source.bank(sample, bandwidth)
+        bank = self.source.bank(sample, bandwidth)
         d = sample.Z.shape[1]
         if not set(bank.columns.tolist()) <= set(range(d)):
             raise ValueError(f"kernels: a kernel uses column {bank.columns[-1]}, but X has {d} columns")
@@ -228,7 +225,7 @@ def repaired(kernels: Recipe | KernelBank, how: str = "clip") -> Recipe:
 
 def _repair(channel: Channel, how: str, Z: np.ndarray, seed: int) -> Channel:
     """The channel itself if it is positive semi-definite on anchors drawn from Z, else repaired on them."""
-    if is_positive(channel.kernel):
+    if channel.kernel.positive:
         return channel
     rows = Z[_draw(len(Z), ANCHORS, seed)]
     lam, U = np.linalg.eigh(gram(channel, rows))

@@ -9,7 +9,7 @@ import numpy as np
 
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Categorical, Gaussian, Kernel
-from tamis.kernels.mixture import Mixture, Tensor
+from tamis.kernels.composed import Mixture, Tensor
 from tamis.kernels.recipes import Sample
 from tamis.kernels.stacks.base import DenseStack
 

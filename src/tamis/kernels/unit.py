@@ -21,7 +21,7 @@ CONSTANT = 1e-8  # share by which the mean value of a kernel may be less than on
 class UnitKernels:
     """A square stack with ones in place of its diagonals.
 
-    Columns of the centred Gram matrix are computed when they are first asked for and then kept, so that one object
+    Columns of the centred Gram matrix are computed at their first use and then kept, so that one object
     serves all rounds of an algorithm and all settings that are tried on the same rows.
 
     Attributes
@@ -118,6 +118,6 @@ class LabelledRows:
 
     @cached_property
     def same(self) -> Array:
-        """Boolean (n, n): whether two rows are of one class; beside the mean kernel."""
+        """Boolean (n, n): whether two rows are of one class; on the device of the mean kernel."""
         codes = beside(self.codes, self.mean)
         return codes[:, None] == codes[None, :]

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tamis.kernels.base import Kernel, presence_mask
+from tamis.kernels.base import Kernel
+from tamis.kernels.precomputed import presence_mask
 from tamis.kernels.recipes import Recipe, per_group
 
 

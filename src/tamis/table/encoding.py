@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -40,6 +40,8 @@ class Number:
     ranks: np.ndarray | None
     fill: float
 
+    kind: ClassVar[Literal["number"]] = "number"
+
     def encode(self, values: np.ndarray) -> np.ndarray:
         z = np.clip(values.astype(np.float64), self.low, self.high)
         if self.knots is not None and self.ranks is not None:
@@ -62,6 +64,8 @@ class Nominal:
     levels: tuple[Any, ...]
     fill: float
 
+    kind: ClassVar[Literal["category"]] = "category"
+
     def encode(self, values: np.ndarray) -> np.ndarray:
         code: dict[Any, float] = {level: float(k) for k, level in enumerate(self.levels)}
         code[None] = self.fill
@@ -82,6 +86,8 @@ class Position:
     low: float
     high: float
     fill: float = np.nan
+
+    kind: ClassVar[Literal["position"]] = "position"
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         return values.astype(np.float64)
@@ -140,7 +146,7 @@ class Encoder:
 
     @property
     def nominal(self) -> np.ndarray:
-        return np.array([isinstance(c, Nominal) for c in self.columns], dtype=bool)
+        return np.array([c.kind == "category" for c in self.columns], dtype=bool)
 
     def select(self, columns: np.ndarray) -> Encoder:
         return Encoder(tuple(self.columns[c] for c in columns), tuple(self.names[c] for c in columns))

@@ -12,8 +12,8 @@ import tamis.base.expansion
 import tamis.methods.absent.baselines as module
 from tamis import ChannelBaselineClassifier, Polynomial, io, per_group, precomputed
 from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.composed import Whole
 from tamis.kernels.stacks.base import DenseStack
-from tamis.kernels.whole import Whole
 from tamis.methods.absent.baselines import (
     FLOOR,
     ROUNDS,

@@ -11,31 +11,21 @@ doubles with all their digits; sums are balanced trees, because databases limit 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.calibration import Calibrator
-from tamis.base.classifier import KernelClassifier
 from tamis.base.estimator import KernelEstimator
 from tamis.base.expansion import CentredExpansion, KernelExpansion
+from tamis.io.models import estimator_in
 from tamis.kernels.bank import Channel
-from tamis.kernels.base import (
-    Categorical,
-    Epanechnikov,
-    Gaussian,
-    Laplacian,
-    Polynomial,
-    ScaledGaussian,
-    Sigmoid,
-    presence_of,
-)
-from tamis.kernels.mixture import Mixture, Tensor
-from tamis.kernels.whole import Whole
+from tamis.kernels.portable import Expression, NotPortable, evaluate, needed
 from tamis.results.data import Results
 from tamis.table.encoding import UNSEEN, Nominal, Number
 
@@ -60,7 +50,7 @@ def to_sql(
     table : where the rows are, a name or (schema, name); None: the expression alone, for use as
         ``SELECT <expression> AS score FROM ...``
     output : the class whose score is wanted, in the expression of a classifier; of two classes the second by default
-    columns : of the table that go into the result beside what is said of a row
+    columns : of the table to add to the result
 
     Returns
     -------
@@ -90,20 +80,20 @@ def to_sql(
     >>> np.allclose(np.ravel(found), clf.decision_function(X))
     True
     """
-    estimator = model.model if isinstance(model, Results) else model
-    if not isinstance(estimator, KernelEstimator):
+    estimator = estimator_in(model)
+    if estimator is None:
         raise ValueError(f"model={type(model).__name__} is not an estimator of tamis, and has no form in SQL here")
     check_is_fitted(estimator)
     place = () if table is None else _names("table", (table,) if isinstance(table, str) else table)
-    beside = _names("columns", columns)
-    classes = estimator.classes_.tolist() if isinstance(estimator, KernelClassifier) else []
-    writer = _Writer.of(estimator, place, beside)
+    kept = _names("columns", columns)
+    classes = estimator.classes_.tolist() if is_classifier(estimator) else []
+    writer = _Writer.of(estimator, place, kept)
     if place:
         if output is not None:
             raise ValueError(f"output={output!r} is for the expression alone: a statement has the scores of all")
-        return _statement(writer, estimator, place, classes, beside)
-    if beside:
-        raise ValueError(f"columns={list(beside)} needs a table to take them from: give table")
+        return _statement(writer, estimator, place, classes, kept)
+    if kept:
+        raise ValueError(f"columns={list(kept)} needs a table to take them from: give table")
     if output is None and len(classes) <= 2:
         return writer.expression(0)
     if output not in classes:
@@ -126,20 +116,20 @@ def _names(parameter: str, given: Any) -> tuple[str, ...]:
 def _statement(
     writer: _Writer, model: KernelEstimator, table: tuple[str, ...], classes: list[Any], columns: tuple[str, ...]
 ) -> str:
-    """A SELECT statement with everything that is said of a row."""
+    """Return the SELECT statement of scores, probabilities and predictions."""
     several = len(classes) > 2
     scores = [f"{SCORE} of {label}" for label in classes] if several else [SCORE if classes else PREDICTION]
-    said = {} if not classes else _said(scores, classes, getattr(model, "calibrator_", None))
-    _check_apart((*columns, *scores, *said), "of the result have names")
+    predictions = {} if not classes else _predictions(scores, classes, getattr(model, "calibrator_", None))
+    _check_apart((*columns, *scores, *predictions), "of the result have names")
     own = [_name(column) for column in columns]
     read = [*(f"{writer.rows}.{name} AS {name}" for name in own), *writer.encodings]
     scored = [*own, *(f"{writer.score(k)} AS {_name(score)}" for k, score in enumerate(scores))]
-    told = [*own, *map(_name, scores), *(f"{text} AS {_name(name)}" for name, text in said.items())]
+    selected = [*own, *map(_name, scores), *(f"{text} AS {_name(name)}" for name, text in predictions.items())]
     encoded = f"SELECT {', '.join(read or ['1 AS one'])} FROM {'.'.join(map(_name, table))} AS {writer.rows}"
     first, second = f"{writer.prefix}encoded", f"{writer.prefix}scored"
     return (  # else SQLite would write out every score wherever it is used, and every cell in every score
         f"WITH {first} AS MATERIALIZED ({encoded}), {second} AS MATERIALIZED (SELECT {', '.join(scored)} FROM {first}) "
-        f"SELECT {', '.join(told)} FROM {second}"
+        f"SELECT {', '.join(selected)} FROM {second}"
     )
 
 
@@ -152,24 +142,24 @@ def _check_apart(names: Sequence[str], what: str) -> None:
             raise ValueError(f"columns {what} that SQL does not tell apart, {other!r} and {name!r}: rename one")
 
 
-def _said(scores: list[str], classes: list[Any], calibrator: Calibrator | None) -> dict[str, str]:
+def _predictions(scores: list[str], classes: list[Any], calibrator: Calibrator | None) -> dict[str, str]:
     """Probabilities and the predicted class, from scores that have names."""
     names, labels = [_name(score) for score in scores], [_literal(label) for label in classes]
-    said = {}
+    predictions = {}
     if len(names) == 1:
         if calibrator is not None:
             up = f"({_number(calibrator.slope)} * {names[0]} + {_number(calibrator.offset)})"
-            said[PROBABILITY] = f"1e0 / (1e0 + {_bounded_exp(f'-{up}')})"
-        said[PREDICTION] = f"CASE WHEN {names[0]} >= 0 THEN {labels[1]} WHEN {names[0]} < 0 THEN {labels[0]} END"
-        return said
+            predictions[PROBABILITY] = f"1e0 / (1e0 + {_bounded_exp(f'-{up}')})"
+        predictions[PREDICTION] = f"CASE WHEN {names[0]} >= 0 THEN {labels[1]} WHEN {names[0]} < 0 THEN {labels[0]} END"
+        return predictions
     for name, label in zip(names, classes, strict=True):
         if calibrator is not None:
             ratios = [_bounded_exp(f"{_number(calibrator.slope)} * ({other} - {name})") for other in names]
-            said[f"{PROBABILITY} of {label}"] = f"1e0 / {_sum(ratios)}"
+            predictions[f"{PROBABILITY} of {label}"] = f"1e0 / {_sum(ratios)}"
     largest = (" AND ".join(f"{name} >= {other}" for other in names if other != name) for name in names)
     cases = (f"WHEN {test} THEN {label}" for test, label in zip(largest, labels, strict=True))
-    said[PREDICTION] = f"CASE {' '.join(cases)} END"
-    return said
+    predictions[PREDICTION] = f"CASE {' '.join(cases)} END"
+    return predictions
 
 
 def _bounded_exp(expression: str) -> str:
@@ -178,7 +168,7 @@ def _bounded_exp(expression: str) -> str:
     return f"CASE WHEN {low} THEN 0e0 WHEN {high} THEN 1e304 ELSE exp({expression}) END"
 
 
-# ---------------------------------------------------------------------- words of SQL
+# ---------------------------------------------------------------------- names and constants
 
 
 def _name(text: str) -> str:
@@ -238,12 +228,12 @@ class Cell:
 
 def _encoded(column: Any, source: str, name: str, cell: str) -> tuple[Cell, str]:
     """A cell, and the expression that encodes the column `source` of the table to it."""
-    if isinstance(column, Number):
+    if column.kind == "number":
         ends = column.encode(np.array([column.low, column.high]))
         text = f"({_ranked(column, _clipped(column, source))} - {_number(column.centre)}) / {_number(column.scale)}"
         ends = np.append(ends, column.fill)
         low, high = float(np.nanmin(ends)), float(np.nanmax(ends))
-    elif isinstance(column, Nominal):
+    elif column.kind == "category":
         text, low, high = _coded(column, source, name), UNSEEN, float(len(column.levels))
     else:
         raise ValueError(f"column {name!r} holds positions in precomputed kernels, which SQL does not have")
@@ -287,9 +277,6 @@ def _coded(column: Nominal, source: str, name: str) -> str:
 # ---------------------------------------------------------------------- kernels
 
 
-Value = Callable[[Any, Sequence[Cell], np.ndarray], str]  # of a kernel, some cells, and the same cells of a case
-
-
 def _part(cell: Cell, t: float, cost: float, alone: bool) -> tuple[str, float]:
     """What a column adds to the squared distance from the value t of a case, and at most; `alone` it may be NULL."""
     gap = math.isnan(t)
@@ -304,115 +291,110 @@ def _part(cell: Cell, t: float, cost: float, alone: bool) -> tuple[str, float]:
     return (square if alone or not cell.gaps else f"COALESCE({square}, {_number(t * t + 1.0)})"), max(most, t * t + 1.0)
 
 
-def _distance(cells: Sequence[Cell], case: np.ndarray, costs: Sequence[float] = ()) -> tuple[str, float]:
-    """The squared distance to a case, and its largest value; NULL where the only cell is missing."""
-    costs = [*costs, *[0.0] * (len(cells) - len(costs))]
-    parts = [_part(c, float(t), cost, len(cells) == 1) for c, t, cost in zip(cells, case, costs, strict=True)]
-    return _sum([text for text, _ in parts]), sum(most for _, most in parts)
+@dataclass(frozen=True)
+class _Values:
+    """Writes the trees of kernels (`tamis.kernels.portable`) for the row and one case that has the kernel.
+
+    Attributes
+    ----------
+    cells : the encoded columns
+    case : their values in the case
+    """
+
+    cells: Sequence[Cell]
+    case: np.ndarray
+
+    def write(self, node: Expression) -> str:
+        """A value; NULL where the only cell of a leaf is missing."""
+        match node.kind:
+            case "constant":
+                return _number(node.numbers[0])
+            case "product":
+                return self._linear(node, [_number(t) for t in np.nan_to_num(self.case[list(node.columns)])])
+            case "own product":
+                return self._linear(node, self._filled(node))
+            case "agreement":
+                return self._share(node, [f"{self.cells[c].name} = {_number(t)}" for c, t in self._known(node)])
+            case "own agreement":
+                return self._share(node, [f"{self.cells[c].name} IS NOT NULL" for c in node.columns])
+            case "case":
+                return _number(float(evaluate(node, self.case[None])[0]))
+            case "decay":
+                return self._decay(node)
+            case "ramp":
+                text, _, rate = self._scaled(node.parts[0])
+                return f"CASE WHEN {text} >= {_number(1.0 / rate)} THEN 0e0 ELSE 1e0 - {text} * {_number(rate)} END"
+            case "distance" | "root":
+                text, _, rate = self._scaled(node)
+                return f"{_number(rate)} * {text}"
+        parts = [self.write(part) for part in node.parts]
+        match node.kind:
+            case "complete":
+                return parts[0]
+            case "times":
+                return " * ".join(f"({part})" for part in parts)
+            case "sum":
+                return _sum(parts)
+            case "tanh":
+                return f"tanh({parts[0]})"
+            case "power":
+                return f"power({parts[0]}, {_number(node.numbers[0])})"
+            case "inverse_root":
+                return f"CASE WHEN {parts[0]} > 0e0 THEN 1e0 / sqrt({parts[0]}) ELSE 0e0 END"
+        raise ValueError(f"a node of the kind {node.kind!r} has no form in SQL")
+
+    def _decay(self, node: Expression) -> str:
+        text, most, rate = self._scaled(node.parts[0])
+        rate *= node.numbers[0]
+        plain = f"exp({_number(-rate)} * {text})"
+        if rate * most <= UNDERFLOW:
+            return plain
+        return f"CASE WHEN {text} > {_number(UNDERFLOW / rate)} THEN 0e0 ELSE {plain} END"
+
+    def _scaled(self, node: Expression) -> tuple[str, float, float]:
+        """A node as a text times a number: the text, its largest value and the number."""
+        if node.kind == "root":
+            text, most, rate = self._scaled(node.parts[0])
+            return f"sqrt({text})", math.sqrt(most), math.sqrt(rate)
+        if node.kind != "distance":
+            return self.write(node), math.inf, 1.0
+        alone, rates = len(set(node.columns)) == 1, node.numbers
+        parts = [
+            _part(self.cells[c], float(self.case[c]), cost, alone)
+            for c, cost in zip(node.columns, node.costs, strict=True)
+        ]
+        if len(set(rates)) == 1:
+            return _sum([text for text, _ in parts]), sum(most for _, most in parts), rates[0]
+        texts = [f"{_number(rate)} * {text}" for rate, (text, _) in zip(rates, parts, strict=True)]
+        return _sum(texts), sum(rate * most for rate, (_, most) in zip(rates, parts, strict=True)), 1.0
+
+    def _linear(self, node: Expression, factors: Sequence[str]) -> str:
+        """``scale sum(cell * factor) + offset``; NULL where the only cell is missing."""
+        scale, offset = node.numbers
+        text = _sum([f"{cell} * {factor}" for cell, factor in zip(self._filled(node), factors, strict=True)])
+        text = text if scale == 1.0 else f"{_number(scale)} * {text}"
+        return f"({text} + {_number(offset)})" if offset else text
+
+    def _filled(self, node: Expression) -> list[str]:
+        """The cells of a leaf, zero where they are missing, unless there is only one."""
+        cells = [self.cells[c] for c in node.columns]
+        return [c.name if len(cells) == 1 or not c.gaps else f"COALESCE({c.name}, 0e0)" for c in cells]
+
+    def _known(self, node: Expression) -> list[tuple[int, float]]:
+        return [(c, float(self.case[c])) for c in node.columns if not math.isnan(self.case[c])]
+
+    def _share(self, node: Expression, tests: Sequence[str]) -> str:
+        """The share of the columns of a leaf for which a test is true."""
+        return f"{_sum([f'CASE WHEN {t} THEN 1e0 ELSE 0e0 END' for t in tests])} * {_number(1.0 / len(node.columns))}"
 
 
-def _exp(distance: tuple[str, float], rate: float) -> str:
-    """``exp(-rate distance)``."""
-    text, most = distance
-    plain = f"exp({_number(-rate)} * {text})"
-    if rate * most <= UNDERFLOW:
-        return plain
-    return f"CASE WHEN {text} > {_number(UNDERFLOW / rate)} THEN 0e0 ELSE {plain} END"
-
-
-def _gaussian(kernel: Gaussian, cells: Sequence[Cell], case: np.ndarray) -> str:
-    return _exp(_distance(cells, case, kernel.mismatch), 0.5 / kernel.bandwidth**2)
-
-
-def _mixture(kernel: Mixture, cells: Sequence[Cell], case: np.ndarray) -> str:
-    distance = _distance(cells, case, kernel.mismatch)
-    widths = [_exp(distance, 0.5 / width**2) for width in kernel.bandwidths]
-    return f"{_sum(widths)} * {_number(1.0 / len(widths))}"
-
-
-def _scaled_gaussian(kernel: ScaledGaussian, cells: Sequence[Cell], case: np.ndarray) -> str:
-    costs = [*kernel.mismatch, *[0.0] * (len(cells) - len(kernel.mismatch))]
-    kept = [c for c, factor in enumerate(kernel.factors) if factor > 0]
-    parts = [(kernel.factors[c], _part(cells[c], float(case[c]), costs[c], len(kept) == 1)) for c in kept]
-    texts = [f"{_number(factor)} * {text}" for factor, (text, _) in parts]
-    return _exp((_sum(texts), sum(factor * most for factor, (_, most) in parts)), 0.5)
-
-
-def _laplacian(kernel: Laplacian, cells: Sequence[Cell], case: np.ndarray) -> str:
-    text, most = _distance(cells, case)
-    return _exp((f"sqrt({text})", math.sqrt(most)), 1.0 / kernel.bandwidth)
-
-
-def _epanechnikov(kernel: Epanechnikov, cells: Sequence[Cell], case: np.ndarray) -> str:
-    text, _ = _distance(cells, case)
-    width = kernel.bandwidth**2
-    return f"CASE WHEN {text} >= {_number(width)} THEN 0e0 ELSE 1e0 - {text} * {_number(1.0 / width)} END"
-
-
-def _product(cells: Sequence[Cell], case: np.ndarray) -> str:
-    """The inner product with a case; NULL where the only cell is missing."""
-    alone = len(cells) == 1
-    values = [cell.name if alone or not cell.gaps else f"COALESCE({cell.name}, 0e0)" for cell in cells]
-    return _sum([f"{value} * {_number(t)}" for value, t in zip(values, np.nan_to_num(case), strict=True)])
-
-
-def _polynomial(kernel: Polynomial, cells: Sequence[Cell], case: np.ndarray) -> str:
-    text = f"({_product(cells, case)} + {_number(kernel.offset)})"
-    return text if kernel.degree == 1 else f"power({text}, {_number(kernel.degree)})"
-
-
-def _sigmoid(kernel: Sigmoid, cells: Sequence[Cell], case: np.ndarray) -> str:
-    return f"tanh({_number(kernel.scale)} * {_product(cells, case)} - {_number(kernel.offset)})"
-
-
-def _categorical(kernel: Categorical, cells: Sequence[Cell], case: np.ndarray) -> str:
-    agree = [f"CASE WHEN {cell.name} = {_number(t)} THEN 1e0 ELSE 0e0 END" for cell, t in _known(cells, case)]
-    return f"{_sum(agree)} * {_number(1.0 / len(cells))}"
-
-
-def _known(cells: Sequence[Cell], case: np.ndarray) -> list[tuple[Cell, float]]:
-    return [(cell, t) for cell, t in zip(cells, case.tolist(), strict=True) if not math.isnan(t)]
-
-
-def _tensor(kernel: Tensor, cells: Sequence[Cell], case: np.ndarray) -> str:
-    parts = [_value(one, cells[c : c + 1], case[c : c + 1]) for c, one in enumerate(kernel.kernels)]
-    return " * ".join(f"({part})" for part in parts)
-
-
-def _whole(kernel: Whole, cells: Sequence[Cell], case: np.ndarray) -> str:
-    return _value(kernel.kernel, cells, case)
-
-
-KERNELS: dict[type, Value] = {
-    Gaussian: _gaussian,
-    Mixture: _mixture,
-    ScaledGaussian: _scaled_gaussian,
-    Laplacian: _laplacian,
-    Epanechnikov: _epanechnikov,
-    Polynomial: _polynomial,
-    Sigmoid: _sigmoid,
-    Categorical: _categorical,
-    Tensor: _tensor,
-    Whole: _whole,
-}
-
-
-def _value(kernel: Any, cells: Sequence[Cell], case: np.ndarray) -> str:
-    """The value of a kernel between the row and a case that has it."""
-    if type(kernel) not in KERNELS:
-        raise ValueError(f"the kernel {type(kernel).__name__} has no form in SQL")
-    return KERNELS[type(kernel)](kernel, cells, case)
-
-
-def _condition(kernel: Any, cells: Sequence[Cell]) -> str:
+def _condition(tree: Expression, cells: Sequence[Cell]) -> str:
     """When a row has a kernel, where NULL does not say so by itself."""
-    if isinstance(kernel, Whole):
-        return " AND ".join(f"{cell.name} IS NOT NULL" for cell in cells if cell.gaps)
-    if isinstance(kernel, ScaledGaussian):
-        cells = [cell for cell, factor in zip(cells, kernel.factors, strict=True) if factor > 0]
-    if isinstance(kernel, Tensor) or len(cells) == 1 or not all(cell.gaps for cell in cells):
-        return ""
-    return " OR ".join(f"{cell.name} IS NOT NULL" for cell in cells)
+    columns, every = needed(tree)
+    gaps = [f"{cells[c].name} IS NOT NULL" for c in columns if cells[c].gaps]
+    if every:
+        return " AND ".join(gaps) if any(node.kind == "complete" for node in tree.nodes()) else ""
+    return " OR ".join(gaps) if len(gaps) == len(columns) else ""
 
 
 # ---------------------------------------------------------------------- models
@@ -478,19 +460,23 @@ class _Writer:
 
     def _channel(self, channel: Channel, coef: np.ndarray) -> str:
         """What one kernel adds; nothing if no case has it."""
-        places = list(channel.columns)
-        cells, cases = [self.cells[c] for c in places], self.expansion.instances[:, places]
-        used = np.flatnonzero((coef != 0) & presence_of(channel.kernel, cases))
+        cases = self.expansion.instances
         try:
-            terms = [f"{_number(coef[j])} * {_value(channel.kernel, cells, cases[j])}" for j in used]
+            tree = channel.kernel.portable(channel.columns)
+            used = np.flatnonzero((coef != 0) & channel.presence(cases))
+            terms = [f"{_number(coef[j])} * {_Values(self.cells, cases[j]).write(tree)}" for j in used]
+        except NotPortable as error:
+            raise ValueError(
+                f"kernels: {channel.name!r}: the kernel {error.kernel.__name__} has no form in SQL"
+            ) from None
         except ValueError as error:
             raise ValueError(f"kernels: {channel.name!r}: {error}") from None
         if not terms:
             return ""
-        condition = _condition(channel.kernel, cells)
+        condition = _condition(tree, self.cells)
         if condition:
             return f"CASE WHEN {condition} THEN {_sum(terms)} ELSE 0e0 END"
-        return f"COALESCE({_sum(terms)}, 0e0)" if any(cell.gaps for cell in cells) else _sum(terms)
+        return f"COALESCE({_sum(terms)}, 0e0)" if any(self.cells[c].gaps for c in channel.columns) else _sum(terms)
 
 
 def _unused(names: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """KernelStack: the operations that methods need on L kernels, without L Gram matrices in memory.
 
 A stack has shape (L, m, n): L kernels between m rows and n columns (the instances an expansion may
-use). Every operation is written once, over blocks ``block(l, rows)``; a form of the stack says only
+use). Every operation is written once, over blocks ``block(l, rows)``; a form of the stack defines only
 where a block comes from.
 """
 
@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tamis.kernels.base import Kernel
+from tamis.kernels.base import DIAGONAL, Kernel
 from tamis.kernels.stacks.batches import ALONE, Batches, equal_kernels, for_each, sum_over
 from tamis.kernels.stacks.chebyshev import Basis
 from tamis.kernels.stacks.passes import Sums, slices
@@ -28,15 +28,14 @@ BLOCK = 1 << 21  # most entries of one block
 CHUNK = 1 << 17  # most entries of one block whose values are computed: they stay in the processor's cache
 TARGETS = 1 << 25  # most entries of matrices that are held for inner products with all kernels
 GRAM = 32  # kernels whose inner products with all others are computed together
-DIAGONAL = 64  # rows in one block when only its diagonal is wanted
 CACHE = 1 << 14  # entries of a partial sum that stay in the processor's cache
 
 Index = np.ndarray | slice
 ALL = slice(None)
 
 
-class OneColumn(Protocol):
-    """A kernel with the one column that it stands on."""
+class OnColumns(Protocol):
+    """A kernel with the columns of a table that it stands on."""
 
     @property
     def kernel(self) -> Kernel: ...
@@ -157,12 +156,12 @@ class Combined:
 
 
 class StreamingStack(KernelStack):
-    """Values computed from the rows whenever they are asked for; nothing is kept.
+    """Values computed from the rows at every use; nothing is kept.
 
     Equal kernels of one column each are evaluated many at a time (`kernels.batches`).
     """
 
-    def __init__(self, kernels: Sequence[Callable], X: np.ndarray, Y: np.ndarray, batches: Batches | None = None):
+    def __init__(self, kernels: Sequence[OnColumns], X: np.ndarray, Y: np.ndarray, batches: Batches | None = None):
         self.kernels, self.X, self.Y, self._batches = kernels, X, Y, batches
         self.shape = (len(kernels), X.shape[0], Y.shape[0])
 
@@ -292,7 +291,7 @@ class DenseStack(KernelStack):
         self.shape = (L, m, n)
 
     @classmethod
-    def evaluate(cls, kernels: Sequence[Callable], X: np.ndarray, Y: np.ndarray) -> DenseStack:
+    def evaluate(cls, kernels: Sequence[OnColumns], X: np.ndarray, Y: np.ndarray) -> DenseStack:
         """Evaluate kernels between the rows of X and Y once and for all (kernels are symmetric)."""
         swapped = StreamingStack(kernels, Y, X)
         values = np.empty(swapped.shape)
@@ -359,7 +358,7 @@ class ChebyshevStack(KernelStack):
 
     def __init__(
         self,
-        channels: Sequence[OneColumn],
+        channels: Sequence[OnColumns],
         bases: Sequence[Basis | TwoSided | None],
         X: np.ndarray,
         Y: np.ndarray,
@@ -375,7 +374,8 @@ class ChebyshevStack(KernelStack):
     @property
     def error_bound(self) -> np.ndarray:
         """Bounds (L,) of the difference to the exact kernel values."""
-        return np.array([_error(basis, ch.kernel) for basis, ch in zip(self.bases, self.channels, strict=True)])
+        pairs = zip(self.bases, self.channels, strict=True)
+        return np.array([0.0 if basis is None else basis.error_bound(channel.kernel) for basis, channel in pairs])
 
     def held(self, limit: int) -> KernelStack:
         room = limit - 8 * self.sums.entries
@@ -425,12 +425,6 @@ class ChebyshevStack(KernelStack):
         rest = self.rest.take(rows, cols, exact)
         channels, bases = [self.channels[k] for k in chosen], [self.bases[k] for k in chosen]
         return ChebyshevStack(channels, bases, sums.X, sums.Y, sums, rest)
-
-
-def _error(basis: Basis | TwoSided | None, kernel: Kernel) -> float:
-    if basis is None:
-        return 0.0
-    return basis.error if isinstance(basis, TwoSided) else basis.error_bound(kernel)
 
 
 def _grid(first: Index, second: Index) -> tuple:

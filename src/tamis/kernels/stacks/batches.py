@@ -1,7 +1,7 @@
 """Kernels side by side: which kernels of a stack are alike, and passes over them in chunks.
 
-Thousands of kernels of one column each are mostly one function on different columns. Those with a method
-``each`` (`kernels.base`) are evaluated many columns at a time, so that the cost is that of the values and not that of
+Thousands of kernels of one column each are mostly one function on different columns. Those that are `batched`
+(`kernels.base`) are evaluated many columns at a time, so that the cost is that of the values and not that of
 the calls. Whatever the chunks, the values are the same; sums over kernels are taken in an order that depends on
 sizes alone, never on the number of threads.
 """
@@ -88,15 +88,13 @@ def alike(keys: Sequence[Hashable | None], columns: Sequence[int], least: int = 
 
 
 def equal_kernels(channels: Sequence[Any]) -> Batches:
-    """Batches of equal kernels of one column each that have a method ``each``; channels without columns are alone."""
-    kernels = [getattr(channel, "kernel", None) for channel in channels]
-    places: list[tuple[int, ...]] = [getattr(channel, "columns", ()) for channel in channels]
+    """Batches of equal kernels of one column each that evaluate many columns at a time."""
     able: dict[int, Hashable | None] = {}
-    for kernel in kernels:
+    for kernel in (channel.kernel for channel in channels):
         if id(kernel) not in able:
-            able[id(kernel)] = kernel if hasattr(kernel, "each") and _hashable(kernel) else None
-    keys = [able[id(kernel)] if len(place) == 1 else None for kernel, place in zip(kernels, places, strict=True)]
-    return alike(keys, [place[0] if len(place) == 1 else 0 for place in places], least=2)
+            able[id(kernel)] = kernel if kernel.batched and _hashable(kernel) else None
+    keys = [able[id(channel.kernel)] if len(channel.columns) == 1 else None for channel in channels]
+    return alike(keys, [channel.columns[0] for channel in channels], least=2)
 
 
 def for_each(function: Callable[[np.ndarray], None], chunks: Sequence[np.ndarray], work: int) -> None:

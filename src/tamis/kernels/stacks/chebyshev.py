@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 
 from tamis.codec import stored
-from tamis.kernels.base import Gaussian, Kernel, Polynomial
+from tamis.kernels.base import Kernel
 
 SIZES = (12, 64)  # fewest and most polynomials of one panel
 MOST_PANELS = 1000
@@ -105,11 +105,11 @@ class Chebyshev:
         return (values.reshape(len(s), self.panels, self.degrees) @ self.transform).reshape(len(s), -1)
 
     def error_bound(self, kernel: Kernel) -> float:
-        if isinstance(kernel, Polynomial):
-            return 0.0 if kernel.degree < self.degrees else np.inf
-        if not isinstance(kernel, Gaussian) or any(kernel.mismatch):
+        if kernel.polynomial_degree is not None:
+            return 0.0 if kernel.polynomial_degree < self.degrees else np.inf
+        if kernel.gaussian_bandwidth is None:
             return np.inf
-        half = 0.5 * self.width / kernel.bandwidth
+        half = 0.5 * self.width / kernel.gaussian_bandwidth
         growth = 0.5 * (0.5 * half * (RHO - 1.0 / RHO)) ** 2
         return float(np.exp(np.min(np.log(4.0 / (RHO - 1.0)) + growth - (self.degrees - 1) * np.log(RHO))))
 
@@ -162,11 +162,11 @@ def polynomials(t: np.ndarray, degrees: int) -> np.ndarray:
 
 def degrees_needed(kernel: Kernel, width: float) -> int | None:
     """Polynomials that a kernel needs on a range, ``8 + 1.6 width / bandwidth``; None if unknown."""
-    if isinstance(kernel, Polynomial):
-        return max(SIZES[0], kernel.degree + 1)
-    if isinstance(kernel, Gaussian) and not any(kernel.mismatch):
+    if kernel.polynomial_degree is not None:
+        return max(SIZES[0], kernel.polynomial_degree + 1)
+    if kernel.gaussian_bandwidth is not None:
         with np.errstate(over="ignore"):
-            return int(max(SIZES[0], min(np.ceil(8.0 + 1.6 * width / kernel.bandwidth), 1e9)))
+            return int(max(SIZES[0], min(np.ceil(8.0 + 1.6 * width / kernel.gaussian_bandwidth), 1e9)))
     return None
 
 
@@ -178,7 +178,7 @@ def chebyshev(kernel: Kernel, low: float, high: float) -> Chebyshev | None:
     degrees = degrees_needed(kernel, high - low)
     if degrees is None:
         return None
-    if isinstance(kernel, Polynomial) or degrees <= SIZES[1]:
+    if kernel.polynomial_degree is not None or degrees <= SIZES[1]:
         return Chebyshev(low, high, degrees)
     panels = np.ceil((degrees - 8) / (SIZES[1] - 8))
     if panels > MOST_PANELS:

@@ -8,13 +8,12 @@ alignments) in numpy, and moved. Results are those of `DenseStack` up to the ord
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from tamis.arrays import Array, device_of, free_bytes, namespace, to_device, to_numpy
-from tamis.kernels.base import is_portable
-from tamis.kernels.stacks.base import ALL, GRAM, DenseStack, Index, KernelStack
+from tamis.kernels.stacks.base import ALL, GRAM, DenseStack, Index, KernelStack, OnColumns
 from tamis.kernels.stacks.passes import slices
 from tamis.optim.matrices import DeviceMatrix, inner
 
@@ -32,18 +31,18 @@ class DeviceStack(KernelStack):
         self.shape = (int(L), int(m), int(n))
 
     @classmethod
-    def evaluate(cls, kernels: Sequence[Callable], X: np.ndarray, Y: np.ndarray, device: str) -> DeviceStack:
+    def evaluate(cls, channels: Sequence[OnColumns], X: np.ndarray, Y: np.ndarray, device: str) -> DeviceStack:
         """Evaluate kernels between the rows of X and Y once and for all (kernels are symmetric)."""
-        check_room(len(kernels), len(X), len(Y), device)
+        check_room(len(channels), len(X), len(Y), device)
         moved = to_device(X, device, "float64"), to_device(Y, device, "float64")
-        shape = (len(kernels), len(Y), len(X))
+        shape = (len(channels), len(Y), len(X))
         values = namespace(moved[0]).zeros(shape, dtype=moved[0].dtype, device=device_of(moved[0]))
-        for k, kernel in enumerate(kernels):
-            if is_portable(getattr(kernel, "kernel", kernel)):
+        for k, channel in enumerate(channels):
+            if channel.kernel.any_library:
                 for rows in slices(len(Y), BLOCK // max(1, len(X))):
-                    values[k, rows, :] = kernel(moved[1][rows, :], moved[0])
+                    values[k, rows, :] = channel(moved[1][rows, :], moved[0])
             else:
-                values[k, ...] = to_device(DenseStack.evaluate([kernel], X, Y).values[0], device, "float64")
+                values[k, ...] = to_device(DenseStack.evaluate([channel], X, Y).values[0], device, "float64")
         return cls(values)
 
     def blocks(self) -> Iterator[slice]:

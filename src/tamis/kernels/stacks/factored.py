@@ -7,18 +7,18 @@ rows there are, and every product with a vector is then linear in the rows. The 
 semi-definite kernel is one too, so no value is off by more than the largest residual variance.
 
 A kernel that needs too many factors, or is not positive semi-definite, is streamed: its values are computed
-in blocks whenever they are asked for.
+in blocks at every use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from tamis.kernels.base import Gaussian, Kernel, Laplacian, is_positive
-from tamis.kernels.stacks.base import ALL, DIAGONAL, Index, KernelStack, StreamingStack
+from tamis.kernels.base import diagonal
+from tamis.kernels.stacks.base import ALL, Index, KernelStack, OnColumns, StreamingStack
 from tamis.kernels.stacks.batches import for_each
 
 TOLERANCE = 1e-9  # residual variance that may remain, relative to the largest one; aimed at is as much of its variation
@@ -27,18 +27,6 @@ SHARE = 8  # rows per factor: a kernel that needs more factors is streamed
 FACTORS = 1 << 27  # most entries of all factors
 BATCH = 1 << 24  # most entries of the factors that are made side by side
 SIDE_BY_SIDE = 64  # most kernels that are factored side by side
-
-
-class OnColumns(Protocol):
-    """A kernel on some columns of a table."""
-
-    @property
-    def kernel(self) -> Kernel: ...
-
-    @property
-    def columns(self) -> tuple[int, ...]: ...
-
-    def __call__(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray: ...
 
 
 class Factor(NamedTuple):
@@ -251,9 +239,10 @@ def factorise(channels: Sequence[OnColumns], X: np.ndarray) -> list[Factor | Non
     n, L = len(X), len(channels)
     limit = max(1, min(n // SHARE, FACTORS // max(1, n * L)))
     factors: list[Factor | None] = [None] * L
-    alike = np.array([k for k, channel in enumerate(channels) if _is_line(channel)], dtype=int)
+    lines = {k: channel.kernel.gaussian_bandwidth for k, channel in enumerate(channels) if len(channel.columns) == 1}
+    alike = np.array([k for k, width in lines.items() if width is not None], dtype=int)
     columns = np.array([channels[k].columns[0] for k in alike], dtype=int)
-    widths = np.array([channels[k].kernel.bandwidth for k in alike])
+    widths = np.array([lines[k] for k in alike], dtype=float)
     step = max(1, min(SIDE_BY_SIDE, BATCH // max(1, limit * n)))
     order = np.argsort(-widths, kind="stable")  # of similar rank side by side
     for some in (order[start : start + step] for start in range(0, len(alike), step)):
@@ -262,12 +251,6 @@ def factorise(channels: Sequence[OnColumns], X: np.ndarray) -> list[Factor | Non
     for k in np.setdiff1d(np.arange(L), alike):
         factors[k] = _general(channels[k], X, limit)
     return factors
-
-
-def _is_line(channel: OnColumns) -> bool:
-    """Whether this is a Gaussian of one number."""
-    kernel = channel.kernel
-    return isinstance(kernel, Gaussian) and len(channel.columns) == 1 and not any(kernel.mismatch)
 
 
 def _gaussians(Z: np.ndarray, widths: np.ndarray, limit: int) -> list[Factor | None]:
@@ -285,7 +268,7 @@ def _gaussians(Z: np.ndarray, widths: np.ndarray, limit: int) -> list[Factor | N
         if step == 1:
             floor = np.maximum(TOLERANCE * largest, ROUNDING)
         if step == limit:
-            floor = np.maximum(floor, TOLERANCE)  # more than asked for is welcome, but not needed
+            floor = np.maximum(floor, TOLERANCE)  # more accuracy than that is not needed
         rank[(rank < 0) & (largest <= floor)] = step
         if step == limit or np.all(rank >= 0):
             break
@@ -308,7 +291,7 @@ def _gaussians(Z: np.ndarray, widths: np.ndarray, limit: int) -> list[Factor | N
 def _general(channel: OnColumns, X: np.ndarray, limit: int) -> Factor | None:
     """The factor of any kernel. Where it is not known to be positive semi-definite all its values are compared."""
     factor = _pivoted(lambda j: channel(X, X[[j]])[:, 0], diagonal_of(channel, X), limit)
-    if factor is None or is_positive(channel.kernel):
+    if factor is None or channel.kernel.positive:
         return factor
     stream = StreamingStack([channel], X, X)
     size = float(np.max(np.abs(diagonal_of(channel, X)), initial=0.0))
@@ -344,7 +327,6 @@ def _pivoted(column: Callable[[int], np.ndarray], diagonal: np.ndarray, limit: i
 
 def diagonal_of(channel: OnColumns, X: np.ndarray) -> np.ndarray:
     """k(x, x) for every row."""
-    if isinstance(channel.kernel, Gaussian | Laplacian):
-        return (~np.all(np.isnan(X[:, list(channel.columns)]), axis=1)).astype(float)
-    blocks = [X[start : start + DIAGONAL] for start in range(0, len(X), DIAGONAL)]
-    return np.concatenate([np.diagonal(channel(block, block)) for block in blocks])
+    if channel.kernel.unit:
+        return channel.kernel.presence(X[:, list(channel.columns)]).astype(float)
+    return diagonal(channel, X)

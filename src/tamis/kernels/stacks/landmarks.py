@@ -21,8 +21,8 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from tamis.codec import stored
-from tamis.kernels.stacks.base import ALL, Index, StreamingStack
-from tamis.kernels.stacks.factored import FactoredStack, OnColumns, diagonal_of
+from tamis.kernels.stacks.base import ALL, Index, OnColumns, StreamingStack
+from tamis.kernels.stacks.factored import FactoredStack, diagonal_of
 from tamis.kernels.stacks.passes import slices
 from tamis.optim.low_rank import LowRank
 

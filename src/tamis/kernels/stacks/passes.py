@@ -25,7 +25,7 @@ class Pair(NamedTuple):
 
 
 class Sums:
-    """Short sums ``K_l = left_l' diag(middle) right_l``, made whenever they are asked for.
+    """Short sums ``K_l = left_l' diag(middle) right_l``, made at every use.
 
     Attributes
     ----------

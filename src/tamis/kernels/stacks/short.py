@@ -109,7 +109,7 @@ def short_forms(channels: Sequence[Any], bases: Sequence[Basis | TwoSided | None
         kernel = channel.kernel
         if basis is None or isinstance(basis, TwoSided):
             keys.append(basis)
-        elif isinstance(basis, Chebyshev) and basis.panels == 1 and hasattr(kernel, "each"):
+        elif isinstance(basis, Chebyshev) and basis.panels == 1 and kernel.batched:
             keys.append(forms.setdefault((kernel, basis.degrees), Interpolated(kernel, basis.degrees)))
         else:
             keys.append(Single(kernel, basis))

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tamis.kernels.base import Sigmoid
+from tamis.kernels.base import Kernel
 from tamis.kernels.stacks.chebyshev import RHO, Chebyshev, polynomials
 
 ACCURACY = 1e-10  # error of the interpolation that is aimed at
@@ -33,7 +33,7 @@ MOST = 256  # polynomials
 class TwoSided:
     """The short sum of one kernel on [low, high]; it vanishes where a cell is missing."""
 
-    kernel: Sigmoid
+    kernel: Kernel
     low: float
     high: float
     degrees: int
@@ -60,10 +60,15 @@ class TwoSided:
         """scale (r,)."""
         return self._parts[0]
 
+    def error_bound(self, kernel: Kernel) -> float:
+        """The error, of the one kernel that the form is for."""
+        return self.error
+
     @cached_property
     def error(self) -> float:
         """Bound of the difference to the kernel for s and t in the range, rounding apart."""
-        return float(np.exp(np.min(_log_error(self.kernel, self.low, self.high, self.degrees)))) + self._parts[2]
+        bounds = _log_error(self.kernel.tanh_scale or 0.0, self.low, self.high, self.degrees)
+        return float(np.exp(np.min(bounds))) + self._parts[2]
 
     def left(self, Z: np.ndarray, spans: np.ndarray) -> np.ndarray:
         """psi of every cell of the columns Z (n, c), as (r, c, n)."""
@@ -80,10 +85,10 @@ class TwoSided:
     right = left
 
 
-def _log_error(kernel: Sigmoid, low: float, high: float, degrees: int | np.ndarray) -> np.ndarray:
+def _log_error(scale: float, low: float, high: float, degrees: int | np.ndarray) -> np.ndarray:
     """Logarithm of the bound of the interpolation error for every ellipse; infinite where it meets a pole."""
     far, half = max(abs(low), abs(high)), 0.5 * (high - low)
-    height = abs(kernel.scale) * far * half * 0.5 * (RHO - 1.0 / RHO)
+    height = abs(scale) * far * half * 0.5 * (RHO - 1.0 / RHO)
     clear = height < 0.5 * np.pi
     largest = np.log(np.maximum(1.0, np.tan(np.where(clear, height, 0.0))))
     norms = np.log(2.0 + 2.0 / np.pi * np.log(degrees))
@@ -98,10 +103,10 @@ def widened(values: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=512)
-def two_sided(kernel: Sigmoid, low: float, high: float) -> TwoSided | None:
+def two_sided(kernel: Kernel, low: float, high: float) -> TwoSided | None:
     """The form of a sigmoid on a range, with the polynomials that its bound asks for; None if those are too many."""
-    if not high > low:
+    if kernel.tanh_scale is None or not high > low:
         return None
-    needed = _log_error(kernel, low, high, MOST) + (MOST - 1) * np.log(RHO) - np.log(ACCURACY)
+    needed = _log_error(kernel.tanh_scale, low, high, MOST) + (MOST - 1) * np.log(RHO) - np.log(ACCURACY)
     degrees = np.ceil(1.0 + np.min(needed / np.log(RHO)))
     return TwoSided(kernel, low, high, int(max(degrees, 2))) if degrees <= MOST else None

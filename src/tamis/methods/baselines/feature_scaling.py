@@ -40,7 +40,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tamis.kernels.base import ScaledGaussian, euclidean
+from tamis.kernels.base import ScaledGaussian
+from tamis.kernels.distances import euclidean
 from tamis.kernels.grouping import embed
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.prox import project_sparse_simplex

@@ -9,12 +9,9 @@ from typing import Any
 import numpy as np
 
 from tamis.base.calibration import Calibrator
-from tamis.kernels.base import Categorical, Gaussian, Kernel, Laplacian, Polynomial, Sigmoid
-from tamis.kernels.mixture import Mixture, Tensor
+from tamis.kernels.portable import Expression, NotPortable, needed
 from tamis.results.data import Results
-from tamis.table.encoding import Nominal, Number
 
-KERNELS = (Gaussian, Laplacian, Polynomial, Sigmoid, Categorical, Mixture, Tensor)  # that model.js knows
 CELLS = 12_000  # most values of shown rows, so that the page stays small
 ODD = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}  # would end a script element, or start a comment in it
 
@@ -69,10 +66,10 @@ def _columns(results: Results) -> list[tuple[str, Any]]:
 
 
 def _column(name: str, column: Any) -> dict[str, Any]:
-    if isinstance(column, Nominal):
-        return {"name": name, "kind": "category", "levels": column.levels, "fill": column.fill}
+    if column.kind == "category":
+        return {"name": name, "kind": column.kind, "levels": column.levels, "fill": column.fill}
     keys = ("low", "high", "centre", "scale", "knots", "ranks", "fill")
-    return {"name": name, "kind": "number", **{key: getattr(column, key) for key in keys}}
+    return {"name": name, "kind": column.kind, **{key: getattr(column, key) for key in keys}}
 
 
 def input_order(results: Results) -> list[int]:
@@ -98,14 +95,17 @@ def model_data(results: Results, order: np.ndarray) -> dict[str, Any] | None:
     """Kernels and coefficients, the cases in the order of `results`; None if the page cannot compute with them."""
     model = results.model
     expansion, calibrator = model.model_.expansion, getattr(model, "calibrator_", None)
-    known = all(_is_known(channel.kernel) for channel in expansion.bank.channels)
-    known &= all(type(column) in (Number, Nominal) for _, column in _columns(results))
+    known = all(column.kind != "position" for _, column in _columns(results))
     if not known or expansion.row_dependent or (calibrator is not None and type(calibrator) is not Calibrator):
         return None
-    channels = [
-        {**_kernel(ch.kernel), "columns": ch.columns, "part": part}
-        for ch, part in zip(expansion.bank.channels, part_places(results), strict=True)
-    ]
+    try:
+        trees = [channel.kernel.portable(channel.columns) for channel in expansion.bank.channels]
+    except NotPortable:
+        return None
+    channels = []
+    for tree, part in zip(trees, part_places(results), strict=True):
+        columns, every = needed(tree)
+        channels.append({"value": _tree(tree), "columns": columns, "every": every, "part": part})
     centre = getattr(expansion, "centre", None)
     return {
         "channels": channels,
@@ -116,15 +116,10 @@ def model_data(results: Results, order: np.ndarray) -> dict[str, Any] | None:
     }
 
 
-def _is_known(kernel: Kernel) -> bool:
-    """Whether model.js can compute a kernel, and those that it is made of."""
-    return type(kernel) in KERNELS and all(map(_is_known, getattr(kernel, "kernels", ())))
-
-
-def _kernel(kernel: Kernel) -> dict[str, Any]:
-    """The kind and the numbers of a kernel, and of those that it is made of."""
-    numbers = {"kernel": type(kernel).__name__, **vars(kernel)}
-    return numbers | ({"kernels": [_kernel(one) for one in kernel.kernels]} if isinstance(kernel, Tensor) else {})
+def _tree(node: Expression) -> dict[str, Any]:
+    """A tree of arithmetic as model.js reads it."""
+    fields = {name: getattr(node, name) for name in ("numbers", "columns", "costs") if getattr(node, name)}
+    return {"kind": node.kind, **fields, **({"parts": list(map(_tree, node.parts))} if node.parts else {})}
 
 
 def row_data(results: Results, order: np.ndarray, *, stored: bool) -> dict[str, Any]:
@@ -151,7 +146,7 @@ def _cell(value: Any, column: Any) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or value != value:
         return None
-    return value if isinstance(column, Nominal) else float(value)
+    return value if column.kind == "category" else float(value)
 
 
 def contributions(results: Results, order: np.ndarray, some: np.ndarray) -> dict[str, np.ndarray]:

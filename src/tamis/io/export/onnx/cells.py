@@ -2,7 +2,7 @@
 
 A `Feature` is one number of a row that depends on the row alone:
 
-far      an encoded number less an offset, or `beyond` where the cell is missing: so far off that every kernel of the
+far      an encoded number less an offset, or `far_value` where the cell is missing: so far off that every kernel of the
          distance is zero
 zero     an encoded number less an offset, or zero where the cell is missing
 square   the square of that
@@ -12,7 +12,7 @@ lacks    one where any, or all, of some columns are missing
 has      one less that
 
 What a column is encoded to is what `tamis.table.encoding` says. In float64 it is computed by the same steps; in float32
-the centre, which may be large beside the spread, is subtracted in two parts before anything is rounded.
+the centre, which may be large compared with the spread, is subtracted in two parts before anything is rounded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tamis.io.export.onnx.graph import Graph
-from tamis.table.encoding import UNSEEN, Encoder, Nominal, Number
+from tamis.table.encoding import UNSEEN, Encoder
 
 MATRIX = "X"  # the name of the input of all columns
 OUTPUTS = ("label", "score", "probabilities", "prediction", "by_kernel", "by_instance")  # names that are taken
@@ -38,20 +38,20 @@ class Feature(NamedTuple):
     of: float = 0.0
 
 
-def beyond(inside: np.dtype) -> float:
+def far_value(inside: np.dtype) -> float:
     """A number whose square, divided by that of any width, is far beyond where exponentials vanish."""
     return 1e18 if inside == np.float32 else 1e150
 
 
 def is_text(column: Any) -> bool:
     """Whether the cells of a column are given as text."""
-    return isinstance(column, Nominal) and any(isinstance(level, str) for level in column.levels)
+    return column.kind == "category" and any(isinstance(level, str) for level in column.levels)
 
 
 def fits_float32(encoder: Encoder) -> bool:
     """Whether float32 can encode the columns: numbers of moderate size that are not ranked."""
     for column in encoder.columns:
-        if isinstance(column, Number):
+        if column.kind == "number":
             sizes = np.abs([column.low, column.high, column.centre])
             if column.knots is not None or not 1 / MODERATE < column.scale < MODERATE or sizes.max() > MODERATE:
                 return False
@@ -61,7 +61,7 @@ def fits_float32(encoder: Encoder) -> bool:
 def check_levels(encoder: Encoder, outside: np.dtype) -> None:
     """Refuse categories that cannot be given to a graph."""
     for name, column in zip(encoder.names, encoder.columns, strict=True):
-        if not isinstance(column, Nominal):
+        if column.kind != "category":
             continue
         numbers = [level for level in column.levels if not isinstance(level, str)]
         if numbers and len(numbers) < len(column.levels):
@@ -116,10 +116,10 @@ class Cells:
             some = sorted((f for f in features if f.kind == kind), key=lambda f: f.columns)  # columns together
             tables.append(getattr(self, f"_{kind}")(some))
             order += some
-        return self.graph.beside(tables), order
+        return self.graph.concat(tables), order
 
     def _far(self, some: Sequence[Feature]) -> str:
-        return self._moved(some, beyond(self.graph.inside))
+        return self._moved(some, far_value(self.graph.inside))
 
     def _zero(self, some: Sequence[Feature]) -> str:
         return self._moved(some, 0.0)
@@ -127,7 +127,7 @@ class Cells:
     def _moved(self, some: Sequence[Feature], missing: float) -> str:
         """Encoded numbers less offsets, with a number for missing cells."""
         if len({f.columns for f in some}) < len(some):  # one column with several offsets
-            return self.graph.beside([self._moved([f], missing) for f in some])
+            return self.graph.concat([self._moved([f], missing) for f in some])
         offsets = np.array([f.of for f in some])
         values = self._numbers([f.columns[0] for f in some], missing + offsets)
         return self.graph.op("Sub", values, self.graph.number(offsets)) if offsets.any() else values
@@ -137,14 +137,14 @@ class Cells:
         return self.graph.op("Mul", values, values)
 
     def _gap(self, some: Sequence[Feature]) -> str:
-        return self.graph.as_numbers(self.graph.beside([self._gaps(f.columns[0]) for f in some]))
+        return self.graph.as_numbers(self.graph.concat([self._gaps(f.columns[0]) for f in some]))
 
     def _is(self, some: Sequence[Feature]) -> str:
         tables = []
         for column in dict.fromkeys(f.columns[0] for f in some):
             codes = [f.of for f in some if f.columns[0] == column]
             tables.append(self._codes(column, codes))
-        return self.graph.beside(tables)
+        return self.graph.concat(tables)
 
     def _lacks(self, some: Sequence[Feature]) -> str:
         """Any gap of the columns if `of` is true, else all."""
@@ -153,7 +153,7 @@ class Cells:
             gaps = self._gap([Feature("gap", (c,)) for c in feature.columns])
             kind = "Max" if feature.of else "Min"
             tables.append(self.graph.extreme(kind, gaps) if len(feature.columns) > 1 else gaps)
-        return self.graph.beside(tables)
+        return self.graph.concat(tables)
 
     def _has(self, some: Sequence[Feature]) -> str:
         return self.graph.op("Sub", self.graph.number([1.0]), self._lacks(some))
@@ -171,7 +171,7 @@ class Cells:
             flags += [self._gaps(c) for c in texts]
         if not flags:
             return None
-        worst = graph.extreme("Max", graph.as_numbers(graph.beside(flags)))
+        worst = graph.extreme("Max", graph.as_numbers(graph.concat(flags)))
         return graph.op("Greater", worst, graph.number([0.0]))
 
     # ------------------------------------------------------------------ columns
@@ -187,7 +187,7 @@ class Cells:
         """The cells (rows, len(columns)) of columns of numbers."""
         graph = self.graph
         if not self.matrix:
-            return graph.beside([self._cells(c) for c in columns])
+            return graph.concat([self._cells(c) for c in columns])
         raw = graph.columns(self.like, [self._places[c] for c in columns], self._width)
         return raw if graph.inside == graph.outside else graph.cast(raw, graph.inside)
 
@@ -203,7 +203,7 @@ class Cells:
     def _codes(self, c: int, codes: Sequence[float]) -> str:
         """Which code a column has, (rows, len(codes)) of zeros and ones."""
         graph, column = self.graph, self.columns[c]
-        if isinstance(column, Number):
+        if column.kind == "number":
             return graph.as_numbers(graph.op("Equal", self._far([Feature("far", (c,))]), graph.number(codes)))
         if UNSEEN in codes or not len(column.levels):
             return graph.columns(self._all_codes(c), [int(code) + 1 for code in codes], len(column.levels) + 1)
@@ -228,7 +228,7 @@ class Cells:
             return graph.op("Sub", one, gap)
         known = self._known_codes(c, range(len(column.levels)))
         seen = graph.op("Max", gap, graph.extreme("Max", known))
-        return graph.beside([graph.op("Sub", one, seen), known])
+        return graph.concat([graph.op("Sub", one, seen), known])
 
     def _numbers(self, columns: Sequence[int], missing: np.ndarray) -> str:
         """Encoded columns (rows, len(columns)), distinct, with a number for missing cells that are not filled."""
@@ -241,11 +241,11 @@ class Cells:
             some = [c for c in order if of[c] == kind]
             if some:
                 tables.append(self._filled(some, encode(some), [instead[c] for c in some]))
-        return graph.columns(graph.beside(tables), [order.index(c) for c in columns], len(order))
+        return graph.columns(graph.concat(tables), [order.index(c) for c in columns], len(order))
 
     def _kind(self, c: int) -> str:
         column = self.columns[c]
-        if isinstance(column, Nominal):
+        if column.kind == "category":
             return "codes"
         return "plain" if column.knots is None else "ranked"
 
@@ -256,11 +256,11 @@ class Cells:
             return z
         fills = np.array([self.columns[c].fill for c in columns])
         numbers = not any(is_text(self.columns[c]) for c in columns)
-        gaps = graph.op("IsNaN", self._block(columns)) if numbers else graph.beside([self._gaps(c) for c in columns])
+        gaps = graph.op("IsNaN", self._block(columns)) if numbers else graph.concat([self._gaps(c) for c in columns])
         return graph.op("Where", gaps, graph.number(np.where(np.isnan(fills), missing, fills)), z)
 
     def _plain(self, columns: Sequence[int]) -> str:
-        """Clipped and standardised, without a thought of missing cells."""
+        """Clipped and standardised, missing cells apart."""
         graph, x = self.graph, self._block(columns)
         parts = [self.columns[c] for c in columns]
         low, high, centre, scale = np.array([(p.low, p.high, p.centre, p.scale) for p in parts]).T
@@ -303,7 +303,7 @@ class Cells:
         for c in columns:
             codes = np.arange(-1.0, len(self.columns[c].levels))[:, None]
             tables.append(graph.op("MatMul", self._all_codes(c), graph.number(codes)))
-        return graph.beside(tables)
+        return graph.concat(tables)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ A pivot on entry j, with row r and column q of A, lets j join S or, a second tim
     A <- A - (q - e_j)(r + e_j)' / A_jj,   v <- v - (q - e_j) v_j / A_jj
 
 Choices, ties and ends are those of the pursuit there; entries that reach zero together leave one after another before
-anything else is looked at. Masks are numbers, one or zero.
+any other step. Masks are numbers, one or zero.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def _filled(cells: Cells, expansion: FilledExpansion, by_kernel: bool, by_case: 
     """A channel that a row lacks, and whose kernel is zero, adds what its mean would."""
     terms, k = kernel_terms(expansion, cells.gappy, expansion.coef), len(expansion.instances)
     for l, channel in enumerate(expansion.bank.channels):
-        lacks = lacking(channel.kernel, channel.columns, cells.gappy)
+        lacks = lacking(channel, cells.gappy)
         if lacks is not None:
             factor = Factor(IDENTITY, {lacks: np.ones(k)}, np.zeros(k))
             terms.append(loaded((factor,), l, expansion.coef[:, :, l].T * expansion.fills[l][:, None]))
@@ -97,12 +97,12 @@ def _fused(cells: Cells, expansion: FusedExpansion, by_kernel: bool, by_case: bo
     shares = own * np.divide(expansion.offsets, np.maximum(1, own.sum(axis=1)))[:, None]
     counts = []
     for l, channel in enumerate(expansion.bank.channels):
-        lacks = lacking(channel.kernel, channel.columns, cells.gappy)
+        lacks = lacking(channel, cells.gappy)
         weights = {} if lacks is None else {lacks._replace(kind="has"): np.ones(extent.k)}
         here = Factor(IDENTITY, weights, np.zeros(extent.k) if weights else np.ones(extent.k))
         terms.append(loaded((here,), l, shares[:, :, l].T))
-        speaks = own[:, :, l].any(axis=1).astype(float)
-        counts.append(Term((here.take(np.zeros(1, dtype=int)),), np.zeros(1, dtype=int), l, speaks[None]))
+        counts_in = own[:, :, l].any(axis=1).astype(float)
+        counts.append(Term((here.take(np.zeros(1, dtype=int)),), np.zeros(1, dtype=int), l, counts_in[None]))
     sums = add_up(cells, terms, extent, by_kernel=by_kernel, by_case=by_case)
     count = add_up(cells, counts, extent, by_kernel=False, by_case=False).whole
     count = graph.op("Max", count, graph.number([1.0]))
@@ -129,7 +129,7 @@ def _nearest(cells: Cells, expansion: NearestExpansion, by_kernel: bool, by_case
     near = _with_prototypes(cells, expansion, by_kernel, by_case)
     doubled = graph.op("Mul", near.whole, graph.number([2.0]))
     scores = graph.op("Sub", doubled, graph.number(np.diag(expansion.gram)))
-    chosen = graph.beside([_chosen(cells, scores, votes) for votes in expansion.votes])  # (rows, q, c)
+    chosen = graph.concat([_chosen(cells, scores, votes) for votes in expansion.votes])  # (rows, q, c)
     own = {"kernel": np.zeros((expansion.prototypes.shape[1], len(expansion.bank)))}
     own["case"] = np.zeros(expansion.prototypes.T.shape)
     for c, (members, table) in enumerate(expansion.own_parts()):

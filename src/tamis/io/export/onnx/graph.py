@@ -117,7 +117,7 @@ class Graph:
             return table
         return self.op("Gather", table, self.constant(np.asarray(places, dtype=np.int64)), axis=1)
 
-    def beside(self, tables: Sequence[str], axis: int = 1) -> str:
+    def concat(self, tables: Sequence[str], axis: int = 1) -> str:
         """Tables side by side."""
         return tables[0] if len(tables) == 1 else self.op("Concat", *tables, axis=axis)
 

@@ -6,19 +6,10 @@ With the `Feature`s phi of a row x (`cells.py`), the values of one kernel with w
 
 where the shapes are few and all that a case is goes into weights and biases. Kernels of equal shapes can stand side by
 side in one matrix product. Squared distances whose rounding errors would be seen that way are taken from differences
-instead, ``sum_c (s_cj (phi_c(x) - t_cj))^2``, beside the product. A kernel that has no such form is refused by name.
+instead, ``sum_c (s_cj (phi_c(x) - t_cj))^2``, and added to the product.
 
-shape         of u
-bump          sum over r of ``exp(-r u^2)``
-decay         sum over r of ``exp(-r max(u, 0))``
-spike         ``exp(-|u|)``
-root_decay    ``exp(-sqrt(max(u, 0)))``
-arch          ``max(0, 1 - u^2)``
-tent          ``max(0, 1 - max(u, 0))``
-tanh          ``tanh(u)``
-power         ``u^r``
-inverse_root  ``u^(-r/2)`` where ``u^r`` is positive, else zero
-identity      u
+Factors are made from the portable form of a kernel (`tamis.kernels.portable`). A shape is a tree of it with the
+argument u in place of its one leaf; for squared distances that is ``u^2`` where u is a difference, else ``max(u, 0)``.
 """
 
 from __future__ import annotations
@@ -26,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -34,20 +25,7 @@ from tamis.codec import is_stored
 from tamis.io.export.onnx.cells import Cells, Feature
 from tamis.io.export.onnx.graph import Graph
 from tamis.kernels.bank import Channel
-from tamis.kernels.base import (
-    Categorical,
-    Epanechnikov,
-    Gaussian,
-    Kernel,
-    Laplacian,
-    Polynomial,
-    ScaledGaussian,
-    Sigmoid,
-    has_unit_norms,
-)
-from tamis.kernels.mixture import Mixture, Tensor
-from tamis.kernels.normalised import Normalised, diagonal, inverse_roots
-from tamis.kernels.whole import Whole
+from tamis.kernels.portable import Expression, NotPortable, evaluate, function, needed
 
 FAR = 10.0  # spreads from zero beyond which distances are taken from the middle of the kept cases
 LOST = 1e-12 / float(np.finfo(float).eps)  # size of numbers up to which an error of their last digit is not seen
@@ -55,8 +33,8 @@ NOWHERE = 1e8  # a distance at which kernels vanish, also its root
 ROUNDING = 2.0**-24  # relative, of float32
 WIDTHS = (1e-6, 1e6)  # of kernels that float32 serves
 
-Shape = tuple[str, tuple[float, ...]]
-IDENTITY: Shape = ("identity", ())
+IDENTITY = Expression("argument")  # u itself
+SQUARE, POSITIVE = function("square", IDENTITY), function("positive", IDENTITY)
 
 
 @dataclass(frozen=True)
@@ -66,7 +44,7 @@ class Factor:
     `apart` {feature: (w, 2)} are pairs t, s that add ``(s (phi - t))^2`` within the shape.
     """
 
-    shape: Shape
+    shape: Expression
     weights: Mapping[Feature, np.ndarray]
     bias: np.ndarray
     apart: Mapping[Feature, np.ndarray] = field(default_factory=dict)
@@ -87,9 +65,10 @@ class Factor:
         if self.shape == IDENTITY and all(f.kind != "is" or codes[f.columns[0]] for f in self.weights):
             simple = all(f.kind in ("is", "gap", "lacks", "has") for f in self.weights)  # zeros and ones
             return np.full(len(self.bias), 2.0 * ROUNDING if simple else np.inf)
-        if self.shape[0] != "bump":
+        rates = np.array(bump_rates(self.shape))
+        if not len(rates):
             return np.full(len(self.bias), np.inf)
-        size, rates = np.max([np.abs(weight) for weight in self.weights.values()], axis=0), np.array(self.shape[1])
+        size = np.max([np.abs(weight) for weight in self.weights.values()], axis=0)
         moderate = (size > WIDTHS[0]) & (size < WIDTHS[1])
         slopes = np.sqrt(2.0 * rates / math.e).sum()
         around = np.abs(self.bias) + sum(np.abs(weight * f.of) for f, weight in self.weights.items())
@@ -100,15 +79,20 @@ class Factor:
 Factors = tuple[Factor, ...]
 
 
+def bump_rates(shape: Expression) -> tuple[float, ...]:
+    """The rates r of a shape that is a sum of ``exp(-r u^2)``; none if it is another one."""
+    parts = shape.parts if shape.kind == "sum" else (shape,)
+    bump = all(part.kind == "decay" and part.parts == (SQUARE,) for part in parts)
+    return tuple(part.numbers[0] for part in parts) if bump else ()
+
+
 def factors_of(channel: Channel, instances: np.ndarray, gappy: np.ndarray) -> tuple[Factors, np.ndarray]:
     """The kernel of a channel with instances (k, c): factors that depend on the row, and numbers (k,) that do not.
 
     Numbers are better in the sums that follow than in the graph: onnxruntime may round one that stands alone before a
     matrix product to float32.
     """
-    made = _factors(channel.kernel, channel.columns, instances, gappy)
-    if made is None:
-        _refuse(channel)
+    made = _factors(_portable(channel), instances, gappy)
     here = channel.presence(instances).astype(float)
     fixed = [factor for factor in made if _is_fixed(factor)]
     return tuple(factor for factor in made if not _is_fixed(factor)), np.prod([here, *(f.bias for f in fixed)], axis=0)
@@ -118,144 +102,102 @@ def _is_fixed(factor: Factor) -> bool:
     return factor.shape == IDENTITY and not factor.weights
 
 
-def lacking(kernel: Any, columns: tuple[int, ...], gappy: np.ndarray) -> Feature | None:
-    """The feature that says which rows lack a kernel; None if no row can."""
-    if isinstance(kernel, Normalised):
-        return lacking(kernel.kernel, columns, gappy)
-    if isinstance(kernel, ScaledGaussian):
-        columns = tuple(c for c, factor in zip(columns, kernel.factors, strict=True) if factor > 0)
-    anything = isinstance(kernel, Whole | Tensor)
+def lacking(channel: Channel, gappy: np.ndarray) -> Feature | None:
+    """The feature that is one for rows without a channel; None if no row can."""
+    return _lacking(*needed(_portable(channel)), gappy)
+
+
+def _lacking(columns: tuple[int, ...], every: bool, gappy: np.ndarray) -> Feature | None:
+    """Which rows lack one of the columns, or, unless `every` is needed, all of them; None if no row can."""
     some = tuple(dict.fromkeys(c for c in columns if gappy[c]))
-    if not some or (not anything and len(some) < len(set(columns))):
+    if not some or (not every and len(some) < len(set(columns))):
         return None
-    return Feature("lacks", some, float(anything))
+    return Feature("lacks", some, float(every and len(some) > 1))
 
 
-def _refuse(channel: Channel) -> NoReturn:
-    kernel: Any = channel.kernel
-    while isinstance(kernel, Normalised | Whole):
-        kernel = kernel.kernel
-    way = "tamis.io.save and tamis.io.load" if is_stored(type(kernel)) else "pickle or joblib"
+def _portable(channel: Channel) -> Expression:
+    try:
+        return channel.kernel.portable(channel.columns)
+    except NotPortable as error:
+        _refuse(channel.name, error.kernel)
+
+
+def _refuse(name: str, kernel: type) -> NoReturn:
+    way = "tamis.io.save and tamis.io.load" if is_stored(kernel) else "pickle or joblib"
     raise ValueError(
-        f"the kernel {channel.name!r} is of the type {type(kernel).__name__}, which has no form in the standard "
+        f"the kernel {name!r} is of the type {kernel.__name__}, which has no form in the standard "
         f"operators of ONNX: use {way} to take this model elsewhere, or fit with kernels such as Gaussian, Polynomial "
         "and Categorical on columns of a table"
-    )
+    ) from None
 
 
 # ---------------------------------------------------------------------- from kernels to factors
 
 
-def _factors(kernel: Any, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors | None:
-    """A kernel on some columns with rows T (k, d) that are there; None if it has no form."""
-    make = MAKERS.get(type(kernel))
-    return None if make is None else make(kernel, columns, T, gappy)
+def _factors(node: Expression, T: np.ndarray, gappy: np.ndarray) -> Factors:
+    """The tree of a kernel with rows T (k, d) that have it."""
+    if node.kind == "times":
+        return tuple(factor for part in node.parts for factor in _factors(part, T, gappy))
+    if node.kind == "complete":  # none of the columns is gappy below, and one factor is zero for rows with gaps
+        there = ~np.isnan(T)
+        means = np.where(there, T, 0.0).sum(axis=0) / np.maximum(1, there.sum(axis=0))
+        made = _factors(node.parts[0], np.where(there, T, means), np.zeros_like(gappy))
+        return (*made, *_presence(node.columns, True, len(T), gappy))
+    leaves = {leaf for leaf in node.leaves() if leaf.kind != "constant"}
+    if node.kind == "case" or not leaves:
+        return (Factor(IDENTITY, {}, evaluate(node, T)),)
+    if len(leaves) > 1:
+        raise ValueError(f"a function of several of {sorted(leaf.kind for leaf in leaves)} has no form in ONNX")
+    (leaf,) = leaves
+    if leaf.kind == "distance":
+        return (_of_distance(node, leaf, T, gappy),)
+    weights, bias = LINEAR[leaf.kind](leaf, T, gappy)
+    factor = Factor(node.replaced(leaf, IDENTITY), weights, bias)
+    if leaf.kind.startswith("own") or (node == leaf and not bias.any()):  # zero for rows without the columns
+        return (factor,)
+    return (factor, *_presence(leaf.columns, False, len(T), gappy))
 
 
-def _gaussian(kernel: Gaussian, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors:
-    return _mixture(Mixture((kernel.bandwidth,), kernel.mismatch), columns, T, gappy)
+Linear = tuple[dict[Feature, np.ndarray], np.ndarray]  # weights and bias
 
 
-def _mixture(kernel: Mixture, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors:
-    widest = max(kernel.bandwidths)
-    ratios = tuple(sorted((widest / width) ** 2 for width in kernel.bandwidths))
-    mean = Factor(IDENTITY, {}, np.full(len(T), 1.0 / len(ratios)))
-    rates = np.full(len(columns), 0.5 / widest**2)
-    if _is_near(rates * ratios[-1], columns, T) and not any(cost > 0 for cost in kernel.mismatch):
-        return _difference(("bump", ratios), 0.5**0.5 / widest, columns[0], T), mean
-    return _distance(("decay", ratios), rates, kernel.mismatch, columns, T, gappy, kernel), mean
-
-
-def _scaled_gaussian(kernel: ScaledGaussian, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors:
-    rates = 0.5 * np.array(kernel.factors)
-    return (_distance(("decay", (1.0,)), rates, kernel.mismatch, columns, T, gappy, kernel),)
-
-
-def _laplacian(kernel: Laplacian, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors:
-    rates = np.full(len(columns), kernel.bandwidth**-2.0)
-    if _is_near(rates, columns, T):
-        return (_difference(("spike", ()), 1.0 / kernel.bandwidth, columns[0], T),)
-    return (_distance(("root_decay", ()), rates, (), columns, T, gappy, kernel),)
-
-
-def _epanechnikov(kernel: Epanechnikov, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors:
-    rates = np.full(len(columns), kernel.bandwidth**-2.0)
-    if _is_near(rates, columns, T):
-        return (_difference(("arch", ()), 1.0 / kernel.bandwidth, columns[0], T),)
-    return (_distance(("tent", ()), rates, (), columns, T, gappy, kernel),)
-
-
-def _polynomial(kernel: Polynomial, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors:
-    if kernel.degree == 1 and kernel.offset == 0:
-        return (_product(IDENTITY, 1.0, 0.0, columns, T),)
-    made = _product(("power", (float(kernel.degree),)), 1.0, kernel.offset, columns, T)
-    return (made, *_presence(kernel, columns, len(T), gappy))
-
-
-def _sigmoid(kernel: Sigmoid, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors:
-    made = _product(("tanh", ()), kernel.scale, -kernel.offset, columns, T)
-    return (made, *_presence(kernel, columns, len(T), gappy))
-
-
-def _categorical(kernel: Categorical, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors:
+def _product(leaf: Expression, T: np.ndarray, gappy: np.ndarray) -> Linear:
     weights: dict[Feature, np.ndarray] = {}
-    for c in columns:
+    scale, offset = leaf.numbers
+    for c in leaf.columns:
+        _add(weights, Feature("zero", (c,)), scale * np.nan_to_num(T[:, c]))
+    return weights, np.full(len(T), offset)
+
+
+def _agreement(leaf: Expression, T: np.ndarray, gappy: np.ndarray) -> Linear:
+    weights: dict[Feature, np.ndarray] = {}
+    for c in leaf.columns:
         for code in np.unique(T[~np.isnan(T[:, c]), c]).tolist():
-            _add(weights, Feature("is", (c,), code), (T[:, c] == code) / len(columns))
-    return (Factor(IDENTITY, weights, np.zeros(len(T))),)
+            _add(weights, Feature("is", (c,), code), (T[:, c] == code) / len(leaf.columns))
+    return weights, np.zeros(len(T))
 
 
-def _tensor(kernel: Tensor, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors | None:
-    made = [_factors(one, (c,), T, gappy) for one, c in zip(kernel.kernels, columns, strict=True)]
-    return None if None in made else tuple(factor for some in made for factor in some or ())
-
-
-def _whole(kernel: Whole, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors | None:
-    """Complete rows only: none of the columns is gappy below, and one factor is zero for rows with gaps."""
-    there = ~np.isnan(T)
-    means = np.where(there, T, 0.0).sum(axis=0) / np.maximum(1, there.sum(axis=0))
-    made = _factors(kernel.kernel, columns, np.where(there, T, means), np.zeros_like(gappy))
-    return None if made is None else (*made, *_presence(kernel, columns, len(T), gappy))
-
-
-def _normalised(kernel: Normalised, columns: tuple[int, ...], T: np.ndarray, gappy: np.ndarray) -> Factors | None:
-    made, own = _factors(kernel.kernel, columns, T, gappy), _own_root(kernel.kernel, columns, len(T), gappy)
-    if made is None or own is None:
-        return None
-    cases = inverse_roots(diagonal(kernel.kernel, T[:, list(columns)]))
-    return (*made, *own, Factor(IDENTITY, {}, cases))
-
-
-def _own_root(kernel: Any, columns: tuple[int, ...], k: int, gappy: np.ndarray) -> Factors | None:
-    """``1 / sqrt(k(x, x))`` of a row with itself; None if that has no form."""
-    one = np.ones(k)
+def _own_product(leaf: Expression, T: np.ndarray, gappy: np.ndarray) -> Linear:
     weights: dict[Feature, np.ndarray] = {}
-    if has_unit_norms(kernel):
-        return ()
-    if isinstance(kernel, Polynomial):
-        for c in columns:
-            _add(weights, Feature("square", (c,)), one)
-        return (Factor(("inverse_root", (float(kernel.degree),)), weights, kernel.offset * one),)
-    if isinstance(kernel, Categorical):
-        for c in columns:
-            if gappy[c]:
-                _add(weights, Feature("gap", (c,)), -one / len(columns))
-        return (Factor(("inverse_root", (1.0,)), weights, one),)
-    return None
+    scale, offset = leaf.numbers
+    for c in leaf.columns:
+        _add(weights, Feature("square", (c,)), np.full(len(T), scale))
+    return weights, np.full(len(T), offset)
 
 
-MAKERS: dict[type, Callable[[Any, tuple[int, ...], np.ndarray, np.ndarray], Factors | None]] = {
-    Gaussian: _gaussian,
-    Mixture: _mixture,
-    ScaledGaussian: _scaled_gaussian,
-    Laplacian: _laplacian,
-    Epanechnikov: _epanechnikov,
-    Polynomial: _polynomial,
-    Sigmoid: _sigmoid,
-    Categorical: _categorical,
-    Tensor: _tensor,
-    Whole: _whole,
-    Normalised: _normalised,
+def _own_agreement(leaf: Expression, T: np.ndarray, gappy: np.ndarray) -> Linear:
+    weights: dict[Feature, np.ndarray] = {}
+    for c in leaf.columns:
+        if gappy[c]:
+            _add(weights, Feature("gap", (c,)), np.full(len(T), -1.0 / len(leaf.columns)))
+    return weights, np.ones(len(T))
+
+
+LINEAR: dict[str, Callable[[Expression, np.ndarray, np.ndarray], Linear]] = {
+    "product": _product,
+    "agreement": _agreement,
+    "own product": _own_product,
+    "own agreement": _own_agreement,
 }
 
 
@@ -263,7 +205,7 @@ def _add(weights: dict[Feature, np.ndarray], feature: Feature, weight: np.ndarra
     weights[feature] = weights[feature] + weight if feature in weights else weight
 
 
-def _difference(shape: Shape, rate: float, column: int, T: np.ndarray) -> Factor:
+def _difference(shape: Expression, rate: float, column: int, T: np.ndarray) -> Factor:
     """``shape(rate (x - t))`` of one column."""
     there = ~np.isnan(T[:, column])
     middle = _middle(T[there, column])
@@ -271,38 +213,18 @@ def _difference(shape: Shape, rate: float, column: int, T: np.ndarray) -> Factor
     return Factor(shape, {Feature("far", (column,), middle): np.full(len(T), rate)}, -rate * t)
 
 
-def _is_near(rates: np.ndarray, columns: tuple[int, ...], T: np.ndarray) -> bool:
-    """Whether there is one column, and a product is good enough for its differences."""
-    return len(columns) == 1 and _widths_off(rates, columns, T) <= LOST
-
-
-def _product(shape: Shape, scale: float, offset: float, columns: tuple[int, ...], T: np.ndarray) -> Factor:
-    """``shape(scale x't + offset)``."""
-    weights: dict[Feature, np.ndarray] = {}
-    for c in columns:
-        _add(weights, Feature("zero", (c,)), scale * np.nan_to_num(T[:, c]))
-    return Factor(shape, weights, np.full(len(T), float(offset)))
-
-
-def _distance(
-    shape: Shape,
-    rates: np.ndarray,
-    mismatch: Sequence[float],
-    columns: tuple[int, ...],
-    T: np.ndarray,
-    gappy: np.ndarray,
-    kernel: Kernel,
-) -> Factor:
-    """``shape(sum_c rates[c] d_c(x, t))`` with the squared distances of `tamis.kernels.base`; far where x is absent."""
+def _of_distance(node: Expression, leaf: Expression, T: np.ndarray, gappy: np.ndarray) -> Factor:
+    """A function of the squared distances of `tamis.kernels.base`; far where a row has none of the columns."""
+    columns, rates, costs = leaf.columns, np.array(leaf.numbers), np.array(leaf.numbers) * leaf.costs
+    narrowest = max((inner.numbers[0] for inner in node.nodes() if inner.kind == "decay"), default=1.0)
+    off = _widths_off(narrowest * rates * (costs == 0), columns, T)
+    if len(columns) == 1 and not costs.any() and off <= LOST:
+        return _difference(node.replaced(leaf, SQUARE), float(rates[0]) ** 0.5, columns[0], T)
     weights: dict[Feature, np.ndarray] = {}
     apart: dict[Feature, np.ndarray] = {}
     bias = np.zeros(len(T))
-    narrowest = max(shape[1], default=1.0)
-    costs = rates * [mismatch[place] if place < len(mismatch) else 0.0 for place in range(len(columns))]
-    by_difference = shape[0] == "root_decay" or _widths_off(narrowest * rates * (costs == 0), columns, T) ** 2 > LOST
+    by_difference = off**2 > LOST or any(inner.kind == "root" for inner in node.nodes())
     for c, rate, cost in zip(columns, rates.tolist(), costs.tolist(), strict=True):
-        if rate == 0:
-            continue
         there = ~np.isnan(T[:, c])
         if cost > 0:
             bias += cost
@@ -318,10 +240,10 @@ def _distance(
                 apart[Feature("gap", (c,))] = np.column_stack([~there, root])
         else:
             bias += _by_products(weights, rate, c, T[:, c], bool(gappy[c]))
-    lacks = lacking(kernel, columns, gappy)
+    lacks = _lacking(columns, False, gappy)
     if lacks is not None:
         _add(weights, lacks, np.full(len(T), NOWHERE))
-    return Factor(shape, weights, bias, apart)
+    return Factor(node.replaced(leaf, POSITIVE), weights, bias, apart)
 
 
 def _by_products(
@@ -351,14 +273,14 @@ def _widths_off(rates: np.ndarray, columns: tuple[int, ...], T: np.ndarray) -> f
 
 
 def _middle(t: np.ndarray) -> float:
-    """The mean of numbers that are far from zero beside their spread, else zero: distances are taken from there."""
+    """The origin of distances: the mean of numbers far from zero compared with their spread, else zero."""
     mean = float(t.mean()) if len(t) else 0.0
     return mean if abs(mean) > FAR * float(t.std() if len(t) else 0.0) else 0.0
 
 
-def _presence(kernel: Kernel, columns: tuple[int, ...], k: int, gappy: np.ndarray) -> Factors:
-    """A factor that is zero for rows that lack the kernel; none if no row can."""
-    lacks = lacking(kernel, columns, gappy)
+def _presence(columns: tuple[int, ...], every: bool, k: int, gappy: np.ndarray) -> Factors:
+    """A factor that is zero for rows without the columns; none if no row can be."""
+    lacks = _lacking(columns, every, gappy)
     return () if lacks is None else (Factor(IDENTITY, {lacks._replace(kind="has"): np.ones(k)}, np.zeros(k)),)
 
 
@@ -404,38 +326,42 @@ def _inner(cells: Cells, factor: Factor) -> str:
 
 def values(cells: Cells, factors: Factors) -> str:
     """The product of factors (rows, w)."""
-    parts = [_shaped(cells.graph, *factor.shape, _inner(cells, factor)) for factor in factors]
+    parts = [_shaped(cells.graph, factor.shape, _inner(cells, factor)) for factor in factors]
     out = parts[0]
     for part in parts[1:]:
         out = cells.graph.op("Mul", out, part)
     return out
 
 
-def _shaped(graph: Graph, kind: str, numbers: tuple[float, ...], u: str) -> str:
+def _shaped(graph: Graph, shape: Expression, u: str) -> str:
     """A shape of values."""
-    if kind in ("bump", "arch"):
-        u = graph.op("Mul", u, u)
-    if kind in ("decay", "root_decay", "tent"):
-        u = graph.op("Relu", u)
-    if kind in ("bump", "decay"):
-        parts = [_exp(graph, u, rate) for rate in numbers]
-        return graph.total(parts)
-    if kind == "spike":
-        return _exp(graph, graph.op("Abs", u), 1.0)
-    if kind == "root_decay":
-        return _exp(graph, graph.op("Sqrt", u), 1.0)
-    if kind in ("arch", "tent"):
-        return graph.op("Relu", graph.op("Sub", graph.number([1.0]), u))
-    if kind == "tanh":
-        return graph.op("Tanh", u)
-    if kind == "power":
-        return graph.op("Pow", u, graph.number([numbers[0]]))
-    if kind == "inverse_root":
-        power = graph.op("Pow", u, graph.number([numbers[0]]))
-        positive, one = graph.op("Greater", power, graph.number([0.0])), graph.number([1.0])
-        root = graph.op("Sqrt", graph.op("Where", positive, power, one))
-        return graph.op("Where", positive, graph.op("Div", one, root), graph.number([0.0]))
-    return u
+    if shape == IDENTITY:
+        return u
+    if shape.kind == "root" and shape.parts == (SQUARE,):
+        return graph.op("Abs", u)
+    parts = [_shaped(graph, part, u) for part in shape.parts]
+    match shape.kind:
+        case "square":
+            return graph.op("Mul", parts[0], parts[0])
+        case "positive":
+            return graph.op("Relu", parts[0])
+        case "sum":
+            return graph.total(parts)
+        case "decay":
+            return _exp(graph, parts[0], shape.numbers[0])
+        case "root":
+            return graph.op("Sqrt", parts[0])
+        case "ramp":
+            return graph.op("Relu", graph.op("Sub", graph.number([1.0]), parts[0]))
+        case "tanh":
+            return graph.op("Tanh", parts[0])
+        case "power":
+            return graph.op("Pow", parts[0], graph.number([shape.numbers[0]]))
+        case "inverse_root":
+            positive, one = graph.op("Greater", parts[0], graph.number([0.0])), graph.number([1.0])
+            root = graph.op("Sqrt", graph.op("Where", positive, parts[0], one))
+            return graph.op("Where", positive, graph.op("Div", one, root), graph.number([0.0]))
+    raise ValueError(f"a node of the kind {shape.kind!r} has no form in ONNX")
 
 
 def _exp(graph: Graph, u: str, rate: float) -> str:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 import tamis
-from tamis.base.classifier import KernelClassifier
 from tamis.base.estimator import KernelEstimator
 from tamis.base.kept import outputs as outputs_of
 from tamis.base.kept import parts
@@ -21,6 +21,7 @@ from tamis.io.export.onnx.cells import Cells, check_levels, fits_float32, is_tex
 from tamis.io.export.onnx.expansions import decide, serves_float32
 from tamis.io.export.onnx.graph import ROWS, Graph, onnx_library
 from tamis.io.export.onnx.sums import Sums
+from tamis.io.models import estimator_in
 from tamis.results.data import Results
 
 DTYPES: dict[str, np.dtype] = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
@@ -46,7 +47,7 @@ def to_onnx(
         Type of the numbers that go in and come out. With "float32" scores are those of the rounded input to 1e-5, or to
         1e-5 of the largest of them where they are large: they are computed in float32 where a bound of its rounding
         errors allows that, else in float64.
-    outputs : names of what the graph gives, all by default. What is not asked for is not computed:
+    outputs : names of what the graph gives, all by default. Outputs that are not listed are not computed:
         ``outputs=("label", "score")`` is the quickest.
     inputs : {"auto", "matrix", "columns"}
         "matrix": one input "X" of all columns of the training table, in its order; those that are not kept may hold
@@ -71,7 +72,7 @@ def to_onnx(
     ``missing=None``, scores and contributions of that row are NaN, and its label means nothing.
 
     The graph has operators of the standard domain only, of opset 18 (19 where text is compared), and takes any number
-    of rows. Its `metadata_props` hold JSON: `classes`, `scores` (the classes that scores speak for), `base_values`,
+    of rows. Its `metadata_props` hold JSON: `classes`, `scores` (the classes of the scores), `base_values`,
     `kernels`, `kernel_features`, `cases`, `features` (the kept ones), `inputs` ({input: column}), `estimator` and
     `tamis`.
 
@@ -90,8 +91,8 @@ def to_onnx(
     >>> label.shape, score.shape
     ((150,), (150, 3))
     """
-    estimator = model.model if isinstance(model, Results) else model
-    if not isinstance(estimator, KernelEstimator):
+    estimator = estimator_in(model)
+    if estimator is None:
         raise ValueError(f"model={type(model).__name__} is not an estimator of tamis: use skl2onnx for others")
     check_is_fitted(estimator)
     if dtype not in DTYPES:
@@ -106,9 +107,9 @@ def to_onnx(
 
 
 def _wanted(estimator: KernelEstimator, outputs: Sequence[str] | None) -> list[str]:
-    """The outputs that are asked for, in the order of all."""
+    """The requested outputs, in the order of all."""
     able: tuple[str, ...] = ("prediction", *PARTS)
-    if isinstance(estimator, KernelClassifier):
+    if is_classifier(estimator):
         probable = ("probabilities",) if hasattr(estimator, "calibrator_") else ()
         able = ("label", "score", *probable, *PARTS)
     if outputs is None:
@@ -170,7 +171,7 @@ def _without_refused(cells: Cells, sums: Sums) -> Sums:
 
 
 def _give(graph: Graph, estimator: KernelEstimator, sums: Sums, wanted: list[str]) -> None:
-    """The outputs that are asked for."""
+    """Add the requested outputs."""
     q = len(estimator.model_.expansion.intercept)
     one = graph.op("Squeeze", sums.whole, graph.constant(np.array([1]))) if q == 1 else sums.whole
     classes = len(getattr(estimator, "classes_", ()))
@@ -215,7 +216,7 @@ def _probabilities(graph: Graph, whole: str, calibrator: Any, q: int) -> str:
     if q > 1:
         return graph.op("Softmax", raised, axis=1)
     up = graph.op("Sigmoid", graph.op("Add", raised, graph.number([calibrator.offset])))
-    return graph.beside([graph.op("Sub", graph.number([1.0]), up), up])
+    return graph.concat([graph.op("Sub", graph.number([1.0]), up), up])
 
 
 def _metadata(estimator: KernelEstimator, cells: Cells, matrix: bool) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tamis.io.export.onnx.cells import Cells
-from tamis.io.export.onnx.kernels import IDENTITY, Factors, Shape, linear, merged, values
+from tamis.io.export.onnx.kernels import IDENTITY, Factors, bump_rates, linear, merged, values
+from tamis.kernels.portable import Expression
 
 WIDTH = 128  # most values of a row that are evaluated together, unless one kernel has more
 FEW = 64  # up to so many cases a dense product shares values out to cases
@@ -37,7 +38,7 @@ class Term:
     loads: np.ndarray
 
     @property
-    def shapes(self) -> tuple[Shape, ...]:
+    def shapes(self) -> tuple[Expression, ...]:
         return tuple(factor.shape for factor in self.factors)
 
     def used(self) -> Term:
@@ -48,7 +49,9 @@ class Term:
 
     def rounding(self, codes: np.ndarray) -> float:
         """A bound of what float32 adds to the error of any output, where all cases have loads."""
-        most = [max(1, len(factor.shape[1])) for factor in self.factors]  # values of bumps, and of zeros and ones
+        most = [
+            max(1, len(bump_rates(factor.shape))) for factor in self.factors
+        ]  # values of bumps, and of zeros and ones
         errors = sum(factor.rounding(codes) / m for factor, m in zip(self.factors, most, strict=True)) * np.prod(most)
         return float(errors @ np.abs(self.loads).max(axis=1))
 
@@ -157,7 +160,7 @@ def _by_kernel(chunk: list[Term], members: list[int], q: int) -> np.ndarray:
 def _has_margin(cells: Cells, parts: list[str], places: list[int], L: int) -> str:
     """Parts (rows, q, m) side by side, each added to its place: (rows, q, L)."""
     graph = cells.graph
-    table = graph.beside(parts, axis=2)
+    table = graph.concat(parts, axis=2)
     if places == list(range(L)):
         return table
     if sorted(places) == list(range(L)):

@@ -51,43 +51,58 @@
   }
 
   // A missing cell counts as the mean, and as one unit away from every cell that is there.
-  function squaredDistance(s, t, mismatch) {
-    let sum = 0;
-    for (let c = 0; c < s.length; c += 1) {
-      if (mismatch && mismatch[c] > 0) {
-        if (s[c] !== t[c] && !(lacking(s[c]) && lacking(t[c]))) sum += mismatch[c];
-      } else {
-        const gap = filled(s[c]) - filled(t[c]);
-        sum += gap * gap + (lacking(s[c]) === lacking(t[c]) ? 0 : 1);
-      }
-    }
-    return sum;
+  function squaredDifference(x, y, cost) {
+    if (cost > 0) return x === y || (lacking(x) && lacking(y)) ? 0 : cost;
+    const gap = filled(x) - filled(y);
+    return gap * gap + (lacking(x) === lacking(y) ? 0 : 1);
   }
 
-  const product = (s, t) => s.reduce((sum, x, c) => sum + filled(x) * filled(t[c]), 0);
-  const share = (s, t) => s.filter((x, c) => x === t[c]).length / s.length;
-  const absent = (s) => s.every(lacking);
+  function distance(n, s, t) {
+    return n.columns.reduce((sum, c, k) => sum + n.numbers[k] * squaredDifference(s[c], t[c], n.costs[k]), 0);
+  }
 
-  const kernels = {
-    Gaussian: (k, s, t) => Math.exp((-0.5 / (k.bandwidth * k.bandwidth)) * squaredDistance(s, t, k.mismatch)),
-    Laplacian: (k, s, t) => Math.exp(-Math.sqrt(squaredDistance(s, t)) / k.bandwidth),
-    Polynomial: (k, s, t) => Math.pow(product(s, t) + k.offset, k.degree),
-    Sigmoid: (k, s, t) => Math.tanh(k.scale * product(s, t) - k.offset),
-    Categorical: (k, s, t) => share(s, t),
-    Mixture: (k, s, t) => {
-      const distance = squaredDistance(s, t, k.mismatch);
-      const values = k.bandwidths.map((width) => Math.exp((-0.5 / (width * width)) * distance));
-      return values.reduce((a, b) => a + b, 0) / values.length;
-    },
-    Tensor: (k, s, t) => k.kernels.reduce((value, one, c) => value * evaluated(one, [s[c]], [t[c]]), 1),
+  function product(n, s, t) {
+    return n.numbers[0] * n.columns.reduce((sum, c) => sum + filled(s[c]) * filled(t[c]), 0) + n.numbers[1];
+  }
+
+  const agreement = (n, s, t) => n.columns.filter((c) => s[c] === t[c]).length / n.columns.length;
+
+  // The nodes of a kernel's tree (tamis.kernels.portable): functions of a row s and a case t, and of parts u.
+  const leaves = {
+    constant: (n) => n.numbers[0],
+    distance,
+    product,
+    agreement,
+    "own product": (n, s) => product(n, s, s),
+    "own agreement": (n, s) => agreement(n, s, s),
+    case: (n, s, t) => evaluated(n.parts[0], t, t),
+  };
+  const functions = {
+    complete: (n, u) => u,
+    times: (n, ...u) => u.reduce((a, b) => a * b, 1),
+    sum: (n, ...u) => u.reduce((a, b) => a + b, 0),
+    decay: (n, u) => Math.exp(-n.numbers[0] * u),
+    root: (n, u) => Math.sqrt(u),
+    tanh: (n, u) => Math.tanh(u),
+    power: (n, u) => Math.pow(u, n.numbers[0]),
+    ramp: (n, u) => Math.max(0, 1 - u),
+    inverse_root: (n, u) => (u > 0 ? 1 / Math.sqrt(u) : 0),
   };
 
-  const evaluated = (kernel, s, t) => (absent(s) || absent(t) ? 0 : kernels[kernel.kernel](kernel, s, t));
+  function evaluated(n, s, t) {
+    if (n.kind in leaves) return leaves[n.kind](n, s, t);
+    return functions[n.kind](n, ...n.parts.map((part) => evaluated(part, s, t)));
+  }
+
+  // A row that lacks the channel is zero with every case.
+  function present(channel, s) {
+    const there = (c) => !lacking(s[c]);
+    return channel.every ? channel.columns.every(there) : channel.columns.some(there);
+  }
 
   function kernelValue(channel, z, instance) {
-    const s = channel.columns.map((c) => z[c]);
-    const t = channel.columns.map((c) => toNumber(instance[c]));
-    return evaluated(channel, s, t);
+    const t = instance.map(toNumber);
+    return present(channel, z) && present(channel, t) ? evaluated(channel.value, z, t) : 0;
   }
 
   function probabilities(decision, calibrator) {
