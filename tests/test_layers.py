@@ -41,7 +41,7 @@ ALLOWED = {
     "data": {"sklearn"},
     "workflow": {"sklearn", "interpret"},
     "io": {"sklearn", "onnx"},
-    "sources": {"pyarrow", "dask", "distributed", "ray"},
+    "sources": {"pyarrow", "dask", "distributed"},
     "cli": {"typer", "rich"},
     "explain": {"pandas", "polars", "shap"},
     "plots": {"matplotlib"},

