@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Plan, SimpleMKLClassifier, Statistics
 from tamis.progress import Remaining, listening
-from tamis.statistics import streaming
-from tamis.statistics.look import LOOK
-from tamis.statistics.reservoir import Drawn, Reservoir
+from tamis.statistics import stream
+from tamis.statistics.sample import SAMPLE_ROWS, Reservoir, SampledRows
 from tamis.statistics.survey import Survey
 from tamis.table.folds import block_folds, group_folds
 from tamis.table.keys import group_keys, row_keys
@@ -80,7 +79,7 @@ def parquet(folder, pieces=1, **extra):
 
 def seen_by(survey, n_folds=3):
     """What a plan with folds is made from."""
-    return survey.seen(survey.class_factor(None), n_folds, survey.units.earlier(n_folds))
+    return survey.profile(survey.class_factor(None), n_folds, survey.units.earlier(n_folds))
 
 
 class TestSameModel:
@@ -166,7 +165,7 @@ class TestSameModel:
         np.testing.assert_allclose(found.decision_function(X), whole.decision_function(X), atol=1e-9)
         surveys = [Survey("auto", "absent", None, 0).update(Block(k, *part)) for k, part in enumerate(parts)]
         for total in (surveys[0] + surveys[1] + surveys[2], surveys[2] + (surveys[1] + surveys[0])):
-            assert set(total.levels) == {table.columns.get_loc("site")} | set(surveys[1].levels)
+            assert set(total.level_mass) == {table.columns.get_loc("site")} | set(surveys[1].level_mass)
 
     def test_from_a_dataset_on_another_file_system(self, tmp_path):
         pq.write_table(pa.table({"a": X["a"], "y": Y}), tmp_path / "a.parquet")
@@ -282,21 +281,21 @@ class Stopping:
 
 class TestStoppedPasses:
     def test_go_on_where_they_were(self, whole, tmp_path, monkeypatch):
-        monkeypatch.setattr(streaming, "EVERY", 0.0)
+        monkeypatch.setattr(stream, "SAVE_SECONDS", 0.0)
         rows, file = Stopping(cut(6, X, Y, W), 4), tmp_path / "sums"
         with pytest.raises(KeyboardInterrupt):
             EM2NOLCClassifier(**OPTIONS).fit(rows, checkpoint=file)
         assert file.exists()
         summed = []
-        original = streaming.add_block
-        monkeypatch.setattr(streaming, "add_block", lambda s, b, **k: summed.append(b.number) or original(s, b, **k))
+        original = Statistics.add_block
+        monkeypatch.setattr(Statistics, "add_block", lambda s, b, **k: summed.append(b.number) or original(s, b, **k))
         rows.last = None
         same(EM2NOLCClassifier(**OPTIONS).fit(rows, checkpoint=file), whole)
         assert min(summed) > 0
         assert not file.exists()
 
     def test_begin_again_where_rows_or_parameters_have_changed(self, whole, tmp_path, monkeypatch):
-        monkeypatch.setattr(streaming, "EVERY", 0.0)
+        monkeypatch.setattr(stream, "SAVE_SECONDS", 0.0)
         rows, file = Stopping(cut(6, X, Y, W), 4), tmp_path / "sums"
         with pytest.raises(KeyboardInterrupt):
             EM2NOLCClassifier(**(OPTIONS | {"random_state": 4})).fit(rows, checkpoint=file)
@@ -402,7 +401,7 @@ class TestProgress:
         heard = []
         with listening(lambda *told: heard.append(told)):
             EM2NOLCClassifier(calibration=None, **OPTIONS).fit(cut(3, X, Y))
-        assert ("looking at rows", 1000, 0) in heard
+        assert ("reading rows", 1000, 0) in heard
         assert [told for told in heard if told[0] == "summing rows"] == [
             ("summing rows", 1000, N),
             ("summing rows", 2000, N),
@@ -451,7 +450,7 @@ class TestMemory:
             return top
 
         few, many = peak(15), peak(40)
-        assert 2 * LOOK < 15 * 20_000  # the reservoir is full in both
+        assert 2 * SAMPLE_ROWS < 15 * 20_000  # the reservoir is full in both
         assert many < 1.2 * few + 4e6
 
     def test_items_are_made_one_ahead(self):
@@ -473,7 +472,7 @@ def drawn(n, seed=0, distinct=40):
     rank[rng.random(n) < 0.3] = rng.choice(rank[:distinct])
     table = Table(rng.normal(size=(n, 2)), {}, ["a", "b"])
     labels = rng.choice(["x", "y", "z"], n, p=[0.6, 0.35, 0.05])
-    return Drawn(
+    return SampledRows(
         table, labels, np.ones(n), None, np.arange(n), rank, np.zeros(n, dtype=int), np.zeros(n, dtype=bool), rank
     )
 
@@ -488,7 +487,7 @@ class TestReservoir:
         for part in parts:
             if len(part):
                 whole.add(rows.take(part))
-        kept = whole.settle()
+        kept = whole.kept()
         lowest = np.sort(rows.rank)[:size]
         assert np.isin(lowest, kept.rank).all()
         for label in "xyz":
@@ -502,14 +501,14 @@ class TestReservoir:
         one.add(rows.take(np.arange(700)))
         two.add(rows.take(np.arange(700, 2000)))
         whole.add(rows)
-        np.testing.assert_array_equal(np.sort((one + two).settle().rank), np.sort(whole.settle().rank))
+        np.testing.assert_array_equal(np.sort((one + two).kept().rank), np.sort(whole.kept().rank))
 
     def test_distinct_rows_stay_once(self):
         rows = drawn(2000)
         kept = Reservoir(0, 30, distinct=True)
         for part in np.split(np.arange(2000), 4):
             kept.add(rows.take(part))
-        found = kept.settle()
+        found = kept.kept()
         for label in "xyz":
             expected = np.unique(rows.rank[rows.labels == label])[:30]
             np.testing.assert_array_equal(np.sort(found.rank[found.labels == label]), expected)
@@ -523,10 +522,10 @@ class TestSurvey:
         for one in (left, right):
             seen = seen_by(one)
             assert seen.counts.sum() == np.sum(W > 0)
-            assert seen.few[3].tolist() == [0, 1, 2, 3]
-            assert set(seen.masses[4]) == {"north", "south", "west"}
+            assert seen.distinct[3].tolist() == [0, 1, 2, 3]
+            assert set(seen.level_mass[4]) == {"north", "south", "west"}
             assert seen.gaps.tolist()[:4] == [False, True, False, False]
-        np.testing.assert_array_equal(np.sort(left.look.settle().rank), np.sort(right.look.settle().rank))
+        np.testing.assert_array_equal(np.sort(left.by_value.kept().rank), np.sort(right.by_value.kept().rank))
 
     def test_an_empty_one_is_a_zero(self):
         one = Survey("auto", "absent", None, 0).update(Block(0, X, Y))
@@ -540,8 +539,8 @@ class TestFolds:
     @pytest.mark.parametrize("groups", [None, G])
     def test_of_sums_pool_and_look_agree(self, groups, monkeypatch):
         found = []
-        original = streaming.OnePass
-        monkeypatch.setattr(streaming, "OnePass", lambda *a: found.append(original(*a)) or found[-1])
+        original = stream.FoldSums
+        monkeypatch.setattr(stream, "FoldSums", lambda *a: found.append(original(*a)) or found[-1])
         blocks = cut(4, X, Y, W) if groups is None else cut(4, X, Y, W, groups)
         EM2NOLCClassifier(calibration=4, **OPTIONS).fit(blocks)
         (one,) = found
@@ -572,8 +571,8 @@ class TestFolds:
 
 class TestSample:
     def test_of_rows_that_come_in_every_block_is_one_of_rows(self, monkeypatch):
-        monkeypatch.setattr("tamis.statistics.survey.LOOK", 100)
-        monkeypatch.setattr("tamis.statistics.survey.RARE", 5)
+        monkeypatch.setattr("tamis.statistics.survey.SAMPLE_ROWS", 100)
+        monkeypatch.setattr("tamis.statistics.survey.MIN_CLASS_ROWS", 5)
         values = np.arange(400.0)[:, None] % 397
         labels = np.arange(400) % 2
         survey = Survey("auto", "absent", None, 0)
@@ -583,8 +582,8 @@ class TestSample:
         assert len(np.unique(rows.table.numbers)) > 100
 
     def test_of_distinct_rows_does_not_depend_on_the_cut(self, monkeypatch):
-        monkeypatch.setattr("tamis.statistics.survey.LOOK", 100)
-        monkeypatch.setattr("tamis.statistics.survey.RARE", 5)
+        monkeypatch.setattr("tamis.statistics.survey.SAMPLE_ROWS", 100)
+        monkeypatch.setattr("tamis.statistics.survey.MIN_CLASS_ROWS", 5)
         kept = []
         for pieces in (1, 3, 17):
             survey = Survey("auto", "absent", 50, 0)
@@ -640,7 +639,7 @@ class TestOddBlocks:
             EM2NOLCClassifier().fit(lambda: used)
 
     def test_cut_otherwise_after_a_stop_begin_again(self, whole, tmp_path, monkeypatch):
-        monkeypatch.setattr(streaming, "EVERY", 0.0)
+        monkeypatch.setattr(stream, "SAVE_SECONDS", 0.0)
         file = tmp_path / "sums"
         with pytest.raises(KeyboardInterrupt):
             EM2NOLCClassifier(**OPTIONS).fit(Stopping(cut(6, X, Y, W), 4), checkpoint=file)
@@ -648,7 +647,7 @@ class TestOddBlocks:
             same(EM2NOLCClassifier(**OPTIONS).fit(lambda: cut(9, X, Y, W), checkpoint=file), whole)
 
     def test_of_an_iterator_with_gaps_that_come_late(self, monkeypatch):
-        monkeypatch.setattr(streaming, "HEAD", 500)
+        monkeypatch.setattr(stream, "FIRST_ROWS", 500)
         numbers = X[["a", "c"]].to_numpy(copy=True)
         numbers[-100:, 1] = np.nan
         clf = EM2NOLCClassifier(**OPTIONS).fit(iter(cut(6, numbers, Y)))
@@ -789,7 +788,7 @@ class TestRefusals:
 
 
 def test_an_iterator_is_planned_from_its_first_rows(monkeypatch):
-    monkeypatch.setattr(streaming, "HEAD", 500)
+    monkeypatch.setattr(stream, "FIRST_ROWS", 500)
     numbers = X[["a", "c"]].to_numpy(copy=True)
     numbers[-500:] *= 3
     with pytest.warns(UserWarning, match="beyond the plan's ranges"):
