@@ -11,7 +11,7 @@ import numpy as np
 from tamis.base.model import POOL, Pool
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.stacks.chebyshev import SIZES, Basis, Chebyshev, Levels, chebyshev
-from tamis.statistics.profile import Profile
+from tamis.statistics.survey import Profile
 from tamis.table.checks import check_choice, check_integer
 from tamis.table.encoding import Encoder, Nominal, Number, Position, fit_nominal, sorted_levels
 from tamis.table.keys import lowest

@@ -12,7 +12,6 @@ from itertools import pairwise
 import numpy as np
 
 from tamis.arrays import Array, device_of, full_precision, namespace, quick_double, to_device, to_numpy
-from tamis.kernels.fused import fused_polynomials
 from tamis.kernels.stacks.chebyshev import Basis, Chebyshev, Levels
 from tamis.statistics.plan import Plan
 from tamis.statistics.sums import ColumnFunctions, EncodedBlock, Functions, PairFunctions
@@ -189,8 +188,6 @@ def _fill_plain(functions: ColumnFunctions, Z: Array, out: Array) -> None:
     if gaps.any():
         there = xp.take(~xp.isnan(t), to_device(np.flatnonzero(gaps), device), axis=1)
         out[:, 1:start, :] = xp.astype(there, out.dtype)
-    if fused_polynomials(t, functions.active, start, out):
-        return
     present = xp.astype(~xp.isnan(t), out.dtype) if bool(xp.any(xp.isnan(t))) else None
     t = t if present is None else xp.where(xp.isnan(t), xp.zeros_like(t), t)
     twice, before, last = 2.0 * t, xp.ones_like(t), t

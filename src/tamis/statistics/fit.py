@@ -17,10 +17,10 @@ from tamis.kernels.bank import MEMORY
 from tamis.kernels.recipes import Bandwidth, Recipe
 from tamis.statistics.columns import NotSummable, is_grid
 from tamis.statistics.plan import Plan, TooLarge, make_plan
-from tamis.statistics.profile import Profile
 from tamis.statistics.sample import SAMPLE_ROWS, draw_sample
 from tamis.statistics.statistics import Statistics
 from tamis.statistics.sums import ExactSums, sum_again
+from tamis.statistics.survey import Profile
 from tamis.table.checks import check_integer
 from tamis.table.folds import positions, summed_folds
 from tamis.table.keys import row_keys, sampling_keys

@@ -32,8 +32,8 @@ from tamis.statistics.columns import (
     only_column,
     with_levels,
 )
-from tamis.statistics.profile import Profile
 from tamis.statistics.sums import ColumnFunctions
+from tamis.statistics.survey import Profile
 from tamis.table.checks import (
     check_bandwidth,
     check_choice,

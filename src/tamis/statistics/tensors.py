@@ -14,10 +14,10 @@ from tamis.base.model import POOL
 from tamis.statistics.blocks import CheckedRows, check_tensor_rows, loss_weight
 from tamis.statistics.device import encoded_sums
 from tamis.statistics.fit import FoldSums, SumsRequest
-from tamis.statistics.profile import MAX_NEW_VALUES, Profile, add_values
 from tamis.statistics.sample import MIN_CLASS_ROWS, SAMPLE_ROWS
 from tamis.statistics.statistics import Statistics
 from tamis.statistics.sums import Functions
+from tamis.statistics.survey import MAX_NEW_VALUES, Profile, add_values
 from tamis.table.checks import resolve_columns
 from tamis.table.device import device_block_folds, device_row_keys, device_sampling_keys, ordered
 from tamis.table.encoding import Encoder
