@@ -21,9 +21,8 @@ from tamis.statistics.sample import SAMPLE_ROWS, Reservoir, SampledRows
 from tamis.statistics.survey import Survey
 from tamis.table.folds import block_folds, group_folds
 from tamis.table.keys import group_keys, row_keys
-from tamis.table.sources import arrays as array_sources
-from tamis.table.sources import base
-from tamis.table.sources.base import Block, ahead
+from tamis.table.sources import base, memory
+from tamis.table.sources.base import Block, prefetched
 from tamis.table.sources.opening import source_of
 from tamis.table.table import Table, read_table
 
@@ -100,7 +99,7 @@ class TestSameModel:
         np.testing.assert_allclose(other.decision_function(X), whole.decision_function(X), atol=1e-9)
 
     def test_from_a_parquet_file_and_a_folder_and_a_dataset(self, whole, tmp_path, monkeypatch):
-        monkeypatch.setattr(base, "CELLS", 1500)
+        monkeypatch.setattr(base, "BLOCK_CELLS", 1500)
         parquet(tmp_path)
         data = pq.read_table(tmp_path / "part0.parquet").drop_columns(["g"])
         pq.write_table(data, tmp_path / "part0.parquet", row_group_size=700)
@@ -113,8 +112,8 @@ class TestSameModel:
         same(EM2NOLCClassifier(**OPTIONS).fit(ds.dataset(folder), "y", sample_weight="w"), whole)
 
     def test_from_a_memory_map(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(array_sources, "LARGE", 1000)
-        monkeypatch.setattr(array_sources, "block_rows", lambda d: 640)
+        monkeypatch.setattr(memory, "LARGE_BYTES", 1000)
+        monkeypatch.setattr(memory, "block_rows", lambda d: 640)
         numbers = X[["a", "c"]].to_numpy()
         mapped = np.memmap(tmp_path / "rows", dtype=float, mode="w+", shape=numbers.shape)
         mapped[:] = numbers
@@ -335,9 +334,9 @@ class TestWhatIsRefused:
     def test_what_stands_beside_blocks(self, name):
         blocks = cut(3, X, Y)
         for what in (blocks, lambda: blocks, iter(blocks)):
-            with pytest.raises(ValueError, match=f"{name} is given beside blocks: put it into them"):
+            with pytest.raises(ValueError, match=f"{name} is given with blocks: put it into them"):
                 EM2NOLCClassifier(**OPTIONS).fit(what, **{name: np.ones(N)})
-        with pytest.raises(ValueError, match=f"{name} is given beside blocks"):
+        with pytest.raises(ValueError, match=f"{name} is given with blocks"):
             Statistics(Plan.of(X, Y)).update(blocks, **{name: np.ones(N)})
 
     def test_labels_of_two_kinds(self):
@@ -453,7 +452,7 @@ class TestMemory:
         assert 2 * SAMPLE_ROWS < 15 * 20_000  # the reservoir is full in both
         assert many < 1.2 * few + 4e6
 
-    def test_items_are_made_one_ahead(self):
+    def test_items_are_made_one_prefetched(self):
         made = []
 
         def items():
@@ -461,7 +460,7 @@ class TestMemory:
                 made.append(k)
                 yield k
 
-        for k in ahead(items()):
+        for k in prefetched(items()):
             assert len(made) <= k + 3
         assert made == list(range(5))
 
@@ -682,7 +681,7 @@ class TestFolders:
         clf = self.fitted(tmp_path)
         assert sorted(clf.feature_names_in_) == ["a", "b"]
         pq.write_table(pa.table({"y": Y[:600], "b": ["u"] * 600}), tmp_path / "3.parquet")
-        with pytest.raises(ValueError, match=r"'3.parquet' does not go with the other files.*b"):
+        with pytest.raises(ValueError, match=r"'3.parquet' does not fit the other files.*b"):
             self.fitted(tmp_path)
 
     def test_with_the_index_of_a_frame(self, tmp_path):
@@ -734,7 +733,7 @@ class TestRefusals:
         "given, y, words",
         [
             ("nowhere.parquet", "y", "no file or folder"),
-            (__file__, "y", "no Parquet file"),
+            (__file__, "y", "not a Parquet file"),
             ([(np.ones((3, 2)),)], None, "block 0 is a tuple"),
             (lambda: 3, None, "must return an iterable"),
             (list, [0, 1], "leave y out"),
