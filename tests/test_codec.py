@@ -175,8 +175,8 @@ class TestDamage:
         self.refused(path, "is not a tamis thing file")
 
     def test_too_large(self, path, monkeypatch):
-        monkeypatch.setattr(codec, "LIMIT", 1000)
-        self.refused(path, "1000 is the most that is read")
+        monkeypatch.setattr(codec, "MAX_BYTES", 1000)
+        self.refused(path, "at most 1000 are read")
 
     def test_an_array_that_promises_more_than_it_holds(self, path):
         bomb = codec._npy(np.arange(4.0)).replace(b"(4,)", b"(9,)")

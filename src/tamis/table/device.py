@@ -20,7 +20,7 @@ MAX_ROWS = 1 << 21  # rows whose keys are computed at a time
 
 
 def device_encode(encoder: Encoder, X: Array, columns: Sequence[int] | np.ndarray | None = None) -> Array:
-    """Encoded rows (n, c), in double precision, of an array that has the columns, or has them at `columns`."""
+    """Return encoded rows (n, c) in double precision; `columns` are their positions in X, if it has others too."""
     xp, device = namespace(X), device_of(X)
     if columns is not None:
         X = xp.take(X, to_device(np.asarray(columns, dtype=np.int64), device), axis=1)
@@ -38,7 +38,7 @@ def device_encode(encoder: Encoder, X: Array, columns: Sequence[int] | np.ndarra
 
 
 def _maps(encoder: Encoder) -> np.ndarray:
-    """Range, centre and scale (4, c) of the columns that are clipped, centred and scaled; what leaves others alone."""
+    """Return ranges, centres and scales (4, c) that standardise columns of numbers and leave others unchanged."""
     none = (-np.inf, np.inf, 0.0, 1.0)
     columns = encoder.columns
     plain = [(c.low, c.high, c.centre, c.scale) if isinstance(c, Number) and c.knots is None else none for c in columns]
@@ -82,7 +82,7 @@ def signed(value: int | np.uint64) -> int:
 
 
 def device_row_keys(X: Array, seed: int) -> Array:
-    """Keys (n,) of the rows of X (n, d), as `row_keys` gives them, as signed integers."""
+    """As `row_keys`, for the rows of X (n, d)."""
     xp, device = namespace(X), device_of(X)
     draws, factors = (to_device(values.view(np.int64), device) for values in key_factors(X.shape[1], seed))
     parts = []
@@ -97,19 +97,19 @@ def device_row_keys(X: Array, seed: int) -> Array:
 
 
 def shifted(x: Array, places: int) -> Array:
-    """``x >> places`` of unsigned integers."""
+    """Return ``x >> places`` as for unsigned integers."""
     return (x >> places) & ((1 << (64 - places)) - 1)
 
 
 def mixed(x: Array) -> Array:
-    """Let every bit depend on every other, as for keys in numpy."""
+    """As `tamis.table.keys.mix`."""
     x = (x ^ shifted(x, 30)) * signed(MIX[0])
     x = (x ^ shifted(x, 27)) * signed(MIX[1])
     return x ^ shifted(x, 31)
 
 
 def device_key_folds(keys: Array, n_folds: int) -> Array:
-    """Folds (n,) of keys, as `key_folds` gives them."""
+    """As `key_folds`."""
     x = mixed(~keys)
     return ((shifted(x, 1) % n_folds) * 2 + (x & 1)) % n_folds
 
@@ -117,12 +117,12 @@ def device_key_folds(keys: Array, n_folds: int) -> Array:
 def device_block_folds(
     keys: Array, codes: Array, n_folds: int, weight: Array | None = None, before: Array | int = 0
 ) -> Array:
-    """Folds (n,) of the rows of a block, as `block_folds` gives them with the weights as ties."""
+    """As `block_folds`, with the weights as ties."""
     return (device_key_folds(keys, n_folds) + device_copies_before(keys, codes, weight) + before) % n_folds
 
 
 def device_copies_before(keys: Array, codes: Array | None, weight: Array | None = None) -> Array:
-    """How many rows with the same key and class come before each row (n,), as `copies_before` gives them."""
+    """As `copies_before`; None as `codes` is one class."""
     xp, n = namespace(keys), keys.shape[0]
     order = xp.arange(n, dtype=xp.int64, device=device_of(keys))
     for part in (weight, codes, keys):  # the last one counts most
@@ -141,11 +141,11 @@ def device_copies_before(keys: Array, codes: Array | None, weight: Array | None 
 
 
 def ordered(keys: Array) -> Array:
-    """Signed integers in the order of the unsigned keys."""
+    """Return signed integers in the order of the unsigned keys."""
     return keys ^ signed(1 << 63)
 
 
 def device_sampling_keys(keys: Array, codes: Array) -> Array:
-    """Keys in which equal rows differ too, as `sampling_keys` gives them with the codes as ties."""
+    """As `sampling_keys`, with the codes as ties."""
     copies = device_copies_before(keys, None, codes)
     return namespace(keys).where(copies == 0, keys, mixed(keys + copies * signed(GAP)))
