@@ -46,7 +46,7 @@ def reproduce(
     retry: Annotated[bool, typer.Option("--retry", help="Run failed cells again.")] = False,
     take_over: Annotated[bool, typer.Option("--take-over", help="Also run cells claimed by runs that died.")] = False,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")] = None,
-    backend: Annotated[str, typer.Option(help="loky (this machine), dask or ray.")] = "loky",
+    backend: Annotated[str, typer.Option(help="loky (this machine) or dask.")] = "loky",
     scheduler: Annotated[str | None, typer.Option(help="Of a cluster, such as tcp://host:8786.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:

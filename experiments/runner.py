@@ -18,7 +18,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from joblib import Parallel, delayed, parallel_config
+from joblib import Parallel, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from experiments.cells import FAILED, PROTOCOLS, SIZES, Cell, Row
@@ -30,7 +30,7 @@ from tamis.errors import BadOption
 from tamis.parallel import one_thread
 from tamis.progress import report
 
-BACKENDS = ("loky", "dask", "ray")
+BACKENDS = ("loky", "dask")
 MAX_ERROR = 500  # characters
 
 
@@ -155,14 +155,14 @@ def reproduce(
     ----------
     plan, store : the cells, and the store of their rows
     jobs : number of processes; None for the current process
-    backend, scheduler : "loky" for this machine; "dask" or "ray" for a cluster, and its address
+    backend, scheduler : "loky" for this machine; "dask" for a cluster, and its address
     retry : whether failed cells run again
     take_over : whether cells that other runs have claimed run too; use it if these runs died
     """
     if backend not in BACKENDS:
         raise BadOption(f"backend={backend!r} is unknown: use one of {', '.join(BACKENDS)}")
     if scheduler is not None and backend == "loky":
-        raise BadOption(f"scheduler={scheduler!r} needs backend='dask' or 'ray'")
+        raise BadOption(f"scheduler={scheduler!r} needs backend='dask'")
     cells = plan.cells()
     if retry:
         store.forget(set(cells) & (store.done() - store.done(failed=False)))
@@ -307,24 +307,14 @@ def run_cell(paper: Paper, cell: Cell, memo: dict[Any, Stack]) -> Row:
 
 @contextmanager
 def _backend(name: str, scheduler: str | None) -> Iterator[Any]:
-    """Yield a client of a Dask scheduler, or None within a backend of joblib."""
+    """Yield a client of a Dask scheduler, or None for this machine."""
     if name == "loky":
         yield None
-    elif name == "dask":
-        try:
-            import distributed
-        except ImportError:
-            raise ImportError("backend='dask' needs dask: pip install 'tamis[dist]'") from None
-        connect: Any = distributed.Client
-        with connect(scheduler) as client:
-            yield client
-    else:
-        try:
-            import ray
-            from ray.util.joblib import register_ray
-        except ImportError:
-            raise ImportError("backend='ray' needs ray: pip install 'ray[default]'") from None
-        ray.init(address=scheduler, ignore_reinit_error=True)
-        register_ray()
-        with parallel_config(backend="ray"):
-            yield None
+        return
+    try:
+        import distributed
+    except ImportError:
+        raise ImportError("backend='dask' needs dask: pip install 'tamis[dist]'") from None
+    connect: Any = distributed.Client
+    with connect(scheduler) as client:
+        yield client

@@ -1,8 +1,8 @@
-"""Objects as one file of JSON and arrays: versioned, checksummed, written whole or not at all, no pickle.
+"""Objects as one file of JSON and arrays: versioned, with a checksum, written completely or not at all, no pickle.
 
-A file is a zip archive of ``manifest.json`` (kind, version, checksums), ``content.json`` and one
-``.npy`` entry per array. Classes that may stand in a file are marked with `stored` and known by their
-name; reading makes objects of these classes and of nothing else.
+A file is a zip archive of ``manifest.json`` (kind, version, checksum), ``content.json`` and one ``.npy`` entry per
+array. Classes whose objects may be written are marked with `stored` and identified by their name; reading creates
+objects of these classes only.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ import tamis
 
 VERSION = 1
 STORED: dict[str, type] = {}
-LIMIT = 1 << 30  # bytes that a file may unpack to
-ROOM = 1 << 26  # up to so many bytes a file is packed
-PACKED = 64  # times its size that any file may unpack to beyond that
-CONTENT = 1 << 25  # bytes of JSON
-OBJECTS = 1 << 20  # dicts and lists in it
-KINDS = "biufUS"  # of numpy types that a file may hold
-MOMENT = (1980, 1, 1, 0, 0, 0)  # equal content gives equal files
+MAX_BYTES = 1 << 30  # that a file may unpack to
+COMPRESSED_BYTES = 1 << 26  # larger content is not compressed
+MAX_RATIO = 64  # of the unpacked bytes above `COMPRESSED_BYTES` to the size of the file
+MAX_JSON_BYTES = 1 << 25
+MAX_JSON_OBJECTS = 1 << 20  # dicts and lists
+ARRAY_KINDS = "biufUS"  # of numpy types that a file may contain
+ENTRY_TIME = (1980, 1, 1, 0, 0, 0)  # the same for all files: equal content gives equal files
 
 C = TypeVar("C", bound=type)
 
 
 class Unreadable(ValueError):
-    """A file is not what it should be: damaged, hostile, of another kind, or of a newer version."""
+    """Raised for a file that is damaged, hostile, of another kind or of another version of the format."""
 
 
 def stored(cls: C) -> C:
-    """Class decorator: objects of this class may be written to files, under the name of the class.
+    """Mark a class whose objects may be written to files, under the name of the class.
 
     For dataclasses, enums, named tuples and classes with ``to_stored()`` and ``from_stored(dict)``.
     """
@@ -64,11 +64,11 @@ def is_stored(cls: type) -> bool:
 
 
 class Encoding:
-    """Values as JSON, their arrays aside.
+    """Values as JSON, and a list of their arrays.
 
     Parameters
     ----------
-    strict : refuse what cannot be read back; otherwise it is described in words
+    strict : whether to refuse objects that cannot be read back; otherwise their `repr` is written
     """
 
     def __init__(self, *, strict: bool = True):
@@ -76,7 +76,7 @@ class Encoding:
         self.arrays: list[np.ndarray] = []
 
     def encode(self, value: Any) -> Any:
-        """A JSON value; arrays are referred to by their number."""
+        """Return a JSON value that refers to arrays by number."""
         if isinstance(value, np.generic):
             value = value.item()
         if value is None or type(value) in (bool, int, str):
@@ -102,7 +102,7 @@ class Encoding:
                 "shape": list(value.shape),
                 "items": [self.encode(v) for v in value.ravel().tolist()],
             }
-        if value.dtype.kind not in KINDS:
+        if value.dtype.kind not in ARRAY_KINDS:
             raise ValueError(f"an array of the type {value.dtype} cannot be written to a file")
         self.arrays.append(value)
         return {"$": "array", "index": len(self.arrays) - 1}
@@ -136,7 +136,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def decode(value: Any, arrays: list[np.ndarray]) -> Any:
-    """What `Encoding.encode` was given."""
+    """Return the value that `Encoding.encode` was given."""
     if isinstance(value, list):
         return [decode(v, arrays) for v in value]
     if not isinstance(value, dict):
@@ -171,12 +171,12 @@ _DECODERS: dict[str, Callable[[dict, list[np.ndarray]], Any]] = {
 
 
 def digest(value: Any) -> str:
-    """A checksum of anything; of what cannot be stored, of how it prints."""
+    """Return a checksum of a value; objects that cannot be stored count by their `repr`."""
     return _checksum(*_parts(value, strict=False))
 
 
 def plain_labels(labels: np.ndarray) -> np.ndarray:
-    """Labels of rows with text in place of dates and other types that a file has no room for."""
+    """Return labels of rows, with text instead of dates and other types that a file cannot contain."""
     if labels.dtype != object:
         return labels
     out = np.empty(len(labels), dtype=object)
@@ -212,9 +212,9 @@ def _checksum(content: bytes, arrays: list[bytes]) -> str:
 
 @contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
-    """A temporary name beside `path` to write to; renamed to `path` at the end, removed on any failure.
+    """Yield a temporary path in the same folder; rename it to `path` at the end, and remove it on any failure.
 
-    A link stays one, to the new file, and a file that was there leaves its permissions to the new one.
+    Symbolic links and the permissions of an existing file are kept.
     """
     path = Path(os.path.realpath(path))
     if not path.parent.is_dir():
@@ -230,7 +230,7 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
     try:
         yield temporary
         with temporary.open("rb+") as file:
-            os.fsync(file.fileno())  # a disk may tell only now that it is full
+            os.fsync(file.fileno())  # a full disk may be reported only now
         if there:
             temporary.chmod(stat.S_IMODE(path.stat().st_mode))
         temporary.replace(path)
@@ -252,18 +252,18 @@ def write(path: str | os.PathLike, kind: str, value: Any) -> None:
     entries = {"manifest.json": json.dumps(manifest).encode(), "content.json": content}
     entries |= {f"arrays/{k}.npy": array for k, array in enumerate(arrays)}
     size = sum(map(len, entries.values()))
-    _check_size(str(path), size, LIMIT, content)
-    method = zipfile.ZIP_DEFLATED if size <= ROOM else zipfile.ZIP_STORED
+    _check_size(str(path), size, MAX_BYTES, content)
+    method = zipfile.ZIP_DEFLATED if size <= COMPRESSED_BYTES else zipfile.ZIP_STORED
     with replacing(path) as temporary, zipfile.ZipFile(temporary, "w", method) as file:
         for name, data in entries.items():
-            file.writestr(zipfile.ZipInfo(name, MOMENT), data, method)
+            file.writestr(zipfile.ZipInfo(name, ENTRY_TIME), data, method)
 
 
 def read(path: str | os.PathLike, kind: str) -> Any:
-    """Read what `write` has written; `Unreadable`, a ValueError, says what is wrong with any other file.
+    """Read a file of `write`; raise `Unreadable`, a ValueError, for any other file.
 
-    However a file was made, reading it runs no code but that of the stored classes, and takes memory in proportion to
-    its size beyond a few hundred megabytes.
+    Reading runs no code but that of the stored classes, whoever made the file, and requires memory in proportion to its
+    size, plus a few hundred megabytes.
     """
     name = str(path)
     if not Path(path).exists():
@@ -279,23 +279,23 @@ def read(path: str | os.PathLike, kind: str) -> Any:
             raise Unreadable(f"{name!r} is not a tamis {kind} file, or it is truncated or damaged") from error
     try:
         return decode(json.loads(content.decode("utf-8", "surrogatepass")), arrays)
-    except Exception as error:  # constructors were given anything
+    except Exception as error:  # stored values may have any type
         words = f"written by tamis {manifest.get('tamis', 'of an unknown version')}, and this version cannot read it"
         raise Unreadable(f"{name!r} was {words} ({type(error).__name__}: {error})") from error
 
 
 def _unpacked(raw: IO[bytes], name: str, kind: str) -> tuple[dict[str, Any], bytes, list[np.ndarray]]:
-    """Manifest, content and arrays of an archive that is what its manifest says."""
+    """Return manifest, content and arrays of an archive that agrees with its manifest."""
     with zipfile.ZipFile(raw) as file:
         packed, size = os.fstat(raw.fileno()).st_size, sum(entry.file_size for entry in file.infolist())
-        _check_size(name, size, min(LIMIT, ROOM + PACKED * packed))
+        _check_size(name, size, min(MAX_BYTES, COMPRESSED_BYTES + MAX_RATIO * packed))
         if any(entry.compress_type not in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED) for entry in file.infolist()):
             raise ValueError("it is packed in a way that takes memory without bounds")
         if len(set(file.namelist())) < len(file.namelist()):
             raise ValueError("two entries have one name")
         manifest = _checked_manifest(json.loads(file.read("manifest.json")), name, kind)
         content = file.read("content.json")
-        _check_size(name, size, LIMIT, content)
+        _check_size(name, size, MAX_BYTES, content)
         arrays, digests = [], [sha256(content).digest()]
         for k in range(manifest["arrays"]):
             data = file.read(f"arrays/{k}.npy")
@@ -306,27 +306,27 @@ def _unpacked(raw: IO[bytes], name: str, kind: str) -> tuple[dict[str, Any], byt
     return manifest, content, arrays
 
 
-def _check_size(name: str, size: int, most: int, content: bytes = b"") -> None:
-    """Refuse entries of more than `most` bytes, and JSON that would make too many objects."""
-    if size > most:
-        raise Unreadable(f"{name!r} would unpack to {size} bytes, and {most} is the most that is read")
+def _check_size(name: str, size: int, max_bytes: int, content: bytes = b"") -> None:
+    """Refuse entries of more than `max_bytes`, and JSON of too many objects."""
+    if size > max_bytes:
+        raise Unreadable(f"{name!r} would unpack to {size} bytes, and at most {max_bytes} are read")
     objects = content.count(b"[") + content.count(b"{")
-    if len(content) > CONTENT or objects > OBJECTS:
+    if len(content) > MAX_JSON_BYTES or objects > MAX_JSON_OBJECTS:
         raise Unreadable(
-            f"{name!r} would hold {len(content)} bytes of JSON with {objects} lists and dicts, and {CONTENT} bytes "
-            f"with {OBJECTS} are the most that is read"
+            f"{name!r} would contain {len(content)} bytes of JSON with {objects} lists and dicts, and at most "
+            f"{MAX_JSON_BYTES} bytes with {MAX_JSON_OBJECTS} are read"
         )
 
 
 def _array(data: bytes) -> np.ndarray:
-    """An array from its entry, whose header must not promise more than the entry holds."""
+    """Return an array; the shape in its header must fit the size of its entry."""
     file = io.BytesIO(data)
     version = np.lib.format.read_magic(file)
     header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, columns_first, dtype = header(file)
-    if dtype.kind not in KINDS or not dtype.itemsize:
-        raise ValueError(f"an array of the type {dtype} has no place in a file")
-    if math.prod(shape) * dtype.itemsize != len(data) - file.tell() or math.prod(max(n, 1) for n in shape) > LIMIT:
+    if dtype.kind not in ARRAY_KINDS or not dtype.itemsize:
+        raise ValueError(f"an array of the type {dtype} cannot be in a file")
+    if math.prod(shape) * dtype.itemsize != len(data) - file.tell() or math.prod(max(n, 1) for n in shape) > MAX_BYTES:
         raise ValueError(f"an array of shape {shape} does not fit its entry")
     return np.ndarray(shape, dtype, data, file.tell(), order="F" if columns_first else "C").copy(order="K")
 
@@ -335,10 +335,10 @@ def _checked_manifest(manifest: Any, name: str, kind: str) -> dict[str, Any]:
     types = {"kind": str, "version": int, "arrays": int, "sha256": str}
     if not isinstance(manifest, dict) or any(type(manifest.get(key)) is not cls for key, cls in types.items()):
         raise Unreadable(f"{name!r} is not a tamis {kind} file")
-    if manifest["version"] > VERSION:
+    if manifest["version"] != VERSION:
         raise Unreadable(
-            f"{name!r} was written by a newer tamis (format {manifest['version']}, this one reads up to {VERSION}): "
-            "pip install --upgrade tamis"
+            f"{name!r} has the format {manifest['version']}, and this tamis reads the format {VERSION}: install the "
+            "version of tamis that wrote the file, or save the model again"
         )
     if manifest["kind"] != kind:
         raise Unreadable(f"{name!r} is a tamis {manifest['kind']} file, not a {kind} file")

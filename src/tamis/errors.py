@@ -1,4 +1,4 @@
-"""Errors that someone outside may want to tell apart, all others being plain ValueErrors; and how to warn."""
+"""Errors that callers may want to distinguish (all others are plain ValueErrors), and warnings."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import warnings
 
 
 class BadOption(ValueError):
-    """What was asked for cannot be, whatever the data; on the command line this is bad usage."""
+    """Raised for options that no data could satisfy; at the command line this is bad usage."""
 
 
 class UnknownColumn(BadOption):
-    """A column was asked for that the table does not have."""
+    """Raised for a column that the table does not have."""
 
 
 class NotATable(TypeError, ValueError):
-    """What was given holds other things than cells; scikit-learn asks for a TypeError where it is sparse or nested."""
+    """Raised for sparse or nested input, for which scikit-learn requires a TypeError."""
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line outside the package from which it was called."""
+    """Issue a warning at the line outside the package that called it."""
     frame, level = sys._getframe(1), 2  # a level of one would be here
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tamis":
         frame, level = frame.f_back, level + 1

@@ -1,4 +1,4 @@
-"""Threads over blocks: numpy and BLAS release the interpreter's lock, so blocks run side by side."""
+"""Threads over blocks of rows: numpy and BLAS release the lock of the interpreter, so blocks run in parallel."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 
 
 def available_cores() -> int:
-    """Cores that this process may use, or as few as `limited` says."""
+    """Return the number of cores that this process may use, within `limited` at most so many."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, _limit.get() or cores)
 
 
 @contextmanager
 def limited(cores: int) -> Iterator[None]:
-    """Use at most so many cores within the context, as one of several workers on a machine."""
+    """Use at most so many cores within the context, for one of several workers on a machine."""
     token = _limit.set(cores)
     try:
         with blas_threads(cores):
@@ -39,23 +39,23 @@ def limited(cores: int) -> Iterator[None]:
 
 @cache
 def _controller() -> ThreadpoolController:
-    """The libraries with threads of their own; looking for them takes milliseconds."""
+    """The libraries with threads of their own; to find them takes milliseconds."""
     return ThreadpoolController()
 
 
-_asked: list[tuple[object, int]] = []  # who asks for how many threads of BLAS, the latest last
-_before: dict[int, int] = {}  # threads of each library when nobody asks
+_asked: list[tuple[object, int]] = []  # contexts and their numbers of BLAS threads, the latest last
+_before: dict[int, int] = {}  # threads of each library outside all contexts
 _lock = threading.Lock()
-if hasattr(os, "register_at_fork"):  # else a child could find the lock held by a thread that it does not have
+if hasattr(os, "register_at_fork"):  # else a child could inherit a lock that is never released
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 @contextmanager
 def blas_threads(n: int) -> Iterator[None]:
-    """A context in which BLAS uses `n` threads.
+    """Use `n` threads of BLAS within the context.
 
-    The number belongs to the whole process. Of several contexts, nested or in several threads, the latest counts; when
-    the last of them ends all is as it was.
+    The number applies to the whole process. Of several contexts, nested or in several threads, the latest decides; when
+    the last of them ends, the first number is restored.
     """
     mine = (object(), n)
     with _lock:
@@ -76,18 +76,18 @@ def _blas() -> list[Any]:
 
 
 def _set_blas(n: int | None) -> None:
-    """Give BLAS n threads, or what it had before."""
+    """Set the number of BLAS threads; None restores the first one."""
     for k, library in enumerate(_blas()):
         library.set_num_threads(_before[k] if n is None else n)
 
 
 def one_thread() -> AbstractContextManager:
-    """A context in which all libraries with threads of their own, those loaded lately too, use one."""
+    """Return a context in which all libraries with threads of their own, also newly loaded ones, use one."""
     return ThreadpoolController().limit(limits=1)
 
 
 def thread_map(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """``[function(item) for item in items]`` on all cores: as threads, or within BLAS if there is one item."""
+    """Return ``[function(item) for item in items]``, by threads on all cores, or by those of BLAS for one item."""
     cores = available_cores()
     if len(items) == 1:
         with blas_threads(cores):

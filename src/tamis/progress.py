@@ -1,4 +1,4 @@
-"""Progress without a parameter in every function: loops report to whoever listens in this context."""
+"""Progress reports of loops to a listener of the context, without a parameter in every function."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from time import monotonic
 from typing import TypeVar
 
 T = TypeVar("T")
-Listener = Callable[[str, int, int], None]  # what is being done, how many are done, of how many (0: nobody knows)
+Listener = Callable[[str, int, int], None]  # name of the work, number done, number of all (0 if unknown)
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call ``listener(what, done, total)`` as loops within the context go on."""
+    """Call ``listener(what, done, total)`` at every report of a loop within the context."""
     token = _listener.set(listener)
     try:
         yield
@@ -25,18 +25,18 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def heard() -> bool:
-    """Whether somebody listens."""
+    """Whether there is a listener."""
     return _listener.get() is not None
 
 
 class Remaining:
-    """A listener that writes a line now and then: what, how far, and how long it will still take.
+    """A listener that writes a line now and then: the work, how much is done, and the remaining time.
 
     Parameters
     ----------
-    write : takes a format and its values, as loggers do
+    write : called with a format and its values, as methods of loggers
     every : seconds between two lines
-    ends : whether the end of a loop is told that took less than that
+    ends : whether the end of a loop is written that took less than `every`
     """
 
     def __init__(self, write: Callable[..., object], every: float = 5.0, *, ends: bool = True):
@@ -60,14 +60,14 @@ class Remaining:
 
 
 def report(what: str, done: int, total: int) -> None:
-    """Tell whoever listens how far something has come."""
+    """Report to the listener, if there is one, how much of the work is done."""
     listener = _listener.get()
     if listener is not None:
         listener(what, done, total)
 
 
 def tracked(items: Iterable[T], what: str, total: int) -> Iterator[T]:
-    """The items, reported one by one."""
+    """Iterate over the items and report each."""
     report(what, 0, total)
     for done, item in enumerate(items, 1):
         report(what, done, total)

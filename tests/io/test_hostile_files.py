@@ -110,7 +110,7 @@ ATTACKS = {
     "deep lists": content(b"[" * 500_000 + b"]" * 500_000),
     "a number of a million digits": content(b"1" * 10**6),
     "a decimal of a million digits": content(b"[0." + b"1" * 10**6 + b"]"),
-    "many small lists": content(b"[" + b"[]," * (codec.OBJECTS + 1) + b"1]"),
+    "many small lists": content(b"[" + b"[]," * (codec.MAX_JSON_OBJECTS + 1) + b"1]"),
     "content that is no text": content(b"\xff\xfe\x00"),
     "a type of Python": content(b'{"$":"object","type":"eval","parts":{}}'),
     "a type with other fields": content(b'{"$":"object","type":"Gaussian","parts":{"__class__":1}}'),
@@ -225,7 +225,7 @@ def test_small_files_take_little_memory(good, folder):
         liar[at : at + 4] = (1000).to_bytes(4, "little")
     (folder / "bomb1").write_bytes(liar)
     (folder / "bomb2").write_bytes(hostile.packed(entries | {f"x{k}": b"" for k in range(5_000)}))
-    for k, items in ((3, b'"ab",' * 1_000_000), (4, b"{}," * (codec.OBJECTS - 2))):
+    for k, items in ((3, b'"ab",' * 1_000_000), (4, b"{}," * (codec.MAX_JSON_OBJECTS - 2))):
         (folder / f"bomb{k}").write_bytes(hostile.packed(entries | {"content.json": b"[" + items + b"1]"}))
     assert max((folder / f"bomb{k}").stat().st_size for k in range(5)) < 3 << 20
     paths = [folder / "good", *(folder / f"bomb{k}" for k in range(5))]
@@ -237,17 +237,17 @@ def test_small_files_take_little_memory(good, folder):
 
 def test_what_could_not_be_read_is_not_written(tmp_path, monkeypatch):
     codec.write(tmp_path / "f", "thing", 1)
-    monkeypatch.setattr(codec, "OBJECTS", 10)
-    with pytest.raises(ValueError, match="with 10 are the most that is read"):
+    monkeypatch.setattr(codec, "MAX_JSON_OBJECTS", 10)
+    with pytest.raises(ValueError, match="with 10 are read"):
         codec.write(tmp_path / "f", "thing", [[]] * 11)
-    monkeypatch.setattr(codec, "LIMIT", 1000)
-    with pytest.raises(ValueError, match="1000 is the most that is read"):
+    monkeypatch.setattr(codec, "MAX_BYTES", 1000)
+    with pytest.raises(ValueError, match="at most 1000 are read"):
         codec.write(tmp_path / "f", "thing", np.zeros(1000))
     assert codec.read(tmp_path / "f", "thing") == 1
 
 
 def test_large_files_are_not_packed_and_come_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(codec, "ROOM", 10_000)
+    monkeypatch.setattr(codec, "COMPRESSED_BYTES", 10_000)
     codec.write(tmp_path / "f", "thing", np.zeros(10_000))
     assert (tmp_path / "f").stat().st_size > 80_000
     assert codec.read(tmp_path / "f", "thing").shape == (10_000,)

@@ -18,7 +18,7 @@ from distributed import Client, LocalCluster
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, TamisClassifier
 from tamis.progress import listening
-from tamis.statistics.statistics import Statistics, add_block
+from tamis.statistics.statistics import Statistics
 from tamis.table.sources.on_dask import DaskSource, mapped
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:distributed", "ignore::ResourceWarning")
@@ -62,7 +62,7 @@ class Slow:
         with open(self.log, "a") as file:
             file.write(f"{block.number} {os.getpid()}\n")
         time.sleep(self.seconds)
-        return add_block(statistics, block)
+        return statistics.add_block(block)
 
 
 def test_workers_give_the_model_of_one_machine(client, rows, whole):
@@ -80,7 +80,7 @@ def test_workers_tell_how_many_rows_are_done(client, rows):
     with listening(lambda *words: told.append(words)):
         X, y = rows
         EM2NOLCClassifier(**OPTIONS).fit(da.from_array(X.to_numpy(), chunks=(2000, 5)), da.from_array(y, chunks=2000))
-    for what in ("looking at rows", "summing rows"):
+    for what in ("reading rows", "summing rows"):
         assert [words[1:] for words in told if words[0] == what] == [(2000, N), (4000, N), (N, N)]
 
 

@@ -12,7 +12,7 @@ from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Gaussian, Plan, Statis
 from tamis.codec import digest
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.stacks.chebyshev import Chebyshev, Levels
-from tamis.statistics.block_sums import Block, ColumnFunctions, PairFunctions, outer_sums
+from tamis.statistics.sums import ColumnFunctions, EncodedBlock, PairFunctions, outer_sums
 from tamis.table.folds import key_folds
 from tamis.table.keys import lowest, lowest_distinct, row_keys, sampling_keys
 from tamis.table.table import read_table
@@ -69,12 +69,12 @@ class TestMonoid:
 
     @pytest.mark.parametrize("chunk", [64, 100, 599])
     def test_the_size_of_chunks_does_not_matter(self, chunk, monkeypatch):
-        monkeypatch.setattr("tamis.statistics.block_sums.CHUNK", chunk)
+        monkeypatch.setattr("tamis.statistics.sums.CHUNK_ROWS", chunk)
         assert close(Statistics(PLAN).update(X, Y, W), WHOLE)
 
     @pytest.mark.parametrize("cores", [1, 3])
     def test_the_number_of_threads_does_not_matter_at_all(self, cores, monkeypatch):
-        monkeypatch.setattr("tamis.statistics.block_sums.CHUNK", 50)
+        monkeypatch.setattr("tamis.statistics.sums.CHUNK_ROWS", 50)
         once = Statistics(PLAN).update(X, Y, W)
         monkeypatch.setattr("tamis.parallel.available_cores", lambda: cores)
         np.testing.assert_array_equal(Statistics(PLAN).update(X, Y, W).parts, once.parts)
@@ -129,10 +129,10 @@ class TestSums:
         rows = [np.ones((1, 90)), *(b.features(Z[:, j]) for j, b in enumerate(bases)), codes == np.arange(3)[:, None]]
         sums = outer_sums(
             functions,
-            lambda s: Block(Z[s], codes[s], weight[s], part[s]),
+            lambda s: EncodedBlock(Z[s], codes[s], weight[s], part[s]),
             90,
             n_classes=3,
-            n_parts=2,
+            n_folds=2,
             dtype=dtype,
         )
         places = [[0], *functions.positions, functions.size + np.arange(3)]
@@ -475,7 +475,7 @@ class TestBadInput:
             ("bandwidth='foo' is unknown", {"bandwidth": "foo"}),
             ("bandwidth=0 must be a finite number above 0", {"bandwidth": 0}),
             ("bandwidth has shape", {"bandwidth": np.ones(2)}),
-            ("is empty: name the widths", {"bandwidth": []}),
+            ("is empty: give the bandwidths", {"bandwidth": []}),
             ("categories names 'a', which is not a category", {"categories": {"a": ["x"]}}),
             ("candidates have 2 columns", {"candidates": (X[["a", "b"]], Y)}),
             ("y holds 'no', which is not among classes", {"classes": ["yes", "maybe"]}),

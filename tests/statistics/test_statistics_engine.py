@@ -26,8 +26,7 @@ from tamis.methods.em2nolc.polish import better_rows
 from tamis.methods.em2nolc.refit import coefficients
 from tamis.methods.em2nolc.solver import State, Task
 from tamis.optim.subset import fit_support
-from tamis.statistics.one_pass import second_look
-from tamis.statistics.summary import Summary
+from tamis.statistics.fit import TrainingSums, fold_sums
 from tamis.table.rows import codings
 from tamis.table.table import read_table
 
@@ -98,8 +97,8 @@ def designs(X, y, *, shared=False, weight=None, degrees=24, **options):
     rows = rows_of(clf, X, y, weight)
     plan = Plan.of(X, y, sample_weight=weight, candidates=60, degrees=degrees, folds=1, winsorise=0)
     stats = Statistics(plan)
-    stats.add_table(rows.table, rows.codes, rows.weight, np.zeros(len(rows), dtype=int))
-    prepared = Summary(plan, stats.sums(), plan.pool).prepare(None, per_feature(), 1.0)
+    stats.add_training_rows(rows, np.zeros(len(rows), dtype=int))
+    prepared = TrainingSums(plan, stats.sums(), plan.pool).prepare(None, per_feature(), 1.0)
     Z = plan.encoder.encode(rows.table)
     stack = prepared.bank.stack(Z, plan.pool.Z, form="dense")
     pairs = zip(codings(len(plan.classes), shared), prepared.designs(shared), strict=True)
@@ -253,13 +252,13 @@ class TestFit:
     def test_automatic_engine_goes_by_size_and_kernels(self, monkeypatch):
         X, y = zoo.planted(300)
         assert self.engine_of(X, y) == "rows"
-        monkeypatch.setattr("tamis.statistics.one_pass.MEMORY", 1000)
+        monkeypatch.setattr("tamis.statistics.fit.MEMORY", 1000)
         assert self.engine_of(X, y) == "sums"
         assert self.engine_of(X, y, kernels=product("all")) == "rows"
         assert self.engine_of(X, y, kernels=per_feature(Laplacian())) == "rows"
         assert self.engine_of(X, y, engine="streaming") == "rows"
         assert self.engine_of(X, y, solver="paper", max_iter=2, tol=1e9) == "rows"
-        monkeypatch.setattr("tamis.statistics.plan.BYTES", 1000)
+        monkeypatch.setattr("tamis.statistics.plan.MAX_BYTES", 1000)
         assert self.engine_of(X, y) == "rows"
 
     def engine_of(self, X, y, **options):
@@ -283,7 +282,7 @@ class TestFit:
         ):
             with pytest.raises(ValueError, match=match):
                 EM2NOLCClassifier(engine="statistics", **options).fit(X, y)
-        monkeypatch.setattr("tamis.statistics.plan.BYTES", 1000)
+        monkeypatch.setattr("tamis.statistics.plan.MAX_BYTES", 1000)
         with pytest.raises(ValueError, match=r"more than a gibibyte.*another engine"):
             EM2NOLCClassifier(engine="statistics").fit(X, y)
 
@@ -320,8 +319,8 @@ class TestFit:
         assert any("digits cancel" in str(w.message) for w in caught), [str(w.message) for w in caught]
 
     def test_falling_back_to_rows_for_want_of_memory_is_announced(self, monkeypatch):
-        monkeypatch.setattr("tamis.statistics.one_pass.MEMORY", 1000)
-        monkeypatch.setattr("tamis.statistics.plan.BYTES", 1000)
+        monkeypatch.setattr("tamis.statistics.fit.MEMORY", 1000)
+        monkeypatch.setattr("tamis.statistics.plan.MAX_BYTES", 1000)
         with pytest.warns(UserWarning, match="engine='auto' works on rows, which may take long"):
             EM2NOLCClassifier(3, 2, calibration=None).fit(*zoo.planted(100))
 
@@ -541,8 +540,8 @@ class TestFolds:
             EM2NOLCClassifierCV(5, 3, engine="statistics").fit(X, y)
 
     def test_rare_classes_are_always_looked_at(self, monkeypatch):
-        monkeypatch.setattr("tamis.statistics.look.LOOK", 300)
-        monkeypatch.setattr("tamis.statistics.look.RARE", 5)
+        monkeypatch.setattr("tamis.statistics.sample.SAMPLE_ROWS", 300)
+        monkeypatch.setattr("tamis.statistics.sample.MIN_CLASS_ROWS", 5)
         X, y = zoo.planted(3000)
         rare = np.where(np.arange(3000) % 200 == 0, 2, y)
         w = np.random.default_rng(0).integers(1, 4, 3000).astype(float)
@@ -643,7 +642,7 @@ class TestCrossValidation:
         X, y = mixed_table()
         groups = np.array([f"person {k}" for k in np.arange(len(y)) // 5])
         stats = Statistics(Plan.of(X, y, folds=3)).update(X, y, groups=groups)
-        one = second_look(stats, rows_of(EM2NOLCClassifier(), X, y, groups=groups), groups)
+        one = fold_sums(stats, rows_of(EM2NOLCClassifier(), X, y, groups=groups), groups)
         for fold in range(3):
             held = one.held(fold).look
             assert held.mass.sum() == pytest.approx(stats.parts[fold][0, 0])

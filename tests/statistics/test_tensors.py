@@ -12,10 +12,9 @@ from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Plan, Statistics, Tami
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian
 from tamis.kernels.stacks.chebyshev import Chebyshev, Levels
-from tamis.statistics.block_sums import Block, ColumnFunctions, PairFunctions, outer_sums
-from tamis.statistics.device_sums import PIECE, device_sums
-from tamis.table.device_encoding import device_encode
-from tamis.table.device_keys import device_key_folds, device_row_keys, device_sampling_keys
+from tamis.statistics.device import PIECE_ROWS, device_sums
+from tamis.statistics.sums import ColumnFunctions, EncodedBlock, PairFunctions, outer_sums
+from tamis.table.device import device_encode, device_key_folds, device_row_keys, device_sampling_keys
 from tamis.table.encoding import Encoder
 from tamis.table.folds import group_folds, key_folds
 from tamis.table.keys import row_keys, sampling_keys
@@ -71,7 +70,7 @@ class TestKeys:
 
 
 class TestSums:
-    @pytest.mark.parametrize("n", [1, 7, PIECE, PIECE + 1, 3 * PIECE + 5])
+    @pytest.mark.parametrize("n", [1, 7, PIECE_ROWS, PIECE_ROWS + 1, 3 * PIECE_ROWS + 5])
     @pytest.mark.parametrize("parts", [1, 3])
     def test_of_all_kinds_of_functions(self, device, n, parts):
         rng = np.random.default_rng(n)
@@ -82,13 +81,13 @@ class TestSums:
                  Chebyshev(-2, 2, 13, 3), Levels((-1.0, 0.2, 1.0), nearest=True))  # fmt: skip
         functions = ColumnFunctions(bases, (True, False, False, False, False))
         codes, weight, part = rng.integers(0, 2, n), rng.random(n), rng.integers(0, parts, n)
-        sizes = {"n_classes": 2, "n_parts": parts, "dtype": "float64"}
+        sizes = {"n_classes": 2, "n_folds": parts, "dtype": "float64"}
 
         def read(rows):
-            return Block(Z[rows], codes[rows], weight[rows], part[rows])
+            return EncodedBlock(Z[rows], codes[rows], weight[rows], part[rows])
 
         def read_there(rows):
-            return Block(*(torch.tensor(v[rows], device=device) for v in (Z, codes, weight, part)))
+            return EncodedBlock(*(torch.tensor(v[rows], device=device) for v in (Z, codes, weight, part)))
 
         expected = outer_sums(functions, read, n, **sizes)
         found = device_sums(functions, read_there, n, **sizes)
@@ -100,11 +99,13 @@ class TestSums:
         Z, codes = X[:500, [0, 2]], Y[:500]
         bank = KernelBank((Channel("a", Gaussian(1.0), (0,)), Channel("b", Gaussian(0.5), (0, 1))))
         functions = PairFunctions(bank, Z[:6])
-        sizes = {"n_classes": 2, "n_parts": 1, "dtype": "float64"}
+        sizes = {"n_classes": 2, "n_folds": 1, "dtype": "float64"}
         zeros = np.zeros(500, dtype=int)
-        expected = outer_sums(functions, lambda r: Block(Z[r], codes[r], None, zeros[r]), 500, **sizes)
+        expected = outer_sums(functions, lambda r: EncodedBlock(Z[r], codes[r], None, zeros[r]), 500, **sizes)
         there = [torch.tensor(v, device=device) for v in (Z, codes, zeros)]
-        found = device_sums(functions, lambda r: Block(there[0][r], there[1][r], None, there[2][r]), 500, **sizes)
+        found = device_sums(
+            functions, lambda r: EncodedBlock(there[0][r], there[1][r], None, there[2][r]), 500, **sizes
+        )
         np.testing.assert_allclose(found, expected, atol=1e-11 * np.abs(expected).max())
 
     def test_update_takes_tensors(self, device):
@@ -213,12 +214,12 @@ class TestFolds:
         from tamis.statistics import tensors
         from tamis.table.keys import group_keys
 
-        monkeypatch.setattr(tensors, "LOOK", 300)
-        monkeypatch.setattr(tensors, "RARE", 40)
+        monkeypatch.setattr(tensors, "SAMPLE_ROWS", 300)
+        monkeypatch.setattr(tensors, "MIN_CLASS_ROWS", 40)
         groups = np.random.default_rng(5).integers(0, 300, N)
         found = []
-        original = tensors.OnePass
-        monkeypatch.setattr(tensors, "OnePass", lambda *a: found.append(original(*a)) or found[-1])
+        original = tensors.FoldSums
+        monkeypatch.setattr(tensors, "FoldSums", lambda *a: found.append(original(*a)) or found[-1])
         clf = EM2NOLCClassifier(calibration=4, candidates=200, **OPTIONS)
         clf.fit(torch.tensor(X, device=device), Y, sample_weight=W, groups=groups)
         (one,) = found
@@ -231,12 +232,12 @@ class TestFolds:
 
     @pytest.mark.filterwarnings("ignore:cells beyond")
     def test_samples_are_those_of_blocks_where_rows_abound(self, device, monkeypatch):
-        from tamis.statistics import look, survey, tensors
+        from tamis.statistics import sample, survey, tensors
 
-        for module in (tensors, survey, look):
-            monkeypatch.setattr(module, "LOOK", 200)
-            monkeypatch.setattr(module, "RARE", 30)
-        monkeypatch.setattr("tamis.statistics.plan.SCALE_ROWS", 150)
+        for module in (tensors, survey, sample):
+            monkeypatch.setattr(module, "SAMPLE_ROWS", 200)
+            monkeypatch.setattr(module, "MIN_CLASS_ROWS", 30)
+        monkeypatch.setattr("tamis.statistics.columns.SCALE_ROWS", 150)
         distinct = np.random.default_rng(1).normal(size=(N, 2))
         one = EM2NOLCClassifier(candidates=50, **OPTIONS).fit(torch.tensor(distinct, device=device), Y)
         other = EM2NOLCClassifier(candidates=50, **OPTIONS).fit([(distinct, Y)])

@@ -16,15 +16,13 @@ from hypothesis import strategies as st
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Plan, SimpleMKLClassifier, Statistics
 from tamis.progress import Remaining, listening
-from tamis.statistics import streaming
-from tamis.statistics.look import LOOK
-from tamis.statistics.reservoir import Drawn, Reservoir
+from tamis.statistics import stream
+from tamis.statistics.sample import SAMPLE_ROWS, Reservoir, SampledRows
 from tamis.statistics.survey import Survey
 from tamis.table.folds import block_folds, group_folds
 from tamis.table.keys import group_keys, row_keys
-from tamis.table.sources import arrays as array_sources
-from tamis.table.sources import base
-from tamis.table.sources.base import Block, ahead
+from tamis.table.sources import base, memory
+from tamis.table.sources.base import Block, prefetched
 from tamis.table.sources.opening import source_of
 from tamis.table.table import Table, read_table
 
@@ -80,7 +78,7 @@ def parquet(folder, pieces=1, **extra):
 
 def seen_by(survey, n_folds=3):
     """What a plan with folds is made from."""
-    return survey.seen(survey.class_factor(None), n_folds, survey.units.earlier(n_folds))
+    return survey.profile(survey.class_factor(None), n_folds, survey.units.earlier(n_folds))
 
 
 class TestSameModel:
@@ -101,7 +99,7 @@ class TestSameModel:
         np.testing.assert_allclose(other.decision_function(X), whole.decision_function(X), atol=1e-9)
 
     def test_from_a_parquet_file_and_a_folder_and_a_dataset(self, whole, tmp_path, monkeypatch):
-        monkeypatch.setattr(base, "CELLS", 1500)
+        monkeypatch.setattr(base, "BLOCK_CELLS", 1500)
         parquet(tmp_path)
         data = pq.read_table(tmp_path / "part0.parquet").drop_columns(["g"])
         pq.write_table(data, tmp_path / "part0.parquet", row_group_size=700)
@@ -114,8 +112,8 @@ class TestSameModel:
         same(EM2NOLCClassifier(**OPTIONS).fit(ds.dataset(folder), "y", sample_weight="w"), whole)
 
     def test_from_a_memory_map(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(array_sources, "LARGE", 1000)
-        monkeypatch.setattr(array_sources, "block_rows", lambda d: 640)
+        monkeypatch.setattr(memory, "LARGE_BYTES", 1000)
+        monkeypatch.setattr(memory, "block_rows", lambda d: 640)
         numbers = X[["a", "c"]].to_numpy()
         mapped = np.memmap(tmp_path / "rows", dtype=float, mode="w+", shape=numbers.shape)
         mapped[:] = numbers
@@ -166,7 +164,7 @@ class TestSameModel:
         np.testing.assert_allclose(found.decision_function(X), whole.decision_function(X), atol=1e-9)
         surveys = [Survey("auto", "absent", None, 0).update(Block(k, *part)) for k, part in enumerate(parts)]
         for total in (surveys[0] + surveys[1] + surveys[2], surveys[2] + (surveys[1] + surveys[0])):
-            assert set(total.levels) == {table.columns.get_loc("site")} | set(surveys[1].levels)
+            assert set(total.level_mass) == {table.columns.get_loc("site")} | set(surveys[1].level_mass)
 
     def test_from_a_dataset_on_another_file_system(self, tmp_path):
         pq.write_table(pa.table({"a": X["a"], "y": Y}), tmp_path / "a.parquet")
@@ -282,21 +280,21 @@ class Stopping:
 
 class TestStoppedPasses:
     def test_go_on_where_they_were(self, whole, tmp_path, monkeypatch):
-        monkeypatch.setattr(streaming, "EVERY", 0.0)
+        monkeypatch.setattr(stream, "SAVE_SECONDS", 0.0)
         rows, file = Stopping(cut(6, X, Y, W), 4), tmp_path / "sums"
         with pytest.raises(KeyboardInterrupt):
             EM2NOLCClassifier(**OPTIONS).fit(rows, checkpoint=file)
         assert file.exists()
         summed = []
-        original = streaming.add_block
-        monkeypatch.setattr(streaming, "add_block", lambda s, b, **k: summed.append(b.number) or original(s, b, **k))
+        original = Statistics.add_block
+        monkeypatch.setattr(Statistics, "add_block", lambda s, b, **k: summed.append(b.number) or original(s, b, **k))
         rows.last = None
         same(EM2NOLCClassifier(**OPTIONS).fit(rows, checkpoint=file), whole)
         assert min(summed) > 0
         assert not file.exists()
 
     def test_begin_again_where_rows_or_parameters_have_changed(self, whole, tmp_path, monkeypatch):
-        monkeypatch.setattr(streaming, "EVERY", 0.0)
+        monkeypatch.setattr(stream, "SAVE_SECONDS", 0.0)
         rows, file = Stopping(cut(6, X, Y, W), 4), tmp_path / "sums"
         with pytest.raises(KeyboardInterrupt):
             EM2NOLCClassifier(**(OPTIONS | {"random_state": 4})).fit(rows, checkpoint=file)
@@ -336,9 +334,9 @@ class TestWhatIsRefused:
     def test_what_stands_beside_blocks(self, name):
         blocks = cut(3, X, Y)
         for what in (blocks, lambda: blocks, iter(blocks)):
-            with pytest.raises(ValueError, match=f"{name} is given beside blocks: put it into them"):
+            with pytest.raises(ValueError, match=f"{name} is given with blocks: put it into them"):
                 EM2NOLCClassifier(**OPTIONS).fit(what, **{name: np.ones(N)})
-        with pytest.raises(ValueError, match=f"{name} is given beside blocks"):
+        with pytest.raises(ValueError, match=f"{name} is given with blocks"):
             Statistics(Plan.of(X, Y)).update(blocks, **{name: np.ones(N)})
 
     def test_labels_of_two_kinds(self):
@@ -402,7 +400,7 @@ class TestProgress:
         heard = []
         with listening(lambda *told: heard.append(told)):
             EM2NOLCClassifier(calibration=None, **OPTIONS).fit(cut(3, X, Y))
-        assert ("looking at rows", 1000, 0) in heard
+        assert ("reading rows", 1000, 0) in heard
         assert [told for told in heard if told[0] == "summing rows"] == [
             ("summing rows", 1000, N),
             ("summing rows", 2000, N),
@@ -451,10 +449,10 @@ class TestMemory:
             return top
 
         few, many = peak(15), peak(40)
-        assert 2 * LOOK < 15 * 20_000  # the reservoir is full in both
+        assert 2 * SAMPLE_ROWS < 15 * 20_000  # the reservoir is full in both
         assert many < 1.2 * few + 4e6
 
-    def test_items_are_made_one_ahead(self):
+    def test_items_are_made_one_prefetched(self):
         made = []
 
         def items():
@@ -462,7 +460,7 @@ class TestMemory:
                 made.append(k)
                 yield k
 
-        for k in ahead(items()):
+        for k in prefetched(items()):
             assert len(made) <= k + 3
         assert made == list(range(5))
 
@@ -473,7 +471,7 @@ def drawn(n, seed=0, distinct=40):
     rank[rng.random(n) < 0.3] = rng.choice(rank[:distinct])
     table = Table(rng.normal(size=(n, 2)), {}, ["a", "b"])
     labels = rng.choice(["x", "y", "z"], n, p=[0.6, 0.35, 0.05])
-    return Drawn(
+    return SampledRows(
         table, labels, np.ones(n), None, np.arange(n), rank, np.zeros(n, dtype=int), np.zeros(n, dtype=bool), rank
     )
 
@@ -488,7 +486,7 @@ class TestReservoir:
         for part in parts:
             if len(part):
                 whole.add(rows.take(part))
-        kept = whole.settle()
+        kept = whole.kept()
         lowest = np.sort(rows.rank)[:size]
         assert np.isin(lowest, kept.rank).all()
         for label in "xyz":
@@ -502,14 +500,14 @@ class TestReservoir:
         one.add(rows.take(np.arange(700)))
         two.add(rows.take(np.arange(700, 2000)))
         whole.add(rows)
-        np.testing.assert_array_equal(np.sort((one + two).settle().rank), np.sort(whole.settle().rank))
+        np.testing.assert_array_equal(np.sort((one + two).kept().rank), np.sort(whole.kept().rank))
 
     def test_distinct_rows_stay_once(self):
         rows = drawn(2000)
         kept = Reservoir(0, 30, distinct=True)
         for part in np.split(np.arange(2000), 4):
             kept.add(rows.take(part))
-        found = kept.settle()
+        found = kept.kept()
         for label in "xyz":
             expected = np.unique(rows.rank[rows.labels == label])[:30]
             np.testing.assert_array_equal(np.sort(found.rank[found.labels == label]), expected)
@@ -523,10 +521,10 @@ class TestSurvey:
         for one in (left, right):
             seen = seen_by(one)
             assert seen.counts.sum() == np.sum(W > 0)
-            assert seen.few[3].tolist() == [0, 1, 2, 3]
-            assert set(seen.masses[4]) == {"north", "south", "west"}
+            assert seen.distinct[3].tolist() == [0, 1, 2, 3]
+            assert set(seen.level_mass[4]) == {"north", "south", "west"}
             assert seen.gaps.tolist()[:4] == [False, True, False, False]
-        np.testing.assert_array_equal(np.sort(left.look.settle().rank), np.sort(right.look.settle().rank))
+        np.testing.assert_array_equal(np.sort(left.by_value.kept().rank), np.sort(right.by_value.kept().rank))
 
     def test_an_empty_one_is_a_zero(self):
         one = Survey("auto", "absent", None, 0).update(Block(0, X, Y))
@@ -540,8 +538,8 @@ class TestFolds:
     @pytest.mark.parametrize("groups", [None, G])
     def test_of_sums_pool_and_look_agree(self, groups, monkeypatch):
         found = []
-        original = streaming.OnePass
-        monkeypatch.setattr(streaming, "OnePass", lambda *a: found.append(original(*a)) or found[-1])
+        original = stream.FoldSums
+        monkeypatch.setattr(stream, "FoldSums", lambda *a: found.append(original(*a)) or found[-1])
         blocks = cut(4, X, Y, W) if groups is None else cut(4, X, Y, W, groups)
         EM2NOLCClassifier(calibration=4, **OPTIONS).fit(blocks)
         (one,) = found
@@ -572,8 +570,8 @@ class TestFolds:
 
 class TestSample:
     def test_of_rows_that_come_in_every_block_is_one_of_rows(self, monkeypatch):
-        monkeypatch.setattr("tamis.statistics.survey.LOOK", 100)
-        monkeypatch.setattr("tamis.statistics.survey.RARE", 5)
+        monkeypatch.setattr("tamis.statistics.survey.SAMPLE_ROWS", 100)
+        monkeypatch.setattr("tamis.statistics.survey.MIN_CLASS_ROWS", 5)
         values = np.arange(400.0)[:, None] % 397
         labels = np.arange(400) % 2
         survey = Survey("auto", "absent", None, 0)
@@ -583,8 +581,8 @@ class TestSample:
         assert len(np.unique(rows.table.numbers)) > 100
 
     def test_of_distinct_rows_does_not_depend_on_the_cut(self, monkeypatch):
-        monkeypatch.setattr("tamis.statistics.survey.LOOK", 100)
-        monkeypatch.setattr("tamis.statistics.survey.RARE", 5)
+        monkeypatch.setattr("tamis.statistics.survey.SAMPLE_ROWS", 100)
+        monkeypatch.setattr("tamis.statistics.survey.MIN_CLASS_ROWS", 5)
         kept = []
         for pieces in (1, 3, 17):
             survey = Survey("auto", "absent", 50, 0)
@@ -640,7 +638,7 @@ class TestOddBlocks:
             EM2NOLCClassifier().fit(lambda: used)
 
     def test_cut_otherwise_after_a_stop_begin_again(self, whole, tmp_path, monkeypatch):
-        monkeypatch.setattr(streaming, "EVERY", 0.0)
+        monkeypatch.setattr(stream, "SAVE_SECONDS", 0.0)
         file = tmp_path / "sums"
         with pytest.raises(KeyboardInterrupt):
             EM2NOLCClassifier(**OPTIONS).fit(Stopping(cut(6, X, Y, W), 4), checkpoint=file)
@@ -648,7 +646,7 @@ class TestOddBlocks:
             same(EM2NOLCClassifier(**OPTIONS).fit(lambda: cut(9, X, Y, W), checkpoint=file), whole)
 
     def test_of_an_iterator_with_gaps_that_come_late(self, monkeypatch):
-        monkeypatch.setattr(streaming, "HEAD", 500)
+        monkeypatch.setattr(stream, "FIRST_ROWS", 500)
         numbers = X[["a", "c"]].to_numpy(copy=True)
         numbers[-100:, 1] = np.nan
         clf = EM2NOLCClassifier(**OPTIONS).fit(iter(cut(6, numbers, Y)))
@@ -683,7 +681,7 @@ class TestFolders:
         clf = self.fitted(tmp_path)
         assert sorted(clf.feature_names_in_) == ["a", "b"]
         pq.write_table(pa.table({"y": Y[:600], "b": ["u"] * 600}), tmp_path / "3.parquet")
-        with pytest.raises(ValueError, match=r"'3.parquet' does not go with the other files.*b"):
+        with pytest.raises(ValueError, match=r"'3.parquet' does not fit the other files.*b"):
             self.fitted(tmp_path)
 
     def test_with_the_index_of_a_frame(self, tmp_path):
@@ -735,7 +733,7 @@ class TestRefusals:
         "given, y, words",
         [
             ("nowhere.parquet", "y", "no file or folder"),
-            (__file__, "y", "no Parquet file"),
+            (__file__, "y", "not a Parquet file"),
             ([(np.ones((3, 2)),)], None, "block 0 is a tuple"),
             (lambda: 3, None, "must return an iterable"),
             (list, [0, 1], "leave y out"),
@@ -789,7 +787,7 @@ class TestRefusals:
 
 
 def test_an_iterator_is_planned_from_its_first_rows(monkeypatch):
-    monkeypatch.setattr(streaming, "HEAD", 500)
+    monkeypatch.setattr(stream, "FIRST_ROWS", 500)
     numbers = X[["a", "c"]].to_numpy(copy=True)
     numbers[-500:] *= 3
     with pytest.warns(UserWarning, match="beyond the plan's ranges"):

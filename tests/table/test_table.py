@@ -131,7 +131,7 @@ def reference(x, weight, winsorise):
 @pytest.mark.parametrize("block", [1, 60, 1 << 20])
 @pytest.mark.parametrize("winsorise", [0.0, 0.1])
 def test_columns_encoded_together_have_their_own_scales(rng, monkeypatch, block, winsorise):
-    monkeypatch.setattr(encoding, "BLOCK", block)
+    monkeypatch.setattr(encoding, "FIT_CELLS", block)
     X = rng.normal(size=(30, 7)) * np.arange(1.0, 8.0) - 3.0
     X[rng.uniform(size=X.shape) < 0.2] = np.nan
     weight = rng.uniform(0.5, 2.0, size=30)

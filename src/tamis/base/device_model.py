@@ -7,7 +7,7 @@ import numpy as np
 from tamis.arrays import Array, beside, device_of, namespace, to_device, to_numpy
 from tamis.base.expansion import CentredExpansion, KernelExpansion
 from tamis.base.model import Model
-from tamis.table.device_encoding import device_encode
+from tamis.table.device import device_encode
 from tamis.table.table import Table
 
 VALUES = 1 << 27  # kernel values at a time

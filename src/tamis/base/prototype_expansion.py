@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -84,14 +84,6 @@ class CodedExpansion(PrototypeExpansion):
     voices: np.ndarray
     code_size: int
 
-    @classmethod
-    def from_stored(cls, parts: dict[str, Any]) -> CodedExpansion:
-        """From the parts of a file; the oldest ones lack voices, and get the smallest that give their votes."""
-        if "voices" not in parts:
-            found = np.linalg.lstsq(parts["prototypes"].T, parts["votes"].T, rcond=None)[0]
-            parts = {**parts, "voices": found.T}
-        return cls(**parts)
-
     @property
     def norms(self) -> np.ndarray:
         """The squared norms (c,) of the prototypes."""
@@ -148,14 +140,6 @@ class NearestExpansion(PrototypeExpansion):
     """
 
     norms: np.ndarray
-
-    @classmethod
-    def from_stored(cls, parts: dict[str, Any]) -> NearestExpansion:
-        """From the parts of a file; in older ones all of ``U'K U`` stands in place of the norms."""
-        if "gram" in parts:
-            parts = {**parts, "norms": np.diag(parts["gram"]).copy()}
-            del parts["gram"]
-        return cls(**parts)
 
     @property
     def gram(self) -> np.ndarray:

@@ -1,33 +1,39 @@
 """Plan: everything that must be fixed before rows can be summed.
 
-Ranges, scales, levels, the functions of each column, the folds and the candidate pool come from a light
-first look at the rows (or from the user), so that any cutting and merging of rows gives the same sums.
+Ranges, scales, levels, the functions of each column, the folds and the candidates come from a first pass over the rows
+(or from the user), so that rows may be cut into blocks and merged in any way and give the same sums.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from tamis.arrays import is_tensor, to_device
 from tamis.base.model import Pool, make_bank
 from tamis.codec import plain_labels, stored
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample, per_feature
-from tamis.kernels.stacks.chebyshev import Levels, chebyshev
-from tamis.statistics.block_sums import ColumnFunctions
-from tamis.statistics.grid import GRID, grid_labels, grid_pool
-from tamis.statistics.plan_columns import (
+from tamis.kernels.stacks.chebyshev import Basis, Levels, chebyshev
+from tamis.statistics.blocks import CheckedRows, check_rows, check_tensor_rows
+from tamis.statistics.columns import (
     NotSummable,
+    check_candidates,
     choose_basis,
-    columns_with_gaps,
     fit_encoder,
+    grid_labels,
+    grid_pool,
+    is_grid,
+    keeps_gaps,
     only_column,
     with_levels,
 )
-from tamis.statistics.seen import Seen
+from tamis.statistics.sums import ColumnFunctions
+from tamis.statistics.survey import Profile
 from tamis.table.checks import (
     check_bandwidth,
     check_choice,
@@ -39,13 +45,21 @@ from tamis.table.checks import (
 )
 from tamis.table.encoding import Encoder
 from tamis.table.folds import key_folds, summed_folds
-from tamis.table.keys import group_keys, lowest, row_keys
+from tamis.table.keys import group_keys, row_keys
 from tamis.table.rows import Rows, by_class, check_weights, class_factors
-from tamis.table.table import Table, block_names, checked_input, read_block, read_table, row_labels
+from tamis.table.sources.base import Block
+from tamis.table.table import (
+    Table,
+    block_names,
+    checked_input,
+    read_block,
+    read_table,
+    row_labels,
+    with_empty_labels,
+)
 
-SCALE_ROWS = 1 << 15  # most rows that scales and winsorising limits are taken from
-BYTES = 1 << 30  # most memory of the sums of all folds
-WINSORISE = 0.001
+MAX_BYTES = 1 << 30  # memory of the sums of all folds
+WINSORISE = 0.001  # share of the rows beyond each limit of a number
 
 
 class TooLarge(NotSummable):
@@ -55,7 +69,7 @@ class TooLarge(NotSummable):
 @stored
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What rows are summed by. Make one with `Plan.of`.
+    """How rows are summed. Make one with `Plan.of`.
 
     Attributes
     ----------
@@ -65,7 +79,7 @@ class Plan:
     class_factor : (classes,) factor of the weight of each class
     pool : candidates for instances
     pool_fold, pool_labels : their folds, and their labels in the index of X
-    n_folds : parts that are summed apart
+    n_folds : number of folds, which are summed separately
     seed : of the keys that choose folds and candidates
     categorical : columns that were declared categories, or None
     allow_missing : whether missing cells are accepted
@@ -90,14 +104,9 @@ class Plan:
     dtype: str = "float64"
 
     def to_stored(self) -> dict[str, Any]:
-        """What a file holds; labels of types that it has no room for become text."""
+        """Return the parts of a file; labels of types that it cannot hold become text."""
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
         return {**parts, "pool_labels": plain_labels(self.pool_labels)}
-
-    @classmethod
-    def from_stored(cls, parts: dict[str, Any]) -> Plan:
-        """The plan of a file."""
-        return cls(**parts)
 
     @classmethod
     def of(
@@ -124,7 +133,7 @@ class Plan:
         dtype: str = "float64",
         random_state: int = 0,
     ) -> Plan:
-        """Look at some rows, all of them or a sample, and decide how rows will be summed.
+        """Decide how rows will be summed, from all of them or a sample.
 
         Parameters
         ----------
@@ -132,21 +141,21 @@ class Plan:
         groups : labels of their groups, if rows of one group are to share a fold
         classes : all class labels, if some may be missing in y
         kernels : as in `EM2NOLCClassifier`
-        bandwidth : float, "median", array, or a list of these: the widths that fits will use
+        bandwidth : float, "median", array, or a list of these: all bandwidths that fits will use
         scaling, missing, categorical_features, class_weight : as in `EM2NOLCClassifier`
-        winsorise : share of the rows beyond the limits of a number, on either side; 0 takes the range of X
+        winsorise : share of the rows beyond each limit of a number; 0 takes the range of X
         ranges : {column: (low, high)} in the column's own units, instead of the limits from X
         degrees : int or {column: int}, polynomials of a column; default ``ceil(8 + 1.6 range / bandwidth)``,
             at least 12, at most 64 on one panel
-        categories : {column: levels} that rows to come may have besides those in X
+        categories : {column: levels} that later rows may have in addition to those in X
         gaps : {"seen", "all"}
-            Which columns may have missing cells in the rows to come: those that have some in X, or all.
+            Which columns may have missing cells in later rows: those that have some in X, or all.
         candidates : as in `EM2NOLCClassifier`, or a pair (X, y) of the rows that may become instances. With "grid" no
             row of X is in the plan.
-        folds : parts that are summed apart, for cross-validation; equal rows are dealt over them
+        folds : number of folds for cross-validation, which are summed separately; equal rows are spread over them
         dtype : {"float64", "float32"}
-            Precision of the products within a block of rows. In single precision the pass takes half the
-            time, and sums of differently cut rows agree to about 1e-7 instead of 1e-12.
+            Precision of the products within a block of rows. Single precision takes half the time, and sums of
+            rows cut into other blocks then agree to about 1e-7 instead of 1e-12.
         random_state : int, seed of the candidate pool and the folds
         """
         check_choice("dtype", dtype, ("float64", "float32"))
@@ -180,17 +189,17 @@ class Plan:
         fold = summed_folds(rows, keys, folds, random_state)
         d = table.numbers.shape[1]
         plan = make_plan(
-            Seen.of(rows, keys, fold, folds, limits=winsorise == 0),
+            Profile.of(rows, keys, fold, folds, limits=winsorise == 0),
             per_feature(),
             choices=[kernels],
-            bandwidths=[check_bandwidth(b, d) for b in _listed(bandwidth)],
+            bandwidths=[check_bandwidth(b, d) for b in _as_list(bandwidth)],
             scaling=scaling,
             missing=missing,
             winsorise=winsorise,
-            ranges=_checked_ranges(_by_column(ranges, names, "ranges"), table),
-            degrees=_by_column(degrees, names, "degrees") if isinstance(degrees, Mapping) else degrees,
+            ranges=_checked_ranges(_by_position(ranges, names, "ranges"), table),
+            degrees=_by_position(degrees, names, "degrees") if isinstance(degrees, Mapping) else degrees,
             all_gaps=gaps == "all",
-            categories=_by_column(categories, names, "categories"),
+            categories=_by_position(categories, names, "categories"),
             candidates=None if own_pool else candidates,
             n_folds=folds,
             seed=random_state,
@@ -206,7 +215,7 @@ class Plan:
         return plan._with_pool(*candidates) if own_pool else plan
 
     def _with_pool(self, X: Any, y: Any) -> Plan:
-        """The plan with given rows as candidates."""
+        """Return the plan with other rows as candidates."""
         checked, names = checked_input(X)
         if len(names) != len(self.encoder.names):
             raise ValueError(f"candidates have {len(names)} columns, but X has {len(self.encoder.names)}")
@@ -219,7 +228,7 @@ class Plan:
         return replace(self, pool=pool, pool_fold=fold, pool_labels=row_labels(X, pool.position))
 
     def bank(self, kernels: Any, default: Recipe, bandwidth: Bandwidth) -> KernelBank:
-        """The kernels that a fit asks for, each on one column and resolved by the plan's functions."""
+        """Return the kernels of a fit; refuse those that are not on one column or that the functions do not resolve."""
         bank = make_bank(kernels, default, self.sample, bandwidth)
         for channel in bank.channels:
             basis = self.functions.bases[only_column(channel)]
@@ -235,9 +244,41 @@ class Plan:
                 )
         return bank
 
+    def read(self, block: Block, device: str | None = None) -> CheckedRows:
+        """Check a block of rows; they are moved to `device`, if one is given and all columns are numbers."""
+        names, X, y, weight, groups = list(self.encoder.names), block.X, block.y, block.weight, block.groups
+        nominal = set(np.flatnonzero(self.encoder.nominal).tolist())
+        numeric = not self.categorical and not nominal
+        check_tensor = partial(
+            check_tensor_rows,
+            categorical=not numeric,
+            allow_missing=self.allow_missing,
+            names=names,
+            classes=self.classes,
+        )
+        if is_tensor(X):
+            return check_tensor(X, y, weight, groups)
+        found = block_names(X)
+        table, named = read_block(X, names, self.categorical, self.allow_missing)
+        self._check_columns(found, named)
+        if device is not None and numeric and not table.labels:
+            return check_tensor(to_device(np.ascontiguousarray(table.numbers), device), y, weight, groups)
+        return check_rows(with_empty_labels(table, nominal), y, weight, groups, self.classes)
+
+    def _check_columns(self, names: list[str], named: bool) -> None:
+        """Refuse other columns than those of the plan, or their names in another order."""
+        known = list(self.encoder.names)
+        if len(names) != len(known):
+            raise ValueError(f"X has {len(names)} columns, but the plan has {len(known)}: {known}")
+        if named and self.named and names != known:
+            other = next(a for a, b in zip(names, known, strict=True) if a != b)
+            raise ValueError(
+                f"X has the column {other!r} where the plan has others: its columns are {known}, in this order"
+            )
+
     @property
     def sample(self) -> Sample:
-        """What recipes may look at: the candidates."""
+        """The candidates, as the sample from which recipes choose bandwidths."""
         encoder, pool = self.encoder, self.pool
         targets = np.where(pool.codes[:, None] == np.arange(len(self.classes)), 1.0, -1.0)
         ones = np.ones(len(pool))
@@ -245,7 +286,7 @@ class Plan:
 
 
 def make_plan(
-    seen: Seen,
+    profile: Profile,
     default: Recipe,
     *,
     choices: Sequence[Any],
@@ -262,90 +303,82 @@ def make_plan(
     degrees: int | Mapping[int, int] | None = None,
     all_gaps: bool = False,
 ) -> Plan:
-    """A plan for every kernel choice and bandwidth, from what was seen of the rows.
+    """Return a plan for every kernel choice and bandwidth.
 
-    `ranges`, `categories` and `degrees` go by the position of the column.
+    Parameters are those of `Plan.of`, but for `profile`, `default` (the kernels where a choice is None), `class_factor`
+    (classes,), and `ranges`, `categories` and `degrees`, which refer to columns by position.
     """
-    rows, given = seen.pool, dict(ranges or {})
-    seen = replace(seen, few={j: values for j, values in seen.few.items() if j not in given})
-    encoder = fit_encoder(seen, lowest(seen.random, SCALE_ROWS), given, scaling, missing, winsorise)
-    encoder = with_levels(encoder, categories or {})
+    classes, known = profile.pool.classes, dict(ranges or {})
+    distinct = {j: values for j, values in profile.distinct.items() if j not in known}
+    profile = replace(profile, distinct=distinct)
+    encoder = with_levels(fit_encoder(profile, known, scaling, missing, winsorise), categories or {})
     if is_grid(candidates):
         if any(isinstance(width, str) for width in bandwidths):
-            raise ValueError("bandwidth='median' looks at rows, and candidates='grid' are none: give numbers")
-        pool = grid_pool(encoder, seen.few, len(rows.classes), seed)
+            raise ValueError("bandwidth='median' needs rows, and candidates='grid' has none: give numbers")
+        pool = grid_pool(encoder, distinct, len(classes), seed)
         pool_fold, labels = np.full(len(pool), n_folds), grid_labels(pool.position)
     else:
-        chosen = seen.draw(candidates)
+        rows = profile.pool
+        chosen = profile.choose_candidates(candidates)
         pool = Pool(encoder.encode(rows.table.take(chosen)), rows.codes[chosen], rows.position[chosen])
-        pool_fold = seen.pool_fold[chosen]
-        labels = pool.position
-    gaps = tuple(bool(g) for g in (seen.gaps & columns_with_gaps(encoder)) | all_gaps)
+        pool_fold, labels = profile.pool_fold[chosen], pool.position
     draft = Plan(
-        encoder,
-        ColumnFunctions((), ()),
-        rows.classes,
-        class_factor,
-        pool,
-        pool_fold,
-        labels,
-        n_folds,
-        seed,
-        None,
-        missing is not None,
-        winsorise,
+        encoder=encoder,
+        functions=ColumnFunctions((), ()),
+        classes=classes,
+        class_factor=class_factor,
+        pool=pool,
+        pool_fold=pool_fold,
+        pool_labels=labels,
+        n_folds=n_folds,
+        seed=seed,
+        categorical=None,
+        allow_missing=missing is not None,
+        winsorise=winsorise,
     )
     banks = [make_bank(choice, default, draft.sample, width) for choice in choices for width in bandwidths]
-    bases = [choose_basis(j, encoder.columns[j], banks, seen.few.get(j), degrees) for j in range(len(encoder.columns))]
-    functions = ColumnFunctions(tuple(bases), gaps)
-    size = sum(basis.size for basis in bases) + len(rows.classes)
-    if 8 * n_folds * size**2 > BYTES:
-        widest = int(np.argmax([basis.size for basis in bases]))
+    bases = tuple(choose_basis(j, c, banks, distinct.get(j), degrees) for j, c in enumerate(encoder.columns))
+    gaps = tuple(all_gaps or bool(gap and keeps_gaps(c)) for gap, c in zip(profile.gaps, encoder.columns, strict=True))
+    _check_size(bases, len(classes), n_folds, encoder.names)
+    return replace(draft, functions=ColumnFunctions(bases, gaps))
+
+
+def _check_size(bases: Sequence[Basis], n_classes: int, n_folds: int, names: Sequence[str]) -> None:
+    """Refuse sums that would need more memory than `MAX_BYTES`."""
+    sizes = [basis.size for basis in bases]
+    size = sum(sizes) + n_classes
+    if 8 * n_folds * size**2 > MAX_BYTES:
+        widest = int(np.argmax(sizes))
         raise TooLarge(
             f"engine='statistics' would sum {size} x {size} products for each of {n_folds} folds, more than a gibibyte "
-            f"(column {encoder.names[widest]!r} alone has {bases[widest].size} functions): use fewer columns, a wider "
+            f"(column {names[widest]!r} alone has {sizes[widest]} functions): use fewer columns, a wider "
             "bandwidth, fewer folds or, with rows in memory, another engine"
         )
-    return replace(draft, functions=functions)
 
 
-def is_grid(candidates: Any) -> bool:
-    """Whether candidates are points of a grid instead of rows."""
-    return isinstance(candidates, str) and candidates == GRID
-
-
-def check_candidates(candidates: Any) -> None:
-    """Refuse what says nothing of candidates."""
-    if isinstance(candidates, str):
-        check_choice("candidates", candidates, ("all", GRID))
-    elif candidates is not None:
-        check_integer("candidates", candidates, 1)
-
-
-def _by_column(given: Any, names: list[str], parameter: str) -> dict[int, Any]:
-    """A mapping by name or position as one by position."""
+def _by_position(given: Any, names: list[str], parameter: str) -> dict[int, Any]:
+    """Return a mapping from names or positions of columns as one from positions."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
         raise ValueError(f"{parameter}={given!r} must map columns to values")
-    whole = int | np.integer
-    unknown = [c for c in given if not (c in names or (isinstance(c, whole) and 0 <= c < len(names)))]
+    unknown = [c for c in given if not (c in names or (isinstance(c, int | np.integer) and 0 <= c < len(names)))]
     if unknown:
         raise ValueError(f"{parameter} names the column {unknown[0]!r}, which X does not have: its columns are {names}")
     return {names.index(c) if isinstance(c, str) else int(c): value for c, value in given.items()}
 
 
-def _listed(bandwidth: Any) -> list[Any]:
-    """One bandwidth, or several in a list or tuple."""
+def _as_list(bandwidth: Any) -> list[Any]:
+    """Return a list of one bandwidth, or of those in a list or tuple."""
     if isinstance(bandwidth, list | tuple):
         if not bandwidth:
-            raise ValueError("bandwidth=[] is empty: name the widths that fits will use")
+            raise ValueError("bandwidth=[] is empty: give the bandwidths that fits will use")
         return list(bandwidth)
     return [bandwidth]
 
 
 def _checked_ranges(ranges: dict[int, Any], table: Table) -> dict[int, tuple[float, float]]:
-    """Pairs of finite numbers, the lower one first, for columns of numbers."""
+    """Return ranges as pairs of floats; refuse empty ones and those of categories."""
     for j, limits in ranges.items():
         name = table.names[j]
         if j in table.labels:
@@ -363,7 +396,7 @@ def _checked_ranges(ranges: dict[int, Any], table: Table) -> dict[int, tuple[flo
 
 
 def _known_classes(codes: np.ndarray, labels: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Codes among all `classes`."""
+    """Return indices into all `classes`, and these."""
     known = np.unique(np.asarray(classes))
     unknown = np.setdiff1d(labels, known).tolist()
     if unknown:

@@ -1,4 +1,4 @@
-"""Statistics: mergeable sums over rows, from which models are fitted without the rows."""
+"""Statistics: sums over rows that can be added up, and from which models are fitted without the rows."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from tamis.arrays import device_of, is_tensor, namespace, to_device, to_numpy
+from tamis.arrays import Array, beside, is_tensor, namespace, to_numpy
 from tamis.codec import Unreadable, digest, read, stored, write
 from tamis.kernels.stacks.chebyshev import Chebyshev, Levels
-from tamis.statistics.block_sums import Block, outer_sums
-from tamis.statistics.device_pass import checked_tensor, counted, device_codes, device_groups, device_weight, plan_sums
+from tamis.statistics.blocks import CheckedRows, class_keys, loss_weight
+from tamis.statistics.columns import keeps_gaps
+from tamis.statistics.device import sum_tensor_rows
 from tamis.statistics.plan import Plan
-from tamis.statistics.release import check_counts, noised, sensitivity
-from tamis.table.checks import check_integer, check_length, check_number, encode_classes
-from tamis.table.device_keys import device_block_folds, device_row_keys
-from tamis.table.encoding import UNSEEN, Nominal, Number
+from tamis.statistics.sums import EncodedBlock, outer_sums
+from tamis.table.device import device_block_folds, device_row_keys
+from tamis.table.encoding import UNSEEN, Nominal
 from tamis.table.folds import Earlier, block_folds, group_folds, units_of
-from tamis.table.keys import group_keys, label_keys, row_keys
-from tamis.table.sources.base import Block as RowBlock
+from tamis.table.keys import row_keys
+from tamis.table.rows import Rows
+from tamis.table.sources.base import Block
 from tamis.table.sources.opening import source_of
-from tamis.table.table import Table, block_names, read_block, with_empty_labels
+from tamis.table.table import Table
 
 
 @stored
 class Statistics:
-    """Sums over rows under a `Plan`: update with blocks of rows, add up, save, fit models from them.
+    """Sums over rows: update them with blocks of rows, add them up, save them, fit models from them.
 
     Parameters
     ----------
@@ -38,8 +39,8 @@ class Statistics:
     parts : (folds, A, A) sums of outer products of the rows' vectors ``[1, functions, class]``
     count : (folds,) rows of positive weight
     grouped : whether groups decided the folds; None before the first row
-    outside : {column: cells beyond the plan's range or levels}; they count as the nearest value in
-        range, unknown categories as no category
+    outside : {column: number of cells outside the plan's range or levels}; they are clipped to the range, and unknown
+        categories agree with no other
 
     Examples
     --------
@@ -63,7 +64,6 @@ class Statistics:
         self.parts = np.zeros((plan.n_folds, size, size))
         self.count = np.zeros(plan.n_folds, dtype=np.int64)
         self.grouped: bool | None = None
-        self.weighted = False
         self._outside = np.zeros(len(plan.encoder.names), dtype=np.int64)
 
     def __repr__(self) -> str:
@@ -72,12 +72,12 @@ class Statistics:
 
     @property
     def n_rows(self) -> int:
-        """Rows summed so far."""
+        """Number of rows summed so far."""
         return int(self.count.sum())
 
     @property
     def outside(self) -> dict[str, int]:
-        """{column: cells beyond its range or levels in the plan}."""
+        """{column: number of cells outside its range or levels in the plan}."""
         names = self.plan.encoder.names
         return {name: int(n) for name, n in zip(names, self._outside, strict=True) if n}
 
@@ -88,156 +88,89 @@ class Statistics:
 
         Parameters
         ----------
-        X : array, DataFrame or dict of columns, those of the plan; a tensor of torch is summed where it is. Or rows in
-            blocks, from files or a cluster, as in the `fit` of `EM2NOLCClassifier`.
+        X : array, DataFrame or dict of columns, those of the plan; a tensor of torch is summed on its device. Or rows
+            in blocks, from files or a cluster, as in the `fit` of `EM2NOLCClassifier`.
         y : class labels, all among the plan's classes, or the name of their column in a file
         sample_weight : (n,) at least 0, or the name of a column
         groups : labels (n,), or the name of a column; rows of one group share a fold
         """
         source = None if is_tensor(X) else source_of(X, y, sample_weight, groups)
-        if source is not None:
-            total = source.total(partial(Statistics, self.plan), add_block, "summing rows")
-            self.add_sums(total.parts, total.count, total._outside, grouped=total.grouped, weighted=total.weighted)
-            return self
-        return self.add_rows(X, y, sample_weight, groups)
-
-    def add_rows(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, number: int = 0, earlier: Earlier | None = None
-    ) -> Statistics:
-        """Add the rows of the block `number`, whose equal rows in `earlier` blocks decide on their folds too."""
-        if is_tensor(X):
-            return self._add_tensor(X, y, sample_weight, groups, number, earlier)
-        plan = self.plan
-        names = block_names(X)
-        table, named = read_block(X, list(plan.encoder.names), plan.categorical, plan.allow_missing)
-        self.check_columns(names, named)
-        table = with_empty_labels(table, set(np.flatnonzero(plan.encoder.nominal).tolist()))
-        weight = checked_weight(sample_weight, len(table))
-        check_length("groups", groups, len(table))
-        by = None if groups is None else group_keys(groups)
-        if weight is not None and not weight.all():
-            kept = np.flatnonzero(weight)
-            check_length("y", y, len(table))
-            table, y, weight = table.take(kept), np.asarray(y)[kept], weight[kept]
-            by = None if by is None else by[kept]
-        if not len(table):
-            return self
-        codes = known_codes(y, plan.classes, len(table))
-        if by is None:
-            keys = row_keys(table, plan.seed)
-            before = self._before(keys, codes, number, earlier)
-            fold = block_folds(keys, codes, plan.n_folds, [] if weight is None else [weight], before)
-        else:
-            fold = group_folds(by, plan.n_folds, plan.seed)
-        self.weighted |= weight is not None and bool(np.any(weight != 1.0))
-        if weight is not None or np.any(plan.class_factor != 1.0):
-            weight = (1.0 if weight is None else weight) * plan.class_factor[codes]
-        self.check_rows(table, by is not None)
-        self.grouped = by is not None
-        self.add_table(table, codes, weight, fold)
+        if source is None:
+            return self.add_block(Block(0, X, y, sample_weight, groups))
+        total = source.total(partial(Statistics, self.plan), Statistics.add_block, "summing rows")
+        self._add_sums(total.parts, total.count, total._outside, total.grouped)
         return self
 
-    def _before(self, keys: np.ndarray, codes: np.ndarray, number: int, earlier: Earlier | None) -> np.ndarray | int:
-        """How many equal rows of its class stand before the block of each row, as far as folds depend on it."""
-        if earlier is None or earlier.alike:
-            return 0
-        return earlier.before(number, keys, units_of(keys, class_keys(self.plan.classes)[codes]))
+    def add_block(self, block: Block, device: str | None = None, earlier: Earlier | None = None) -> Statistics:
+        """Add a block of rows, in place.
 
-    def _add_tensor(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, number: int, earlier: Earlier | None
-    ) -> Statistics:
-        """As `add_rows`, for rows that live on a device, which sums them."""
-        plan = self.plan
-        names = list(plan.encoder.names)
-        nominal = bool(plan.categorical) or bool(plan.encoder.nominal.any())
-        X = checked_tensor(X, names, categorical=nominal, allow_missing=plan.allow_missing)
-        codes, _ = device_codes(y, X, plan.classes)
-        weight, by = device_weight(sample_weight, X), device_groups(groups, X)
-        if weight is not None:
-            X, codes, weight, by, _ = counted(X, codes, weight, by)
-        if not X.shape[0]:
-            return self
-        self._check_gaps(to_numpy(namespace(X).any(namespace(X).isnan(X), axis=0)), set())
-        fold = self._device_folds(X, codes, weight, by, number, earlier)
-        self.add_sums(*plan_sums(plan, X, codes, weight, fold), grouped=by is not None, weighted=weight is not None)
+        Parameters
+        ----------
+        block : Block
+        device : where columns of numbers are summed; None for numpy
+        earlier : numbers of equal rows in earlier blocks, which decide on folds too
+        """
+        rows = self.plan.read(block, device)
+        if len(rows):
+            self.add_rows(rows, self._folds(rows, block.number, earlier))
         return self
 
-    def _device_folds(self, X: Any, codes: Any, weight: Any, by: Any, number: int, earlier: Earlier | None) -> Any:
-        plan = self.plan
-        if by is not None:
-            found = group_folds(by, plan.n_folds, plan.seed)
-            return to_device(found, device_of(X))
-        keys = device_row_keys(X, plan.seed)
+    def add_rows(self, rows: CheckedRows, fold: Array) -> None:
+        """Add rows with their folds (n,), in place."""
+        grouped = rows.groups is not None
+        self.check_rows(rows.X, grouped)
+        sum_by_fold = sum_tensor_rows if is_tensor(rows.X) else _sum_table
+        weight = loss_weight(rows.weight, rows.codes, self.plan.class_factor)
+        self._add_sums(*sum_by_fold(self.plan, rows.X, rows.codes, weight, fold), grouped)
+
+    def add_training_rows(self, rows: Rows, fold: np.ndarray) -> None:
+        """Add rows with their folds (n,), in place; class weights are part of their weights."""
+        weight = None if np.all(rows.weight == 1.0) else rows.weight
+        self._add_sums(*_sum_table(self.plan, rows.table, rows.codes, weight, fold), None)
+
+    def _folds(self, rows: CheckedRows, number: int, earlier: Earlier | None) -> Array:
+        """Return the folds (n,) of the rows of a block."""
+        plan, tensor = self.plan, is_tensor(rows.X)
+        if rows.groups is not None:
+            return beside(group_folds(rows.groups, plan.n_folds, plan.seed), rows.codes)
+        keys = device_row_keys(rows.X, plan.seed) if tensor else row_keys(rows.X, plan.seed)
         before: Any = 0
         if earlier is not None and not earlier.alike:
-            before = self._before(to_numpy(keys).view(np.uint64), to_numpy(codes), number, earlier)
-            before = to_device(np.asarray(before), device_of(X))
-        return device_block_folds(keys, codes, plan.n_folds, weight, before)
+            unsigned = to_numpy(keys).view(np.uint64)
+            units = units_of(unsigned, class_keys(plan.classes)[to_numpy(rows.codes)])
+            before = beside(np.asarray(earlier.before(number, unsigned, units)), rows.codes)
+        if tensor:
+            return device_block_folds(keys, rows.codes, plan.n_folds, rows.weight, before)
+        return block_folds(keys, rows.codes, plan.n_folds, [] if rows.weight is None else [rows.weight], before)
 
-    def check_columns(self, names: list[str], named: bool) -> None:
-        """Refuse other columns than those of the plan, or their names in another order."""
-        known = list(self.plan.encoder.names)
-        if len(names) != len(known):
-            raise ValueError(f"X has {len(names)} columns, but the plan has {len(known)}: {known}")
-        if named and self.plan.named and names != known:
-            other = next(a for a, b in zip(names, known, strict=True) if a != b)
-            raise ValueError(
-                f"X has the column {other!r} where the plan has others: its columns are {known}, in this order"
-            )
-
-    def check_rows(self, table: Table, grouped: bool) -> None:
-        """Refuse rows that do not go with the plan or with the rows before them.
-
-        Missing cells need a function of their own, which the plan has only where it was told to expect
-        them (categories and columns with few values need none).
-        """
-        if self.grouped is not None and grouped != self.grouped:
+    def _check_grouped(self, grouped: bool | None) -> None:
+        if None not in (self.grouped, grouped) and grouped != self.grouped:
             raise ValueError("groups must be given for all rows or for none: they decide the folds")
-        self._check_gaps(np.isnan(table.numbers).any(axis=0), set(table.labels))
 
-    def _check_gaps(self, missing: np.ndarray, labels: set[int]) -> None:
-        """Refuse missing cells, where a mask (d,) says so, in columns without a function for them."""
-        columns = zip(self.plan.encoder.columns, self.plan.functions.bases, self.plan.functions.gaps, strict=True)
-        for j, (column, basis, gap) in enumerate(columns):
-            kept = isinstance(column, Number) and np.isnan(column.fill) and j not in labels
-            if missing[j] and kept and not gap and isinstance(basis, Chebyshev) and basis.panels == 1:
+    def check_rows(self, X: Any, grouped: bool) -> None:
+        """Refuse rows of a table or tensor that do not fit the plan or the rows before them.
+
+        Groups must be given for all rows or for none. Missing cells need a function, which the plan has for categories,
+        for columns with few values and for columns that had some when the plan was made.
+        """
+        self._check_grouped(grouped)
+        if isinstance(X, Table):
+            missing, labels = np.isnan(X.numbers).any(axis=0), set(X.labels)
+        else:
+            missing, labels = to_numpy(namespace(X).any(namespace(X).isnan(X), axis=0)), set()
+        encoder, functions = self.plan.encoder, self.plan.functions
+        for j, (column, basis) in enumerate(zip(encoder.columns, functions.bases, strict=True)):
+            one_panel = isinstance(basis, Chebyshev) and basis.panels == 1
+            if missing[j] and one_panel and keeps_gaps(column) and not functions.gaps[j] and j not in labels:
                 raise ValueError(
-                    f"column {self.plan.encoder.names[j]!r} has missing cells, but the plan saw none there: make the "
+                    f"column {encoder.names[j]!r} has missing cells, but the plan saw none there: make the "
                     "plan with gaps='all' or from rows that have some"
                 )
 
-    def add_table(
-        self,
-        table: Table,
-        codes: np.ndarray,
-        weight: np.ndarray | None,
-        parts: np.ndarray,
-    ) -> None:
-        """Add rows that have been read already; `parts` are their folds."""
-        plan, outside, counted = self.plan, [], []
-
-        def read(chunk: slice) -> Block:
-            some = table.take(chunk)
-            Z = plan.encoder.encode(some)
-            outside.append(_outside(plan, some, Z))
-            w = None if weight is None else weight[chunk]
-            fold = parts[chunk]
-            counted.append(np.bincount(fold if w is None else fold[w > 0], minlength=plan.n_folds))
-            return Block(Z, codes[chunk], w, fold)
-
-        size = {"n_classes": len(plan.classes), "n_parts": plan.n_folds}
-        self.parts += outer_sums(plan.functions, read, len(codes), dtype=plan.dtype, **size)
-        self.count += np.sum(counted, axis=0)
-        self._outside += np.sum(outside, axis=0)
-
-    def add_sums(
-        self, parts: np.ndarray, count: np.ndarray, outside: np.ndarray, *, grouped: bool | None, weighted: bool
-    ) -> None:
-        """Add what was summed elsewhere: sums and rows by fold, and cells beyond the ranges by column."""
-        if None not in (self.grouped, grouped) and grouped != self.grouped:
-            raise ValueError("groups must be given for all rows or for none: they decide the folds")
+    def _add_sums(self, parts: np.ndarray, count: np.ndarray, outside: np.ndarray, grouped: bool | None) -> None:
+        """Add sums and numbers of rows by fold, and numbers of cells outside the ranges by column."""
+        self._check_grouped(grouped)
         self.grouped = self.grouped if grouped is None else grouped
-        self.weighted |= weighted
         self.parts += parts
         self.count += count
         self._outside += outside
@@ -251,50 +184,15 @@ class Statistics:
         if len(known) > 1:
             raise ValueError("statistics with and without groups do not add up: groups decide the folds")
         total = Statistics(self.plan)
-        total.grouped, total.weighted = known.pop() if known else None, self.weighted or other.weighted
+        total.grouped = known.pop() if known else None
         total.parts = self.parts + other.parts
         total.count = self.count + other.count
         total._outside = self._outside + other._outside
         return total
 
     def __radd__(self, other: Any) -> Statistics:
-        """So that ``sum(list_of_statistics)`` works."""
+        """Support ``sum(list_of_statistics)``."""
         return self + Statistics(self.plan) if other == 0 else NotImplemented
-
-    @property
-    def sensitivity(self) -> float:
-        """How far one row of weight one can move the sums, at most, in the Frobenius norm."""
-        return sensitivity(self.plan)
-
-    def released(self, *, min_count: int = 0, noise: float = 0.0, random_state: int | None = None) -> Statistics:
-        """A copy to be given away, to those who may see sums but no rows.
-
-        What it does not do: the counts of rows, those of cells `outside` the ranges and the plan go with it as they
-        are, and the plan holds ranges, means, levels and candidates, rows of X among them unless it was made with
-        ``candidates="grid"``. Sums of few rows, or of folds that differ in few rows, can give rows away. Noise hides a
-        row from those who see one release: with a standard deviation of
-        ``sensitivity * sqrt(2 log(1.25 / delta)) / epsilon`` the sums of one fold are (epsilon, delta)-differentially
-        private towards adding or leaving out a row, for epsilon below one, the Gaussian mechanism (twice as much
-        towards changing one); every further release of the same rows takes from that, and weights above one need more.
-
-        Parameters
-        ----------
-        min_count : refuse if fewer rows than this, but some, of a fold stand in a cell that can be read off the sums:
-            a class, a value of a category or of a number with few values, a panel of a narrow kernel or the missing
-            cells of a column, within a class, or together with one of another column; for rows without sample weights
-        noise : standard deviation of the noise in every sum
-        random_state : seed of the noise; None draws one that nobody can know, which is what hides rows
-        """
-        check_integer("min_count", min_count, 0)
-        check_number("noise", noise, 0.0)
-        if min_count:
-            if self.weighted:
-                raise ValueError(f"min_count={min_count} counts rows, and these have sample weights: sum them without")
-            check_counts(self.plan, self.parts, min_count)
-        out = self + Statistics(self.plan)
-        if noise:
-            out.parts = noised(self.parts, noise, np.random.default_rng(random_state))
-        return out
 
     def save(self, path: str | Path) -> None:
         """Write the sums and the plan to one file of JSON and arrays (no pickle)."""
@@ -309,13 +207,13 @@ class Statistics:
         return loaded
 
     def to_stored(self) -> dict[str, Any]:
-        """What a file holds."""
-        names = ("plan", "parts", "count", "grouped", "weighted", "_outside")
+        """Return the parts of a file."""
+        names = ("plan", "parts", "count", "grouped", "_outside")
         return {name.lstrip("_"): getattr(self, name) for name in names}
 
     @classmethod
     def from_stored(cls, parts: dict[str, Any]) -> Statistics:
-        """The statistics of a file."""
+        """Return the statistics of a file."""
         plan, sums = parts["plan"], parts["parts"]
         if len(sums) != plan.n_folds or any(basis.size > sums.shape[-1] for basis in plan.functions.bases):
             raise ValueError("its sums do not fit its plan")
@@ -324,22 +222,22 @@ class Statistics:
             if parts[name].shape != own.shape:
                 raise ValueError("its sums do not fit its plan")
             own[...] = parts[name]
-        out.grouped, out.weighted = parts["grouped"], parts.get("weighted", True)  # older files do not say
+        out.grouped = parts["grouped"]
         return out
 
     @property
     def class_mass(self) -> np.ndarray:
-        """Weight (classes,) of each class, class weights included."""
+        """Weight (classes,) of each class, times its class weight."""
         size = self.plan.functions.size
         return np.einsum("kii->i", self.parts)[size:]
 
     @property
     def unit(self) -> float:
-        """Makes the mean weight one, class weights apart: only ratios of weights matter."""
+        """The factor that makes the mean sample weight one: only ratios of weights matter."""
         return self.n_rows / float(np.sum(self.class_mass / self.plan.class_factor))
 
     def sums(self, leave_out: int | None = None) -> np.ndarray:
-        """Sums of all folds, or of all but one."""
+        """Return the sums of all folds, or of all but one."""
         total = np.zeros(self.parts.shape[1:])
         for k, part in enumerate(self.parts):
             if k != leave_out:
@@ -348,7 +246,7 @@ class Statistics:
         return total
 
     def check_usable(self) -> None:
-        """Refuse what no classifier can be fitted to."""
+        """Refuse sums without rows of every class."""
         if not self.n_rows:
             raise ValueError("the statistics are empty: update them with rows first")
         empty = self.plan.classes[self.class_mass == 0].tolist()
@@ -358,37 +256,26 @@ class Statistics:
             )
 
 
-def class_keys(classes: np.ndarray) -> np.ndarray:
-    """Keys (q,) of class labels."""
-    return label_keys(classes.tolist(), 0)
+def _sum_table(
+    plan: Plan, table: Table, codes: np.ndarray, weight: np.ndarray | None, fold: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return sums and numbers of rows by fold, and numbers of cells outside the ranges by column."""
+    outside = []
+
+    def read(chunk: slice) -> EncodedBlock:
+        rows = table.take(chunk)
+        Z = plan.encoder.encode(rows)
+        outside.append(_count_outside(plan, rows, Z))
+        return EncodedBlock(Z, codes[chunk], None if weight is None else weight[chunk], fold[chunk])
+
+    sizes = {"n_classes": len(plan.classes), "n_folds": plan.n_folds}
+    parts = outer_sums(plan.functions, read, len(codes), dtype=plan.dtype, **sizes)
+    count = np.bincount(fold if weight is None else fold[weight > 0], minlength=plan.n_folds)
+    return parts, count, np.sum(outside, axis=0)
 
 
-def add_block(
-    statistics: Statistics, block: RowBlock, device: str | None = None, earlier: Earlier | None = None
-) -> Statistics:
-    """Add a block of rows, which a device sums if one is given and all columns are numbers."""
-    X, plan = block.X, statistics.plan
-    if device is not None and not plan.categorical and not plan.encoder.nominal.any():
-        table, named = read_block(X, list(plan.encoder.names), plan.categorical, plan.allow_missing)
-        statistics.check_columns(block_names(X), named)
-        X = X if table.labels else to_device(np.ascontiguousarray(table.numbers), device)
-    return statistics.add_rows(X, block.y, block.weight, block.groups, block.number, earlier)
-
-
-def checked_weight(sample_weight: Any, n: int) -> np.ndarray | None:
-    """Weights (n,) as they are given, or None; refuse what are none."""
-    if sample_weight is None:
-        return None
-    weight = np.asarray(sample_weight, dtype=float)
-    if weight.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weight.shape}, expected ({n},): one weight per row")
-    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
-        raise ValueError("sample_weight holds negative or non-finite values: weights must be finite and at least 0")
-    return weight
-
-
-def _outside(plan: Plan, table: Table, Z: np.ndarray) -> np.ndarray:
-    """How many cells of each column lie beyond the plan's range, or are unknown categories."""
+def _count_outside(plan: Plan, table: Table, Z: np.ndarray) -> np.ndarray:
+    """Return the numbers (d,) of cells outside the plan's ranges, or of unknown categories."""
     out = np.zeros(Z.shape[1], dtype=np.int64)
     for j, column in enumerate(plan.encoder.columns):
         if isinstance(column, Nominal):
@@ -399,12 +286,3 @@ def _outside(plan: Plan, table: Table, Z: np.ndarray) -> np.ndarray:
             if isinstance(basis, Levels):
                 out[j] += np.count_nonzero(~np.isin(Z[:, j], basis.values) & ~np.isnan(Z[:, j]))
     return out
-
-
-def known_codes(y: Any, classes: np.ndarray, n: int) -> np.ndarray:
-    """Codes (n,) of labels among the classes of a plan."""
-    codes, labels = encode_classes(y, n)
-    unknown = [label for label in labels.tolist() if label not in classes.tolist()]
-    if unknown:
-        raise ValueError(f"y holds {unknown[0]!r}, which is not a class of the plan: {classes.tolist()}")
-    return np.searchsorted(classes, labels)[codes]

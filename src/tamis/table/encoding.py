@@ -1,8 +1,8 @@
-"""Encodings of columns: from the cells of a `Table` to numbers that kernels take.
+"""Encodings of columns: from the cells of a `Table` to the numbers on which kernels are computed.
 
-Encoded numbers are standardised (or ranked); encoded categories are codes 0, 1, ...; a missing cell is
-NaN. At prediction a number beyond the training range counts as the nearest training value, and a
-category that training never saw is code -1, which agrees with nothing.
+Encoded numbers are standardised (or ranked); encoded categories are codes 0, 1, ...; a missing cell is NaN. At
+prediction numbers are clipped to the training range, and a category that is not in the training rows has the code -1,
+which agrees with no other.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tamis.codec import stored
 from tamis.parallel import thread_map
 from tamis.table.table import EXACT, Table, flags, kinds, number_labels
 
-KNOTS = 201  # most knots of a rank map, so that a model's size does not grow with the data
-UNSEEN = -1.0
-BEYOND = 10.0
-BLOCK = 1 << 20  # most cells of columns that are worked on together
-ENCODED = 1 << 17  # most cells that are encoded together
-FARTHEST = 1e307  # modulus of numbers whose differences are floats, too
-NEAREST = 1e-140  # range of an encoded column below which its squares vanish, and with them all that kernels see
+KNOTS = 201  # maximum knots of a rank map: the size of a model does not grow with the data
+UNSEEN = -1.0  # code of a category that is not in the training rows
+OUTLIER_FACTOR = 10.0  # see `usual_ranges`
+FIT_CELLS = 1 << 20  # cells of columns that are sorted together
+ENCODE_CELLS = 1 << 17  # cells that are encoded together, few enough for a cache
+MAX_MODULUS = 1e307  # of numbers whose differences are floats
+MIN_RANGE = 1e-140  # of an encoded column, below which squares underflow
 
 
 @stored
 @dataclass(frozen=True)
 class Number:
-    """Encoding of one numeric column: clip to the training range, rank if asked, standardise, fill."""
+    """Encoding of one numeric column: clip to the training range, rank if requested, standardise, fill."""
 
     low: float
     high: float
@@ -59,7 +59,7 @@ class Number:
 @stored
 @dataclass(frozen=True)
 class Nominal:
-    """Encoding of one categorical column: position in `levels`, -1 if unseen, filled if asked."""
+    """Encoding of one categorical column: position in `levels`, -1 if unseen, filled if requested."""
 
     levels: tuple[Any, ...]
     fill: float
@@ -156,7 +156,7 @@ class Encoder:
     ) -> np.ndarray:
         """Encoded rows (n, d) of a table that has these columns, or has them at the positions `columns` (d,).
 
-        With `threads` blocks of rows are worked on side by side; not for callers that are one of several threads.
+        With `threads` blocks of rows are encoded in parallel; not for callers that run in one of several threads.
         """
         places = range(len(self.columns)) if columns is None else [int(c) for c in columns]
         out = np.empty((len(self.columns), len(table)))
@@ -184,9 +184,9 @@ class Encoder:
 
 
 def usual_ranges(table: Table) -> dict[int, tuple[float, float]]:
-    """Ranges of the columns with numbers so far out that they would hide all others: {column: (low, high)}.
+    """Return ranges of the columns with outliers that would hide all other numbers: {column: (low, high)}.
 
-    Far is `BEYOND` times the distance of the 5 and 95 per cent quantiles beyond these.
+    They are those outside the 5 and 95 per cent quantiles by `OUTLIER_FACTOR` times the distance of these.
     """
     columns = [j for j in range(table.numbers.shape[1]) if j not in table.labels]
     found = {}
@@ -195,8 +195,8 @@ def usual_ranges(table: Table) -> dict[int, tuple[float, float]]:
         count = len(cells) - np.count_nonzero(np.isnan(cells), axis=0)
         for j, values, n in zip(block, cells.T, count, strict=True):
             lower, upper = values[int(0.05 * n)], values[max(int(np.ceil(0.95 * n)) - 1, 0)]
-            with np.errstate(over="ignore"):  # nothing is beyond infinity
-                reach = BEYOND * (upper - lower)
+            with np.errstate(over="ignore"):  # no number is outside an infinite range
+                reach = OUTLIER_FACTOR * (upper - lower)
                 low, high = lower - reach, upper + reach
             if reach > 0 and (values[0] < low or values[n - 1] > high):
                 found[j] = max(values[0], low), min(values[n - 1], high)
@@ -267,7 +267,7 @@ def interpolated(x: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.nda
 
 def _blocks(columns: list[int], n: int) -> Iterator[list[int]]:
     """Some columns at a time, so that what is made of n rows of them stays small."""
-    step = max(1, BLOCK // max(1, n))
+    step = max(1, FIT_CELLS // max(1, n))
     return (columns[start : start + step] for start in range(0, len(columns), step))
 
 
@@ -286,7 +286,7 @@ def _writing(
     """
     parts = [(c.low, c.high, c.centre, c.scale, c.fill) for c in (columns[j] for j in affine)]
     low, high, centre, scale, fill = np.array(parts).T[..., None]
-    source, step = [places[j] for j in affine], max(1, ENCODED // len(affine))
+    source, step = [places[j] for j in affine], max(1, ENCODE_CELLS // len(affine))
 
     def write(start: int) -> None:
         some = slice(start, start + step)
@@ -343,7 +343,7 @@ class _Ordered:
     def check_sizes(self, names: Sequence[str]) -> None:
         """Refuse columns whose smallest and largest numbers are too far apart to be subtracted."""
         far = np.max(np.abs(self.values[:, [0, -1]]), axis=1, initial=0.0)
-        if np.any(far > FARTHEST):
+        if np.any(far > MAX_MODULUS):
             j = int(np.argmax(far))
             raise ValueError(f"X holds {far[j]:.3g} in column {names[j]!r}, nearly the largest float: use other units")
 
@@ -352,8 +352,8 @@ class _Ordered:
         low, high = self.values[:, 0], self.values[:, -1]
         if winsorise > 0:
             lower, upper = self.quantile(winsorise), self.quantile(1.0 - winsorise)
-            told = lower < upper  # else nearly all values are equal, and the others are all there is to see
-            low, high = np.where(told, lower, low), np.where(told, upper, high)
+            varies = lower < upper  # else nearly all values are equal, and the range must keep the others
+            low, high = np.where(varies, lower, low), np.where(varies, upper, high)
         low, high = _limited(low, high, limits)
         return replace(self, values=np.clip(self.values, low[:, None], high[:, None]))
 
@@ -387,7 +387,7 @@ def _fit_numbers(
         if scaling == "standard":
             scale = np.where(flat | (spread == 0), 1.0, spread)
     if scaling != "rank":
-        flat = (high - low) / scale <= NEAREST
+        flat = (high - low) / scale <= MIN_RANGE
         high, centre = np.where(flat, low, high), np.where(flat, low, centre)
     fill = (np.clip(half, low, high) - centre) / scale if missing == "median" else np.full(len(x), np.nan)
     parts = zip(*(part.tolist() for part in (low, high, centre, scale)), repeat(None), repeat(None), fill.tolist())

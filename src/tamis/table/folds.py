@@ -93,7 +93,7 @@ def deal(
     codes : (n,) classes by which folds are stratified, or None. No more folds are made than the smallest class has
         rows (or groups).
     groups : (n,) groups that stay together, or None
-    ties : what tells equal rows apart, each (n,), so that their order does not matter
+    ties : arrays (n,) that order equal rows, so that their positions do not matter
     """
     strata = np.zeros(len(keys), dtype=np.int64) if codes is None else np.unique(codes, return_inverse=True)[1]
     n_splits = min(n_splits, _most_folds(strata, groups))
@@ -202,7 +202,7 @@ def group_folds(groups: np.ndarray, n_folds: int, seed: int) -> np.ndarray:
 
 
 def seeded(groups: np.ndarray, seed: int) -> np.ndarray:
-    """Keys of groups that a seed has made others."""
+    """Return keys of groups that depend on a seed."""
     return mix(groups + times_gap(seed))
 
 
@@ -248,7 +248,7 @@ def units_of(keys: np.ndarray, class_keys: np.ndarray) -> np.ndarray:
 
 
 class UnitCounts:
-    """How many rows of each set of equal rows of a class stand in each block.
+    """Numbers of rows in each block, for each set of equal rows of a class.
 
     At most `MAX_UNITS` sets are followed, those with the lowest keys. Counts of different blocks add up.
     """
@@ -290,7 +290,7 @@ class UnitCounts:
         return total
 
     def earlier(self, n_folds: int, *, complete: bool = True) -> Earlier:
-        """What of it folds depend on; `complete` says whether all blocks were counted."""
+        """Return the numbers on which folds depend; `complete`: whether all blocks were counted."""
         if self.lost:
             return Earlier(np.empty(0, dtype=np.uint64), {}, np.uint64(0), True)
         if not self.parts:
@@ -312,14 +312,14 @@ class UnitCounts:
 
 @dataclass(frozen=True)
 class Earlier:
-    """How many equal rows of a class stand in the blocks before each block, as far as folds depend on it.
+    """Numbers of equal rows of a class in the blocks before each block, as far as folds depend on them.
 
     Attributes
     ----------
     units : (r,) sets of equal rows that stand in several blocks, sorted
     table : {block: (r,) rows of these in earlier blocks, modulo the number of folds}
     bar : sets above it were not followed
-    others : whether many of these are taken to stand in several blocks; their folds then follow the block too
+    others : whether many of these are assumed to be in several blocks; their folds then depend on the block too
     """
 
     units: np.ndarray
@@ -333,7 +333,7 @@ class Earlier:
         return not len(self.units) and not self.others
 
     def before(self, number: int, keys: np.ndarray, units: np.ndarray) -> np.ndarray | int:
-        """How many rows of its set (n,) stand in earlier blocks, modulo the number of folds or at random."""
+        """Return the numbers (n,) of equal rows in earlier blocks, modulo the number of folds or at random."""
         if self.alike:
             return 0
         out = np.zeros(len(keys), dtype=np.int64)

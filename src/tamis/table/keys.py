@@ -1,7 +1,7 @@
-"""Random keys of rows that depend on their values and a seed alone.
+"""Random keys of rows that depend only on their values and a seed.
 
-Folds, samples and candidate pools that follow the keys are the same however the rows are ordered, cut
-into blocks or spread over machines.
+Folds, samples and candidates that follow the keys are the same whatever the order of the rows and however they are cut
+into blocks or distributed over machines.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from tamis.parallel import thread_map
 from tamis.table.checks import is_missing
 from tamis.table.table import Table
 
-BLOCK = 1 << 15  # rows at a time
-GAP = np.uint64(0x9E3779B97F4A7C15)  # stands for a missing cell
+BLOCK_ROWS = 1 << 15  # rows whose keys are computed at a time
+GAP = np.uint64(0x9E3779B97F4A7C15)  # the bits of a missing cell
 MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def row_keys(table: Table, seed: int) -> np.ndarray:
-    """Keys (n,) of the rows, 64 random bits each; equal rows have equal keys."""
+    """Return keys (n,) of 64 random bits; equal rows have equal keys."""
     n, d = table.numbers.shape
     draws, factors = key_factors(d, seed)
     keys = np.empty(n, dtype=np.uint64)
 
     def fill(start: int) -> None:
-        part = table.take(slice(start, start + BLOCK))
+        part = table.take(slice(start, start + BLOCK_ROWS))
         numbers = part.numbers.astype(np.float64) + 0.0  # minus zero is zero
         bits = numbers.view(np.uint64)
         gaps = np.isnan(numbers)
@@ -40,30 +40,30 @@ def row_keys(table: Table, seed: int) -> np.ndarray:
         bits ^= bits >> np.uint64(29)
         total = np.add.reduce(bits, axis=1)
         for j, values in part.labels.items():
-            own = label_keys(values, seed)  # a gap is one of either kind: an empty column may be of both
+            own = label_keys(values, seed)  # missing cells of numbers and categories are the same:
             own[[value is None for value in values.tolist()]] = np.uint64(0)
-            total += own * factors[j]  # where the numbers have gaps
+            total += own * factors[j]  # an empty column may be either
         keys[start : start + len(total)] = mix(total)
 
-    thread_map(fill, range(0, n, BLOCK))
+    thread_map(fill, range(0, n, BLOCK_ROWS))
     return keys
 
 
 def key_factors(d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """A random summand and an odd factor for each of d columns."""
+    """Return a random summand and an odd factor for each of d columns."""
     draws = np.random.default_rng([seed, d]).integers(0, 1 << 63, size=d, dtype=np.uint64)
     return draws, np.bitwise_or(draws << np.uint64(1), np.uint64(1))
 
 
 def label_keys(labels: Iterable[Any], seed: int) -> np.ndarray:
-    """Keys of labels of any types."""
+    """Return keys of labels of any types."""
     labels = [label.item() if isinstance(label, np.generic) else label for label in labels]
     known = {label: _label_key(label, seed) for label in set(labels)}
     return np.fromiter(map(known.__getitem__, labels), dtype=np.uint64, count=len(labels))
 
 
 def group_keys(groups: Iterable[Any]) -> np.ndarray:
-    """Keys of the labels of groups: whole numbers are the same group whatever their type; refuse missing labels."""
+    """Return keys of the labels of groups, in which 1 and 1.0 are the same; refuse missing labels."""
     labels = [label.item() if isinstance(label, np.generic) else label for label in groups]
     if any(is_missing(label) for label in labels):
         raise ValueError("groups has missing labels: give every row a group")
@@ -76,28 +76,28 @@ def _label_key(label: Any, seed: int) -> int:
 
 
 def mix(x: np.ndarray) -> np.ndarray:
-    """Let every bit depend on every other."""
+    """Mix the bits, so that each depends on all others."""
     x = (x ^ (x >> np.uint64(30))) * MIX[0]
     x = (x ^ (x >> np.uint64(27))) * MIX[1]
     return x ^ (x >> np.uint64(31))
 
 
 def times_gap(number: int) -> np.uint64:
-    """A key for a whole number, to be added to others."""
+    """Return a key of an integer, to be added to other keys."""
     return np.uint64(number * int(GAP) % 2**64)
 
 
 def repeated(keys: np.ndarray) -> np.ndarray:
-    """Positions of the rows whose key another row has too."""
+    """Return the positions of the keys that occur more than once."""
     ordered = np.sort(keys)
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     return np.flatnonzero(np.isin(keys, twice)) if len(twice) else np.empty(0, dtype=np.int64)
 
 
 def copies_before(keys: np.ndarray, codes: np.ndarray, ties: Sequence[np.ndarray] = ()) -> np.ndarray:
-    """How many rows with the same key and class come before each row (n,).
+    """Return the number of rows (n,) with the same key and class that precede each row.
 
-    Rows with the same key and class come in the order of `ties`, the last of which counts first, then of their places.
+    Such rows are sorted by `ties`, the last of which is the first criterion, then by position.
     """
     out = np.zeros(len(keys), dtype=np.int64)
     some = repeated(keys)
@@ -111,24 +111,24 @@ def copies_before(keys: np.ndarray, codes: np.ndarray, ties: Sequence[np.ndarray
 
 
 def sampling_keys(keys: np.ndarray, ties: Sequence[np.ndarray] = (), salt: int = 0) -> np.ndarray:
-    """Keys (n,) in which equal rows differ too, so that the lowest are a sample of rows.
+    """Return keys (n,) that differ for equal rows too, so that the rows with the lowest keys are a random sample.
 
-    `ties` are what else tells rows with equal keys apart, so that it does not matter which of them comes first; `salt`
-    tells all but the first copies in different blocks of rows apart.
+    `ties` order rows with equal keys, so that their positions do not matter; `salt` makes the keys of copies (but not
+    of the first ones) differ between blocks.
     """
     copies = copies_before(keys, np.zeros(len(keys), dtype=np.int64), ties)
     return np.where(copies == 0, keys, mix(keys + (copies + (salt << 32)).astype(np.uint64) * GAP))
 
 
 def lowest(keys: np.ndarray, size: int) -> np.ndarray:
-    """Positions, sorted, of the `size` rows with the lowest keys."""
+    """Return the sorted positions of the `size` lowest keys."""
     if size >= len(keys):
         return np.arange(len(keys))
     return np.sort(np.argpartition(keys, size)[:size])
 
 
 def lowest_distinct(keys: np.ndarray, size: int) -> np.ndarray:
-    """First positions of the `size` lowest distinct keys, sorted."""
+    """Return the sorted first positions of the `size` lowest distinct keys."""
     few = lowest(keys, 4 * size)
     distinct, first = np.unique(keys[few], return_index=True)
     if len(distinct) < size and len(few) < len(keys):

@@ -1,4 +1,4 @@
-"""Training rows: table, classes or numbers, weights, groups, with where they stood in the user's input."""
+"""Training rows: table, classes or numbers, weights and groups, and positions in the user's input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from tamis.table.keys import group_keys, lowest, row_keys, sampling_keys
 from tamis.table.table import Table, joined
 
-KEYS = 8  # columns that rows are first sorted by
+FIRST_COLUMNS = 8  # by which rows are sorted; the others only order rows that are equal in these
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class Rows:
     table : Table of n rows
     codes : (n,) class of each row, an index into `classes`
     classes : the class labels, sorted
-    weight : (n,) what a row counts in the loss: its sample weight times that of its class
-    mass : (n,) what it counts in the population: its sample weight
+    weight : (n,) weights in the loss: sample weights times class weights
+    mass : (n,) sample weights
     groups : (n,) key of the group of each row, or None
-    position : (n,) first row of the input with these values
-    unit : the sample weight that counts as one in `weight` and `mass`, which are scaled to mean one
-    response : (n,) the number to predict, where it is one: classes are then strata of it; else None
-    merged : (n,) how many rows of the input each row stands for; None: one each
+    position : (n,) position in the input of the first row with these values
+    unit : the sample weight that is one in `weight` and `mass`, which are scaled to mean one
+    response : (n,) the numbers to predict in regression, whose strata are then the classes; else None
+    merged : (n,) number of rows of the input that were merged into each row; None: one each
     """
 
     table: Table
@@ -62,7 +62,7 @@ class Rows:
 
     @property
     def counts(self) -> np.ndarray:
-        """How many rows of the input (n,) each row stands for."""
+        """Number of rows of the input (n,) that were merged into each row."""
         return np.ones(len(self), dtype=np.int64) if self.merged is None else self.merged
 
     @property
@@ -72,12 +72,12 @@ class Rows:
 
     @property
     def labels(self) -> np.ndarray:
-        """What is to be predicted (n,), as the user gave it."""
+        """Labels or numbers (n,) to predict, as in the input."""
         return self.classes[self.codes] if self.response is None else self.response
 
     @property
     def ties(self) -> list[np.ndarray]:
-        """What tells rows of equal values apart, each (n,); the class comes last and counts most."""
+        """Arrays (n,) that order rows of equal values; the last one, the class, is the first criterion."""
         parts = (self.weight, self.mass, self.groups, self.response, self.codes)
         return [part for part in parts if part is not None]
 
@@ -145,7 +145,7 @@ def _value_ranks(rows: Rows) -> np.ndarray:
     Classes come last, so that their names do not decide on the order of rows that differ.
     """
     ranks = np.zeros(len(rows), dtype=int)
-    stop, width = rows.table.numbers.shape[1], KEYS
+    stop, width = rows.table.numbers.shape[1], FIRST_COLUMNS
     while stop > 0 and ranks.max(initial=-1) < len(rows) - 1:  # more columns only where rows tie
         start = max(0, stop - width)
         ranks = _ranks([*_sortable(rows.table.numbers[:, start:stop]).T, ranks])
@@ -189,13 +189,13 @@ def merge_keyed(rows: Rows, keys: np.ndarray) -> Rows:
 
 
 def sampled(rows: Rows, most: int) -> Rows:
-    """At most `most` rows of positive mass, drawn by their values: the same ones in whatever order they come."""
+    """Draw at most `most` rows of positive mass by their values, whatever the order of the rows."""
     rows = rows.take(np.flatnonzero(rows.mass > 0))
     return rows if len(rows) <= most else rows.take(lowest(draws(rows, 0), most))
 
 
 def draws(rows: Rows, seed: int) -> np.ndarray:
-    """Random numbers (n,) by which rows are drawn: they follow values, and equal rows have different ones."""
+    """Return random numbers (n,) that depend on the values of rows and differ for equal rows."""
     return sampling_keys(row_keys(rows.table, seed), rows.ties)
 
 
@@ -257,7 +257,7 @@ def check_weights(sample_weight: Any, codes: np.ndarray, classes: np.ndarray) ->
 
 
 def weight_unit(sample_weight: Any, mass: np.ndarray) -> float:
-    """What `check_weights` divided by."""
+    """Return the number by which `check_weights` divides."""
     return 1.0 if sample_weight is None else float(np.max(np.asarray(sample_weight, dtype=float)) / np.max(mass))
 
 
@@ -270,7 +270,7 @@ def _mean_one(weight: np.ndarray) -> np.ndarray:
 
 
 def class_factors(class_weight: Any, sample_weight: np.ndarray, codes: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Factor of each row (n,) that `class_weight` asks for."""
+    """Return the factor (n,) of each row by `class_weight`."""
     check_class_weight(class_weight)
     if class_weight is None:
         return np.ones(len(codes))
@@ -285,7 +285,7 @@ def class_factors(class_weight: Any, sample_weight: np.ndarray, codes: np.ndarra
 
 
 def check_class_weight(class_weight: Any) -> None:
-    """Refuse what no classes could make right."""
+    """Refuse values that are wrong for any classes."""
     if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
         return
     if not isinstance(class_weight, Mapping):

@@ -1,4 +1,4 @@
-"""From what users pass (arrays, pandas or polars frames, Arrow tables, dicts of columns) to a `Table`."""
+"""Read arrays, pandas or polars frames, Arrow tables and dicts of columns as a `Table`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sklearn.utils import check_array
 from tamis.errors import NotATable
 from tamis.table.checks import check_names, is_missing
 
-EXACT = 2.0**53  # whole numbers beyond are not all floats
+EXACT = 2.0**53  # not all larger integers are floats
 TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table as numbers, with the columns that are not numbers beside them.
+    """A table of numbers, and of labels for the columns that are not numbers.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ def joined(tables: Sequence[Table]) -> Table:
 
 
 class NamedNumbers:
-    """An array of numbers (n, d) with the names of its columns: a frame in which nothing has to be looked at."""
+    """An array of numbers (n, d) with the names of its columns: no column has to be converted."""
 
     def __init__(self, values: np.ndarray, names: Sequence[str]):
         self.values, self.columns, self.shape = values, list(names), values.shape

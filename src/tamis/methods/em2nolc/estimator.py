@@ -29,10 +29,13 @@ from tamis.methods.em2nolc.refit import coefficients, leading_factors
 from tamis.methods.em2nolc.solver import State, Task
 from tamis.methods.em2nolc.sums_classifier import SumsClassifier
 from tamis.optim.driver import Solution
-from tamis.statistics.one_pass import Held, OnePass
-from tamis.statistics.plan import Plan, check_candidates, is_grid
+from tamis.statistics.columns import check_candidates, is_grid
+from tamis.statistics.fit import FoldSums as OnePass
+from tamis.statistics.fit import HeldOutSums as Held
+from tamis.statistics.fit import PreparedSums
+from tamis.statistics.fit import TrainingSums as Summary
+from tamis.statistics.plan import Plan
 from tamis.statistics.statistics import Statistics
-from tamis.statistics.summary import PreparedSums, Summary
 from tamis.table.checks import check_bandwidth, check_choice, check_integer, check_number
 from tamis.table.rows import Rows
 from tamis.table.table import checked_input

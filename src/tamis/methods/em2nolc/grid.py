@@ -18,8 +18,8 @@ from tamis.methods.em2nolc import solver as method
 from tamis.methods.em2nolc.estimator import tasks
 from tamis.methods.em2nolc.refit import coefficients
 from tamis.optim.driver import Solution
-from tamis.statistics.one_pass import Held
-from tamis.statistics.summary import Summary
+from tamis.statistics.fit import HeldOutSums as Held
+from tamis.statistics.fit import TrainingSums as Summary
 from tamis.table.rows import Rows
 
 Pair = tuple[int, int]

@@ -41,8 +41,8 @@ from tamis.kernels.recipes import per_feature
 from tamis.methods.em2nolc.estimator import COUPLINGS, REFITS, EM2NOLCClassifier, ridge_scale
 from tamis.methods.em2nolc.grid import Cell, Grid
 from tamis.methods.em2nolc.sums_classifier import SumsClassifier
-from tamis.statistics.one_pass import OnePass
-from tamis.statistics.summary import Summary
+from tamis.statistics.fit import FoldSums as OnePass
+from tamis.statistics.fit import TrainingSums as Summary
 from tamis.table.checks import check_bandwidth, check_choice, check_number, check_values
 from tamis.table.folds import folds, resolve_cv
 from tamis.table.rows import Rows, merge_rows

@@ -17,9 +17,10 @@ from tamis.methods.em2nolc.refit import coefficients
 from tamis.methods.em2nolc.solver import State, Task
 from tamis.optim.driver import Solution
 from tamis.optim.subset import fit_support
-from tamis.statistics.block_sums import CHUNK, PairFunctions
-from tamis.statistics.look import LOOK
-from tamis.statistics.summary import PreparedSums
+from tamis.statistics.fit import PreparedSums
+from tamis.statistics.sample import SAMPLE_ROWS as LOOK
+from tamis.statistics.sums import CHUNK_ROWS as CHUNK
+from tamis.statistics.sums import PairFunctions
 
 DECISION = 1e-4  # error of a decision that calls for exact kernels
 MANY = 2e6  # rows (in weight) that are not read again for the sake of a close choice

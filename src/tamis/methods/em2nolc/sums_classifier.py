@@ -17,13 +17,15 @@ from tamis.base.reader import TableReader
 from tamis.errors import warn
 from tamis.kernels.recipes import per_feature
 from tamis.parallel import blas_threads
-from tamis.statistics.grid import grid_labels
-from tamis.statistics.one_pass import OnePass, second_look, sum_rows
-from tamis.statistics.plan import Plan, is_grid
+from tamis.statistics.columns import grid_labels, is_grid
+from tamis.statistics.fit import FoldSums as OnePass
+from tamis.statistics.fit import SumsRequest as Wanted
+from tamis.statistics.fit import fold_sums as second_look
+from tamis.statistics.fit import sum_rows
+from tamis.statistics.plan import Plan
 from tamis.statistics.statistics import Statistics
-from tamis.statistics.streaming import sum_source
+from tamis.statistics.stream import sum_source
 from tamis.statistics.tensors import sum_tensor
-from tamis.statistics.wanted import Wanted
 from tamis.table.checks import check_bandwidth
 from tamis.table.rows import Rows
 from tamis.table.sources.base import Source

@@ -1,4 +1,4 @@
-"""The home of pyarrow, which files and tables need."""
+"""Import pyarrow, which is optional."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def arrow() -> Any:
-    """The pyarrow package, or a sentence that says how to get it."""
+    """Return the pyarrow package; raise an error that says how to install it."""
     try:
         import pyarrow
         import pyarrow.compute

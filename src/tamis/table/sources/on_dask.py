@@ -1,7 +1,7 @@
-"""Dask arrays and dataframes: totals on the workers, predictions that stay lazy. No type of Dask leaves this file.
+"""Dask arrays and dataframes: totals are computed on the workers, and predictions are lazy.
 
-An adapter for another engine needs the same two things: a `Source` whose `total` makes a zero on every part, adds the
-part to it and adds up the results in a tree, and a `mapped` that applies a function to the parts.
+Another engine needs the same two things: a `Source` whose `total` makes a zero on every part, adds the part to it and
+adds up the results in a tree, and a `mapped` that applies a function to the parts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import numpy as np
 
 from tamis.parallel import limited
 from tamis.progress import report
-from tamis.table.sources.base import Block, M, Source, added, n_rows, part_total, tree
+from tamis.table.sources.base import Block, M, Source, n_rows
+
+ADDED_TOGETHER = 4  # totals that one task adds up
 
 
 class DaskSource(Source):
@@ -31,15 +33,15 @@ class DaskSource(Source):
     resumes = False
 
     def __init__(self, X: Any, y: Any, weight: Any = None, groups: Any = None):
-        beside = {"y": y, "sample_weight": weight, "groups": groups}
-        names = [name for name in beside.values() if isinstance(name, str)]
+        columns = {"y": y, "sample_weight": weight, "groups": groups}
+        names = [name for name in columns.values() if isinstance(name, str)]
         if names and not _is_frame(X):
             raise ValueError(f"y={y!r} is the name of a column, and X is an array: give y as an array")
         absent = [name for name in names if name not in X.columns] if names else []
         if absent:
             raise ValueError(f"X has no column {absent[0]!r}: it has {', '.join(map(str, X.columns))}")
         own = X[[c for c in X.columns if c not in names]] if names else X
-        parts = {name: X[v] if isinstance(v, str) else v for name, v in beside.items()}
+        parts = {name: X[v] if isinstance(v, str) else v for name, v in columns.items()}
         self.parts = [_delayed(own, "X"), *(_like(v, X, name) for name, v in parts.items())]
         self.n_rows = None if _is_frame(X) or np.isnan(X.shape[0]) else int(X.shape[0])
 
@@ -57,23 +59,26 @@ class DaskSource(Source):
         n_rows: int | None = None,
         keeper: Any = None,
     ) -> M:
-        """``zero()`` plus all partitions, each on a worker, added up in a tree.
+        """Return ``zero()`` plus all partitions, each summed on a worker, added up in a tree.
 
-        A worker that dies takes nothing with it: Dask makes its partitions and sums again, so there is no `keeper`.
+        Dask repeats the work of workers that die, so there is no `keeper`.
         """
         delayed: Any = _dask().delayed
         start, step = delayed(zero, traverse=False), delayed(add, traverse=False)
-        one, up = delayed(_part, pure=False), delayed(added, pure=False)
+        sum_part, add_up = delayed(_sum_part, pure=False), delayed(_add_up, pure=False)
         with _reporting(what, self.n_rows or n_rows or 0) as topic:
             every = enumerate(zip(*self.parts, strict=True))
-            level = [one(topic, start, step, number, *parts) for number, parts in every]
-            total: M = tree(level, up).compute() if level else zero()
+            totals = [sum_part(topic, start, step, number, *parts) for number, parts in every]
+            while len(totals) > 1:
+                groups = (totals[k : k + ADDED_TOGETHER] for k in range(0, len(totals), ADDED_TOGETHER))
+                totals = [add_up(*group) for group in groups]
+            total: M = totals[0].compute() if totals else zero()
         return total
 
 
 @contextmanager
 def _reporting(what: str, total: int) -> Iterator[str | None]:
-    """The topic under which workers tell how many rows they have done; None without a cluster, where none tell."""
+    """Yield the topic on which workers report the numbers of rows that are done; None without a cluster."""
     try:
         from distributed import get_client
 
@@ -83,21 +88,23 @@ def _reporting(what: str, total: int) -> Iterator[str | None]:
         return
     context, topic, done = copy_context(), f"tamis {uuid4().hex}", 0
 
-    def heard(event: tuple[float, int]) -> None:
+    def forward(event: tuple[float, int]) -> None:
         nonlocal done
         done += event[1]
-        context.run(report, what, min(done, total) if total else done, total)  # parts of lost workers are done again
+        context.run(report, what, min(done, total) if total else done, total)  # parts of lost workers are repeated
 
-    client.subscribe_topic(topic, heard)
+    client.subscribe_topic(topic, forward)
     try:
         yield topic
     finally:
         client.unsubscribe_topic(topic)
 
 
-def _part(topic: str | None, zero: Callable[[], M], add: Callable[[M, Block], M], number: int, *parts: Any) -> M:
-    """The total of a partition, on a worker."""
-    total = part_total(zero, add, number, *parts)
+def _sum_part(topic: str | None, zero: Callable[[], M], add: Callable[[M, Block], M], number: int, *parts: Any) -> M:
+    """Return the total of a partition, on a worker with one core."""
+    block = Block(number, *parts)
+    with limited(1):
+        total = add(zero(), block) if len(block) else zero()
     if topic is not None:
         from distributed import get_worker
 
@@ -106,17 +113,21 @@ def _part(topic: str | None, zero: Callable[[], M], add: Callable[[M, Block], M]
     return total
 
 
+def _add_up(*totals: Any) -> Any:
+    return sum(totals[1:], start=totals[0])
+
+
 def mapped(function: Callable[[Any], np.ndarray], X: Any) -> Any:
-    """``function`` of every partition, as one lazy array; it must give an array with one entry per row."""
+    """Apply `function`, which returns an array with one entry per row, to every partition; return one lazy array."""
     da: Any = _dask().array
     delayed: Any = _dask().delayed
     example = function(_example(X))
     none = example[:0]
     apply = delayed(_apply, pure=False)
-    held = delayed(function, traverse=False)
+    shared = delayed(function, traverse=False)
     sizes = [np.nan] * X.npartitions if _is_frame(X) else list(X.chunks[0])
     pieces = [
-        da.from_delayed(apply(held, part, none), (size, *example.shape[1:]), dtype=example.dtype)
+        da.from_delayed(apply(shared, part, none), (size, *example.shape[1:]), dtype=example.dtype)
         for part, size in zip(_delayed(X, "X"), sizes, strict=True)
     ]
     return da.concatenate(pieces)

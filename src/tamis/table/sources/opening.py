@@ -1,4 +1,4 @@
-"""From what a user gives as X to a source of blocks."""
+"""Open what users pass as X as a source of blocks."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tamis.table.sources.arrays import ArraySource, is_large_map
-from tamis.table.sources.base import Source, ahead
-from tamis.table.sources.iterables import IterableSource, is_blocks
+from tamis.table.sources.base import Source, prefetched
+from tamis.table.sources.memory import ArraySource, IterableSource, is_blocks, is_large_map
 from tamis.table.sources.on_dask import DaskSource, is_dask, mapped
-from tamis.table.sources.on_ray import RaySource, is_ray
 from tamis.table.sources.parquet import ParquetSource, is_parquet
 from tamis.table.table import NamedNumbers
 
@@ -19,19 +17,21 @@ IN_BLOCKS = ", or use EM2NOLCClassifier or EM2NOLCClassifierCV, which take rows 
 
 
 def source_of(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Source | None:
-    """A source where rows come in blocks; None where X is a table in memory.
+    """Return a source if rows come in blocks; None if X is a table in memory.
 
     Parameters
     ----------
     X : path of a Parquet file or folder, pyarrow dataset, large memory map, function or iterable that gives
-        blocks (X, y), Dask array or dataframe, Ray dataset
-    y, sample_weight, groups : names of columns of files and dataframes, arrays beside arrays, None for blocks
+        blocks (X, y), Dask array or dataframe
+    y, sample_weight, groups : names of columns of files and dataframes, arrays for arrays, None for blocks
     """
     if isinstance(X, Source):
         return X
     if y is not None and (callable(X) or (hasattr(X, "__next__") and hasattr(X, "__iter__"))):
-        raise ValueError(f"y is given beside a {type(X).__name__} of blocks: the blocks hold their labels, leave y out")
-    if isinstance(y, str) and not (is_parquet(X) or is_dask(X) or is_ray(X)):
+        raise ValueError(
+            f"y is given with a {type(X).__name__} of blocks: the blocks contain their labels, leave y out"
+        )
+    if isinstance(y, str) and not (is_parquet(X) or is_dask(X)):
         what = "a list of paths" if _are_paths(X) else f"a {type(X).__name__}"
         raise ValueError(
             f"y={y!r} is the name of a column, and X is {what}: give the labels themselves, or as X the path of a "
@@ -41,22 +41,20 @@ def source_of(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> 
         return ParquetSource(X, *(_name(*pair) for pair in _named(y, sample_weight, groups)))
     if is_dask(X):
         return DaskSource(X, y, sample_weight, groups)
-    if is_ray(X):
-        return RaySource(X, *(_name(*pair) for pair in _named(y, sample_weight, groups)))
     if is_large_map(X):
         return ArraySource(X, y, sample_weight, groups)
     if is_blocks(X, y):
         for name, value in (("sample_weight", sample_weight), ("groups", groups)):
             if value is not None:
                 raise ValueError(
-                    f"{name} is given beside blocks: put it into them, as tuples (X, y, sample_weight, groups)"
+                    f"{name} is given with blocks: put it into them, as tuples (X, y, sample_weight, groups)"
                 )
         return IterableSource(X)
     return None
 
 
 def table_source(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Source:
-    """A table in memory as a source."""
+    """Return a table in memory as a source."""
     if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiu":
         return ArraySource(X, y, sample_weight, groups)
     return IterableSource([(X, y, sample_weight, groups)])
@@ -64,21 +62,21 @@ def table_source(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) 
 
 def is_in_blocks(X: Any) -> bool:
     """Whether rows are read in blocks."""
-    return is_parquet(X) or is_dask(X) or is_ray(X) or is_large_map(X)
+    return is_parquet(X) or is_dask(X) or is_large_map(X)
 
 
 def check_in_memory(X: Any, name: str, instead: str = IN_BLOCKS) -> None:
-    """Refuse rows in blocks, for the estimator or function `name`, which needs all of them at once."""
-    if is_parquet(X) or is_dask(X) or is_ray(X) or callable(X):
+    """Refuse rows in blocks for the estimator or function `name`, which requires all rows in memory."""
+    if is_parquet(X) or is_dask(X) or callable(X):
         raise ValueError(
             f"X is a {type(X).__name__}, and {name} needs all rows in memory: read them with tamis.io.read{instead}"
         )
 
 
 def each_block(function: Callable[[Any], np.ndarray], X: Any, columns: Sequence[str]) -> Any:
-    """``function`` of rows that come in blocks: lazily for Dask, else one array; None where X is a table in memory.
+    """Apply `function` to rows in blocks: the result is lazy for Dask, else one array; None if X is a table in memory.
 
-    Of a file only the named `columns` are read; where there are none, the first one, which counts the rows.
+    Only the named `columns` of a file are read; if there are none, the first one, for the number of rows.
     """
     if is_dask(X):
         return mapped(function, X)
@@ -86,20 +84,18 @@ def each_block(function: Callable[[Any], np.ndarray], X: Any, columns: Sequence[
         source: Source = ParquetSource(X, None, columns=list(columns) or ParquetSource(X, None).names[:1])
     elif is_large_map(X):
         source = ArraySource(X, None)
-    elif is_ray(X):
-        source = RaySource(X, None)
     elif is_blocks(X, None):
         raise ValueError(f"X is a {type(X).__name__} of blocks: give the rows of one block at a time")
     else:
         return None
-    parts = [function(by_name(block.X)) for block in ahead(source.blocks())]
+    parts = [function(by_name(block.X)) for block in prefetched(source.blocks())]
     if not parts:
         raise ValueError("X has no rows")
     return np.concatenate(parts)
 
 
 def by_name(X: Any) -> Any:
-    """Columns by name, where they have names."""
+    """Return a dict of columns if they have names, else X."""
     return dict(zip(X.columns, X.values.T, strict=True)) if isinstance(X, NamedNumbers) else X
 
 

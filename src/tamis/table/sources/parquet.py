@@ -15,12 +15,12 @@ from tamis.table.sources.base import Block, Source, block_rows
 from tamis.table.table import NamedNumbers
 
 ENDINGS = (".parquet", ".pq")
-BUFFER = 1 << 20  # bytes of a column that are read at a time
-INDEX = "__index_level_"  # how the names of columns begin that are the index of a DataFrame
+BUFFER_BYTES = 1 << 20  # of a column, read at a time
+INDEX_PREFIX = "__index_level_"  # of the names of columns that are the index of a DataFrame
 
 
 class ParquetSource(Source):
-    """Row groups of one dataset.
+    """Blocks of the row groups of one dataset.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class ParquetSource(Source):
     columns : the columns of X, by default all others
     """
 
-    quick = True
+    prefetches = True
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ParquetSource(Source):
             raise ValueError(f"the column {twice[0]!r} is named for two roles among y, sample_weight and groups")
         self.target, self.weight, self.groups = target, weight, groups
         schema, aside = self.dataset.schema, [name for name in (target, weight, groups) if name is not None]
-        free = [name for name in schema.names if name not in aside and not name.startswith(INDEX)]
+        free = [name for name in schema.names if name not in aside and not name.startswith(INDEX_PREFIX)]
         wanted = free if columns is None else list(columns)
         for name in (*aside, *wanted):
             if name not in schema.names:
@@ -64,12 +64,12 @@ class ParquetSource(Source):
 
     @property
     def step(self) -> int:
-        """Rows of a block."""
+        """Number of rows of a block."""
         return block_rows(len(self.names))
 
     @property
     def aside(self) -> list[str]:
-        """Columns that are read beside those of X."""
+        """Columns that are not part of X: target, weights and groups."""
         return [name for name in (self.target, self.weight, self.groups) if name is not None]
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
@@ -77,7 +77,7 @@ class ParquetSource(Source):
             yield self._block(number, table)
 
     def tables(self, start: int = 0) -> Iterator[tuple[int, Any]]:
-        """The blocks as tables of pyarrow, with their numbers."""
+        """Iterate over the numbers and pyarrow tables of the blocks."""
         number, step = 0, self.step
         for read, n in self._groups():
             count = -(-n // step)
@@ -90,10 +90,10 @@ class ParquetSource(Source):
                 number += 1
 
     def _groups(self) -> Iterator[tuple[Callable[[Sequence[str], int], Iterator[Any]], int]]:
-        """What reads the batches of each row group that has rows, given columns and a size; and how many rows."""
+        """Iterate over the row groups that have rows, as a function that reads batches and the number of rows."""
         pa = arrow()
         for fragment in self.dataset.get_fragments():
-            options = {"filesystem": fragment.filesystem, "buffer_size": BUFFER, "pre_buffer": False}
+            options = {"filesystem": fragment.filesystem, "buffer_size": BUFFER_BYTES, "pre_buffer": False}
             file = pa.parquet.ParquetFile(fragment.path, **options)
             keys = pa.dataset.get_partition_keys(fragment.partition_expression)
             for group in fragment.row_groups:
@@ -101,7 +101,7 @@ class ParquetSource(Source):
                     yield partial(self._read, file, keys, group.id), group.num_rows
 
     def _read(self, file: Any, keys: Mapping[str, Any], group: int, columns: Sequence[str], step: int) -> Iterator[Any]:
-        """Batches of a row group, never all of it in memory; columns that the file lacks are partitions or missing."""
+        """Iterate over the batches of a row group; columns that the file lacks are partitions or missing."""
         pa, schema = arrow(), self.dataset.schema
         own = [name for name in columns if name in file.schema_arrow.names]
         for batch in file.iter_batches(batch_size=step, row_groups=[group], columns=own, use_threads=False):
@@ -117,7 +117,7 @@ class ParquetSource(Source):
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     def take(self, positions: np.ndarray, columns: Sequence[str]) -> Any:
-        """Some columns of some rows as a table of pyarrow; only the row groups that hold them are read."""
+        """Return columns of the rows at `positions` as a pyarrow table; only their row groups are read."""
         pa, parts, places, first = arrow(), [], [], 0
         for read, n in self._groups():
             if np.any((positions >= first) & (positions < first + n)):
@@ -146,21 +146,21 @@ class ParquetSource(Source):
 
 
 def _regrouped(batches: Iterator[Any], step: int) -> Iterator[Any]:
-    """Tables of `step` rows (the last has fewer), whatever the sizes of the batches."""
+    """Cut batches of any size into tables of `step` rows; the last one may have fewer."""
     pa = arrow()
-    held: list[Any] = []
-    have = 0
+    pieces: list[Any] = []
+    n_rows = 0
     for batch in batches:
         while batch.num_rows:
-            piece = batch.slice(0, step - have)
+            piece = batch.slice(0, step - n_rows)
             batch = batch.slice(piece.num_rows)
-            held.append(piece)
-            have += piece.num_rows
-            if have == step:
-                yield pa.Table.from_batches(held)
-                held, have = [], 0
-    if have:
-        yield pa.Table.from_batches(held)
+            pieces.append(piece)
+            n_rows += piece.num_rows
+            if n_rows == step:
+                yield pa.Table.from_batches(pieces)
+                pieces, n_rows = [], 0
+    if n_rows:
+        yield pa.Table.from_batches(pieces)
 
 
 def _column(table: Any, name: str) -> np.ndarray:
@@ -171,7 +171,7 @@ def _column(table: Any, name: str) -> np.ndarray:
 
 
 def _labels(y: np.ndarray, name: str) -> np.ndarray:
-    """Class labels: flags as such, no missing cells."""
+    """Return class labels, booleans as such; refuse missing cells."""
     missing = [v is None for v in y.tolist()] if y.dtype == object else np.isnan(y) if y.dtype.kind == "f" else []
     if np.any(missing):
         raise ValueError(f"the target {name!r} has missing cells: drop these rows")
@@ -179,7 +179,7 @@ def _labels(y: np.ndarray, name: str) -> np.ndarray:
 
 
 def values(column: Any) -> np.ndarray:
-    """A column as numbers (NaN: missing) or as objects (None: missing)."""
+    """Return a column as numbers (NaN: missing) or as objects (None: missing)."""
     pa = arrow()
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -203,7 +203,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _dtype(schema: Any, names: Sequence[str]) -> str | None:
-    """The type that holds all columns if they are numbers, else None."""
+    """Return the type for all columns if they are numbers, else None."""
     kinds = [schema.field(name).type for name in names]
     if not all(map(_is_number, kinds)):
         return None
@@ -226,7 +226,7 @@ def _opened(data: Any) -> Any:
         raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
     if path.is_file() and path.suffix.lower() not in ENDINGS:
         raise ValueError(
-            f"{path.name!r} is no Parquet file: fit reads .parquet files and folders of them; read others with "
+            f"{path.name!r} is not a Parquet file: fit reads .parquet files and folders of them; read others with "
             "tamis.io.read, or give an iterator of (X, y) blocks"
         )
     try:
@@ -236,7 +236,7 @@ def _opened(data: Any) -> Any:
 
 
 def _files(path: Path) -> Any:
-    """A file, or the Parquet files of a folder and of those in it, by name; hidden ones are left out."""
+    """Return a file, or the Parquet files of a folder and its subfolders, by name; hidden ones are left out."""
     if path.is_file():
         return str(path)
     inside = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in ENDINGS and file.is_file()]
@@ -247,7 +247,7 @@ def _files(path: Path) -> Any:
 
 
 def _unified(path: Path, files: Any) -> Any:
-    """A dataset with the columns of all files, whole numbers becoming floats where some file has floats."""
+    """Return a dataset with the columns of all files; integers become floats where some file has floats."""
     pa, kind = arrow(), {"format": "parquet", "partitioning": "hive"}
     dataset = pa.dataset.dataset(files, **kind)
     schema = dataset.schema
@@ -256,7 +256,7 @@ def _unified(path: Path, files: Any) -> Any:
             schema = pa.unify_schemas([schema, fragment.physical_schema], promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             name = Path(fragment.path).name
-            raise ValueError(f"{name!r} does not go with the other files of {path.name!r}: {error}") from None
+            raise ValueError(f"{name!r} does not fit the other files of {path.name!r}: {error}") from None
     return pa.dataset.dataset(files, schema=schema, **kind)
 
 

@@ -1,9 +1,9 @@
-"""Sums over rows that are all a least-squares fit needs: one pass, and nothing depends on n any more.
+"""Sums of outer products over rows, which are all that a least-squares fit needs.
 
-Every row becomes a short vector ``[1, phi_1(x), ..., phi_D(x), e_class]`` of functions of its columns
-and the indicator of its class. The sum of the outer products of these vectors holds the weight, the
-means, the Gram matrix and the products with any targets that are a function of the class. Sums of
-blocks add up, so rows may come in any order and grouping.
+A row x of a class becomes the vector ``v = [1, phi_1(x), ..., phi_D(x), e_class]`` of functions of its columns and the
+indicator of its class. The sum of ``weight * v v'`` holds the total weight, the means, the Gram matrix of the functions
+and their products with any targets that depend on the class. Sums of blocks of rows add up, so rows may come in any
+order and grouping.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from tamis.codec import stored
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.stacks.chebyshev import Basis, Chebyshev
 from tamis.parallel import thread_map
+from tamis.table.encoding import Encoder
+from tamis.table.rows import Rows
+from tamis.table.table import Table
 
-WIDE = 1 << 25  # most numbers in one matrix product of long vectors, where the cache is no help
-CHUNK = 16384  # rows read at a time
-PIECE = 700_000  # numbers in one matrix product: few enough for the cache, many enough for its setup
-LANES = 8  # chunks are summed in this many sequences, whatever the number of threads
-LANE_BYTES = 1 << 28  # most memory of all partial sums
+CHUNK_ROWS = 16384  # rows that are encoded at a time
+CACHED_NUMBERS = 700_000  # numbers in one matrix product that fit into a cache
+MAX_PRODUCT_NUMBERS = 1 << 25  # numbers in one matrix product of vectors too long for a cache
+MAX_PARTIAL_SUMS = 8  # the order of additions is the same for any number of threads
+MAX_PARTIAL_BYTES = 1 << 28  # memory of all partial sums
 
 
 class Functions(Protocol):
@@ -155,63 +158,88 @@ class PairFunctions:
             out[places[0] : places[-1] + 1] = channel(self.instances, Z)
 
 
-class Block(NamedTuple):
-    """Encoded rows (n, d), codes of their classes, their weights (None: one each) and their parts."""
+class EncodedBlock(NamedTuple):
+    """Encoded rows (n, d) with their class codes, weights (None: all one) and folds."""
 
     Z: np.ndarray
     codes: np.ndarray
     weight: np.ndarray | None
-    part: np.ndarray
+    fold: np.ndarray
 
 
 def outer_sums(
     functions: Functions,
-    read: Callable[[slice], Block],
+    read: Callable[[slice], EncodedBlock],
     n: int,
     *,
     n_classes: int,
-    n_parts: int,
+    n_folds: int,
     dtype: str = "float64",
 ) -> np.ndarray:
-    """Sum the outer products of the rows' vectors, separately for each part of the rows.
+    """Return the sums of outer products of the rows' vectors, one per fold.
 
     Parameters
     ----------
     functions : Functions
-    read : gives the encoded rows of a slice of range(n)
-    n_parts : parts (such as folds), to which ``Block.part`` assigns the rows
+    read : returns the encoded rows of a slice of range(n)
+    n_folds : folds to which ``EncodedBlock.fold`` assigns the rows
     dtype : of the products of a block, "float64" or "float32"; blocks are added in double precision
 
     Returns
     -------
-    sums : (n_parts, A, A) with A = functions.size + n_classes
+    sums : (n_folds, A, A) with A = functions.size + n_classes
     """
     size = functions.size + n_classes
-    lanes = max(1, min(LANES, LANE_BYTES // (8 * n_parts * size * size), -(-n // CHUNK)))
-    chunks = [slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK)]
+    chunks = [slice(start, min(start + CHUNK_ROWS, n)) for start in range(0, n, CHUNK_ROWS)]
+    n_sums = max(1, min(MAX_PARTIAL_SUMS, MAX_PARTIAL_BYTES // (8 * n_folds * size * size), len(chunks)))
+    step = max(CACHED_NUMBERS // size, min(2 * size, MAX_PRODUCT_NUMBERS // size))
 
-    step = max(PIECE // size, min(2 * size, WIDE // size))
-
-    def lane(number: int) -> np.ndarray:
-        total, product = np.zeros((n_parts, size, size)), np.empty((size, size), dtype=dtype)
-        for chunk in chunks[number::lanes]:
+    def partial_sum(number: int) -> np.ndarray:
+        total, product = np.zeros((n_folds, size, size)), np.empty((size, size), dtype=dtype)
+        for chunk in chunks[number::n_sums]:
             block = read(chunk)
-            for part in range(n_parts):
-                rows = np.flatnonzero(block.part == part)
+            for fold in range(n_folds):
+                rows = np.flatnonzero(block.fold == fold)
                 for piece in np.array_split(rows, max(1, -(-len(rows) // step))):
                     table = np.empty((size, len(piece)), dtype=dtype)
                     _fill_vectors(functions, block, piece, table)
-                    total[part] += np.matmul(table, table.T, out=product)
+                    total[fold] += np.matmul(table, table.T, out=product)
         return total
 
-    totals = thread_map(lane, range(lanes))
+    totals = thread_map(partial_sum, range(n_sums))
     return sum(totals[1:], start=totals[0])
 
 
-def _fill_vectors(functions: Functions, block: Block, rows: np.ndarray, table: np.ndarray) -> None:
-    """Write the vectors of some rows, times the roots of their weights, as columns of `table` (A, n)."""
+def _fill_vectors(functions: Functions, block: EncodedBlock, rows: np.ndarray, table: np.ndarray) -> None:
+    """Write the vectors of `rows`, times the square roots of their weights, as columns of `table` (A, n)."""
     functions.fill(block.Z[rows], table[: functions.size])
     classes = np.arange(len(table) - functions.size)
     table[functions.size :] = block.codes[rows] == classes[:, None]
     if block.weight is not None:
         table *= np.sqrt(block.weight[rows]).astype(table.dtype)
+
+
+ExactSums = Callable[[Functions, Encoder, np.ndarray], np.ndarray]  # another pass over all rows, as `sum_again`
+
+
+def sum_table(
+    functions: Functions,
+    encoder: Encoder,
+    table: Table,
+    codes: np.ndarray,
+    weight: np.ndarray | None,
+    n_classes: int,
+) -> np.ndarray:
+    """Return sums (A, A) of functions of the columns of a table, which `encoder` encodes."""
+
+    def read(chunk: slice) -> EncodedBlock:
+        Z = encoder.encode(table.take(chunk))
+        return EncodedBlock(Z, codes[chunk], None if weight is None else weight[chunk], np.zeros(len(Z), dtype=int))
+
+    return outer_sums(functions, read, len(codes), n_classes=n_classes, n_folds=1)[0]
+
+
+def sum_again(rows: Rows, functions: Functions, encoder: Encoder, columns: np.ndarray) -> np.ndarray:
+    """Return sums (A, A) of functions of some `columns` over rows in memory."""
+    weight = None if np.all(rows.weight == 1.0) else rows.weight
+    return sum_table(functions, encoder, rows.table.select(columns), rows.codes, weight, len(rows.classes))

@@ -1,7 +1,7 @@
-"""Sums over rows on a device: as `outer_sums`, written for arrays that live there.
+"""Sums over rows on a device, as `outer_sums` for numpy.
 
-Rows are cut into many short pieces, whose products run side by side as one batched product; of the symmetric result
-only the bands on and above the diagonal are computed.
+Rows are cut into many short pieces, whose products are computed as one batched product; of the symmetric result only
+the bands on and above the diagonal are computed.
 """
 
 from __future__ import annotations
@@ -11,61 +11,64 @@ from itertools import pairwise
 
 import numpy as np
 
-from tamis.arrays import Array, device_of, full_precision, namespace, to_device, to_numpy
+from tamis.arrays import Array, device_of, full_precision, namespace, quick_double, to_device, to_numpy
 from tamis.kernels.stacks.chebyshev import Basis, Chebyshev, Levels
-from tamis.statistics.block_sums import Block, ColumnFunctions, Functions, PairFunctions
+from tamis.statistics.plan import Plan
+from tamis.statistics.sums import ColumnFunctions, EncodedBlock, Functions, PairFunctions
+from tamis.table.device import device_encode
+from tamis.table.encoding import Encoder
 
-ROWS = 1 << 20  # rows at a time
-PIECE = 4096  # rows of one product: sums of so many single-precision numbers are good to 1e-7
-BANDS = 4  # of the result
-WIDE = 1 << 29  # most numbers in the vectors of the rows at a time
+MAX_ROWS = 1 << 20  # rows at a time
+MAX_NUMBERS = 1 << 29  # numbers in the vectors of the rows at a time
+PIECE_ROWS = 4096  # rows of one product: sums of so many single-precision numbers are accurate to 1e-7
+N_BANDS = 4  # bands of rows of the result
 
 
 def device_sums(
     functions: Functions,
-    read: Callable[[slice], Block],
+    read: Callable[[slice], EncodedBlock],
     n: int,
     *,
     n_classes: int,
-    n_parts: int,
+    n_folds: int,
     dtype: str,
 ) -> np.ndarray:
-    """Sums (n_parts, A, A) of the outer products of the rows' vectors; parameters as in `outer_sums`.
+    """Return the sums (n_folds, A, A) of outer products of the rows' vectors; parameters are those of `outer_sums`.
 
-    What `read` gives are arrays on one device; products are made in `dtype` and added in double precision.
+    `read` returns arrays on one device; products are computed in `dtype` and added in double precision.
     """
     size = functions.size + n_classes
-    step = max(PIECE, min(ROWS, WIDE // size) // PIECE * PIECE)
+    step = max(PIECE_ROWS, min(MAX_ROWS, MAX_NUMBERS // size) // PIECE_ROWS * PIECE_ROWS)
     total: Array = None
     with full_precision():
         for start in range(0, n, step):
             block = read(slice(start, min(start + step, n)))
             if total is None:
                 xp = namespace(block.Z)
-                total = xp.zeros((n_parts, size, size), dtype=xp.float64, device=device_of(block.Z))
-            for part in range(n_parts):
-                _add(total[part, ...], functions, _chosen(block, part) if n_parts > 1 else block, dtype)
+                total = xp.zeros((n_folds, size, size), dtype=xp.float64, device=device_of(block.Z))
+            for fold in range(n_folds):
+                _add(total[fold, ...], functions, _rows_of_fold(block, fold) if n_folds > 1 else block, dtype)
     if total is None:
-        return np.zeros((n_parts, size, size))
+        return np.zeros((n_folds, size, size))
     upper = np.triu(to_numpy(total))
     return upper + np.triu(upper, 1).swapaxes(1, 2)
 
 
-def _chosen(block: Block, part: int) -> Block:
-    """The rows of one part."""
+def _rows_of_fold(block: EncodedBlock, fold: int) -> EncodedBlock:
+    """Return the rows of one fold."""
     xp = namespace(block.Z)
-    rows = xp.nonzero(block.part == part)[0]
+    rows = xp.nonzero(block.fold == fold)[0]
     weight = None if block.weight is None else xp.take(block.weight, rows, axis=0)
-    return Block(xp.take(block.Z, rows, axis=0), xp.take(block.codes, rows, axis=0), weight, block.part)
+    return EncodedBlock(xp.take(block.Z, rows, axis=0), xp.take(block.codes, rows, axis=0), weight, block.fold)
 
 
-def _add(total: Array, functions: Functions, block: Block, dtype: str) -> None:
+def _add(total: Array, functions: Functions, block: EncodedBlock, dtype: str) -> None:
     """Add the products of some rows to the bands of `total` (A, A), in place."""
     m, size = block.Z.shape[0], total.shape[0]
     if not m:
         return
     xp, device = namespace(block.Z), device_of(block.Z)
-    length = min(PIECE, m)
+    length = min(PIECE_ROWS, m)
     pieces = -(-m // length)
     vectors = xp.empty((pieces, size, length), dtype=getattr(xp, dtype), device=device)
     fill_functions(functions, _cut(block.Z, pieces, length), vectors[:, : functions.size, :])
@@ -76,7 +79,7 @@ def _add(total: Array, functions: Functions, block: Block, dtype: str) -> None:
         vectors *= xp.astype(xp.sqrt(_cut(block.weight[:, None], pieces, length)), vectors.dtype)
     last = m - (pieces - 1) * length
     vectors[pieces - 1, :, last:] = 0.0
-    ends = [round(size * k / BANDS) for k in range(BANDS + 1)]
+    ends = [round(size * k / N_BANDS) for k in range(N_BANDS + 1)]
     for low, high in pairwise(ends):
         if low < high:
             products = xp.matmul(vectors[:, low:high, :], xp.matrix_transpose(vectors[:, low:, :]))
@@ -84,13 +87,68 @@ def _add(total: Array, functions: Functions, block: Block, dtype: str) -> None:
 
 
 def _cut(values: Array, pieces: int, length: int) -> Array:
-    """Columns (n, c) as pieces (pieces, c, length) of consecutive rows, the last one filled up with its last row."""
+    """Cut (n, c) into pieces (pieces, c, length) of consecutive rows; the last one is padded with its last row."""
     xp = namespace(values)
     short = pieces * length - values.shape[0]
     if short:
         tail = xp.broadcast_to(values[-1:, :], (short, values.shape[1]))
         values = xp.concat([values, tail], axis=0)
     return xp.matrix_transpose(xp.reshape(values, (pieces, length, values.shape[1])))
+
+
+# ---------------------------------------------------------------------- rows of a plan
+
+
+def sum_tensor_rows(
+    plan: Plan, X: Array, codes: Array, weight: Array | None, fold: Array
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return sums and numbers of rows by fold, and numbers of cells outside the ranges by column."""
+    xp = namespace(X)
+    counted = fold if weight is None else fold[weight > 0]
+    count = np.array([int(xp.count_nonzero(counted == k)) for k in range(plan.n_folds)])
+    parts = encoded_sums(plan.functions, plan.encoder, None, X, codes, weight, fold, plan)
+    return parts, count, _count_outside(plan, X)
+
+
+def encoded_sums(
+    functions: Functions,
+    encoder: Encoder,
+    columns: np.ndarray | None,
+    X: Array,
+    codes: Array,
+    weight: Array | None,
+    fold: Array | None,
+    plan: Plan,
+) -> np.ndarray:
+    """Return the sums (folds, A, A) of functions of encoded columns; without `fold` there is one."""
+
+    def read(rows: slice) -> EncodedBlock:
+        Z = device_encode(encoder, X[rows, :], columns)
+        own = None if weight is None else weight[rows]
+        return EncodedBlock(Z, codes[rows], own, fold if fold is None else fold[rows])  # type: ignore[arg-type]
+
+    n_folds = 1 if fold is None else plan.n_folds
+    dtype = "float32" if plan.dtype == "float32" and fold is not None and not quick_double(X) else "float64"
+    return device_sums(functions, read, X.shape[0], n_classes=len(plan.classes), n_folds=n_folds, dtype=dtype)
+
+
+def _count_outside(plan: Plan, X: Array) -> np.ndarray:
+    """Return the numbers (d,) of cells outside the plan's ranges, or of unknown levels."""
+    xp, columns = namespace(X), plan.encoder.columns
+    low, high = (to_device([getattr(c, name) for c in columns], device_of(X), "float64") for name in ("low", "high"))
+    out = np.zeros(X.shape[1], dtype=np.int64)
+    levels = {j: basis for j, basis in enumerate(plan.functions.bases) if isinstance(basis, Levels)}
+    for start in range(0, X.shape[0], MAX_ROWS):
+        x = X[start : start + MAX_ROWS, :]
+        beyond = (x < low) | (x > high)
+        out += to_numpy(xp.count_nonzero(beyond, axis=0))
+        Z = device_encode(plan.encoder, x, None) if levels else x
+        for j, basis in levels.items():
+            unknown = ~beyond[:, j] & ~xp.isnan(x[:, j])
+            for value in basis.values:  # in units of the column; encoding is rounded differently from numpy
+                unknown = unknown & (xp.abs(Z[:, j] - value) > 1e-9 * max(1.0, abs(value)))
+            out[j] += int(xp.count_nonzero(unknown))
+    return out
 
 
 # ---------------------------------------------------------------------- functions
@@ -156,7 +214,7 @@ def _levels(basis: Levels, z: Array) -> Array:
     if not basis.nearest:
         return z[:, None, :] == values[None, :, None]
     middle = 0.5 * (values[1:] + values[:-1])
-    place = xp.searchsorted(middle, xp.astype(z, xp.float64) + 0.0)  # not a view: searches want them in one piece
+    place = xp.searchsorted(middle, xp.astype(z, xp.float64) + 0.0)  # a copy: searchsorted requires contiguous numbers
     number = xp.arange(len(basis.values), dtype=place.dtype, device=device)
     return (place[:, None, :] == number[None, :, None]) & ~xp.isnan(z)[:, None, :]
 

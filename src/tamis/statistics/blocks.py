@@ -1,0 +1,158 @@
+"""Rows as users give them, in numpy or on a device: checked, without rows of weight zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tamis.arrays import Array, beside, device_of, is_tensor, namespace, to_device, to_numpy
+from tamis.table.checks import check_length, encode_classes
+from tamis.table.keys import group_keys, label_keys
+from tamis.table.table import Table
+
+
+@dataclass(frozen=True)
+class CheckedRows:
+    """Rows of positive weight.
+
+    Attributes
+    ----------
+    X : Table of n rows, or tensor (n, d)
+    codes : (n,) indices into `classes`, an array of the library of X
+    classes : sorted labels
+    weight : (n,) sample weights, an array of the library of X; None if all are one
+    groups : (n,) keys of groups, or None
+    position : (n,) positions in the input
+    """
+
+    X: Any
+    codes: Array
+    classes: np.ndarray
+    weight: Array | None
+    groups: np.ndarray | None
+    position: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+
+def check_rows(table: Table, y: Any, sample_weight: Any, groups: Any, classes: np.ndarray | None = None) -> CheckedRows:
+    """Return the rows of a table with their labels, which must be among `classes` if these are given."""
+    n = len(table)
+    codes, found = encode_classes(y, n)
+    check_length("groups", groups, n)
+    weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    keys = None if groups is None else group_keys(groups)
+    position = np.arange(n)
+    if weight is not None:
+        _check_weight(weight, n)
+        if not weight.all():
+            position = np.flatnonzero(weight)
+            table, codes, weight = table.take(position), codes[position], weight[position]
+            keys = None if keys is None else keys[position]
+    codes, found = _recode(codes, found, classes)
+    return CheckedRows(table, codes, found, weight, keys, position)
+
+
+def check_tensor_rows(
+    X: Array,
+    y: Any,
+    sample_weight: Any,
+    groups: Any,
+    *,
+    categorical: bool,
+    allow_missing: bool,
+    names: list[str] | None = None,
+    classes: np.ndarray | None = None,
+) -> CheckedRows:
+    """As `check_rows`, for rows on a device, which must be numbers."""
+    X = _check_tensor(X, names, categorical, allow_missing)
+    xp, device, n = namespace(X), device_of(X), X.shape[0]
+    codes, found = _encode_classes(y, X)
+    weight = None if sample_weight is None else to_device(sample_weight, device, "float64")
+    keys = None if groups is None else group_keys(to_numpy(groups) if is_tensor(groups) else groups)
+    check_length("groups", keys, n)
+    position = np.arange(n)
+    if weight is not None:
+        _check_weight(weight, n)
+        if not bool(xp.all(weight > 0)):
+            kept = xp.nonzero(weight > 0)[0]
+            X, codes, weight = (xp.take(part, kept, axis=0) for part in (X, codes, weight))
+            position = to_numpy(kept)
+            keys = None if keys is None else keys[position]
+    codes, found = _recode(codes, found, classes)
+    return CheckedRows(X, codes, found, weight, keys, position)
+
+
+def loss_weight(weight: Array | None, codes: Array, class_factor: np.ndarray) -> Array | None:
+    """Return sample weights (n,) times the factors of the classes; None if all are one."""
+    if np.all(class_factor == 1.0):
+        return weight
+    factor = namespace(codes).take(beside(class_factor, codes), codes)
+    return factor if weight is None else weight * factor
+
+
+def class_keys(classes: np.ndarray) -> np.ndarray:
+    """Return keys (q,) of class labels."""
+    return label_keys(classes.tolist(), 0)
+
+
+def _check_weight(weight: Array, n: int) -> None:
+    xp = namespace(weight)
+    if tuple(weight.shape) != (n,):
+        raise ValueError(f"sample_weight has shape {tuple(weight.shape)}, expected ({n},): one weight per row")
+    if not bool(xp.all(xp.isfinite(weight))) or bool(xp.any(weight < 0)):
+        raise ValueError("sample_weight holds negative or non-finite values: weights must be finite and at least 0")
+
+
+def _recode(codes: Array, found: np.ndarray, classes: np.ndarray | None) -> tuple[Array, np.ndarray]:
+    """Turn indices into the labels found into indices into `classes`."""
+    if classes is None:
+        return codes, found
+    names = classes.tolist()
+    known = np.array([label in names for label in found.tolist()], dtype=bool)
+    if not known.all():
+        unknown = found[np.setdiff1d(np.unique(to_numpy(codes)), np.flatnonzero(known))].tolist()
+        if unknown:
+            raise ValueError(f"y holds {unknown[0]!r}, which is not a class of the plan: {names}")
+    place = np.minimum(np.searchsorted(classes, found), len(classes) - 1)
+    return namespace(codes).take(beside(place, codes), codes), classes
+
+
+def _check_tensor(X: Array, names: list[str] | None, categorical: bool, allow_missing: bool) -> Array:
+    """Return rows and columns of floats; refuse other shapes and types, infinite and unwelcome missing cells."""
+    if categorical:
+        raise ValueError("X is a tensor, and some columns are categories: give an array or a DataFrame instead")
+    if X.ndim != 2 or not X.shape[0] or not X.shape[1]:
+        raise ValueError(f"X is a tensor of shape {tuple(X.shape)}: give rows and columns")
+    xp = namespace(X)
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError("X is a tensor of complex numbers. Complex data not supported: give real columns")
+    if X.dtype not in (xp.float32, xp.float64):
+        X = xp.astype(X, xp.float64)
+    if names is not None and X.shape[1] != len(names):
+        raise ValueError(f"X has {X.shape[1]} columns, but the plan has {len(names)}: {names}")
+    if not bool(xp.all(xp.isfinite(xp.sum(X, axis=0)))):  # a sum is not finite where a cell is not
+        if bool(xp.any(xp.isinf(X))):
+            raise ValueError("X contains infinity: replace it by a large number or a missing cell (NaN)")
+        if not allow_missing and bool(xp.any(xp.isnan(X))):
+            raise ValueError("X contains NaN: use missing='absent' or missing='median', or impute first")
+    return X
+
+
+def _encode_classes(y: Any, X: Array) -> tuple[Array, np.ndarray]:
+    """Return codes (n,) on the device of X, and the sorted labels."""
+    if is_tensor(y) and not namespace(y).isdtype(y.dtype, "numeric"):
+        y = to_numpy(y)
+    if not is_tensor(y):
+        codes, found = encode_classes(y, X.shape[0])
+        return to_device(codes.astype(np.int64), device_of(X)), found
+    xp = namespace(y)
+    if y.ndim != 1 or y.shape[0] != X.shape[0]:
+        raise ValueError(f"y has shape {tuple(y.shape)}, expected ({X.shape[0]},): one label per row of X")
+    labels = xp.unique_values(y)
+    found = to_numpy(labels)
+    encode_classes(found, len(found))  # refuses labels that are not finite
+    return to_device(xp.searchsorted(labels, y), device_of(X)), found
