@@ -13,7 +13,6 @@ import onnxruntime
 import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
-from test_model_files import mixed, quick
 
 from absent_problems import KERNELS, blanked, data, mask
 from tamis import (

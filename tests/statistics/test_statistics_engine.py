@@ -486,11 +486,11 @@ class TestFolds:
         for fold in range(3):
             wanted = sum(parts[k] for k in range(3) if k != fold)
             np.testing.assert_allclose(one.summary(fold).sums, wanted, atol=1e-9)
-            np.testing.assert_array_equal(one.held(fold).sums, parts[fold])
+            np.testing.assert_array_equal(one.held_out(fold).sums, parts[fold])
 
     def test_rows_of_a_fold_are_looked_at_on_one_side_only(self, one):
         for fold in range(3):
-            train, test = one.summary(fold).look, one.held(fold).look
+            train, test = one.summary(fold).sample, one.held_out(fold).sample
             assert not set(train.position) & set(test.position)
             assert test.weight.sum() == pytest.approx(one.statistics.parts[fold][0, 0])
             total = one.statistics.parts[:, 0, 0].sum()
@@ -504,12 +504,12 @@ class TestFolds:
             assert set(one.summary(fold).pool.position) == wanted
 
     def test_sums_and_rows_judge_alike(self, one):
-        summary, held = one.summary(0), one.held(0)
+        summary, held = one.summary(0), one.held_out(0)
         prepared = summary.prepare(None, per_feature(), 1.0)
         problems = [Task(d, 0.01, 5, 3, thorough=False) for d in prepared.designs(False)]
         point = Point(("k", 1.0, 0.01), (5, 3), prepared, problems, [method.solve(t) for t in problems])
         blocks = point.coefficients("rank_one", "squared")
-        by_sums, by_rows = grid_module._Sums.of(held)(point, blocks), grid_module._Rows(held.look)(point, blocks)
+        by_sums, by_rows = grid_module._Sums.of(held)(point, blocks), grid_module._Rows(held.sample)(point, blocks)
         assert by_sums.squares == pytest.approx(by_rows.squares, rel=1e-5)
         assert by_sums.weight == pytest.approx(by_rows.weight)
         np.testing.assert_allclose(by_sums.decision, by_rows.decision, atol=1e-4)
@@ -547,7 +547,7 @@ class TestFolds:
         w = np.random.default_rng(0).integers(1, 4, 3000).astype(float)
         clf = EM2NOLCClassifier(engine="statistics", calibration=3)
         rows = rows_of(clf, X, rare, w)
-        look = clf._sum(rows, 0).look
+        look = clf._sum(rows, 0).sample
         assert np.sum(look.codes == 2) == 5
         assert 250 < len(look) < 350
         for c in range(3):
@@ -644,7 +644,7 @@ class TestCrossValidation:
         stats = Statistics(Plan.of(X, y, folds=3)).update(X, y, groups=groups)
         one = fold_sums(stats, rows_of(EM2NOLCClassifier(), X, y, groups=groups), groups)
         for fold in range(3):
-            held = one.held(fold).look
+            held = one.held_out(fold).sample
             assert held.mass.sum() == pytest.approx(stats.parts[fold][0, 0])
 
     def test_several_classes_variants_and_jobs(self):

@@ -226,9 +226,9 @@ class TestFolds:
         fold, plan = group_folds(group_keys(groups), 4, 3), one.statistics.plan
         np.testing.assert_array_equal(one.statistics.count, np.bincount(fold[W > 0], minlength=4))
         np.testing.assert_array_equal(plan.pool_fold, fold[plan.pool.position])
-        np.testing.assert_array_equal(one.look_fold, fold[one.look.position])
+        np.testing.assert_array_equal(one.sample_fold, fold[one.sample.position])
         assert 180 <= len(plan.pool) <= 220 and (W[plan.pool.position] > 0).all()
-        np.testing.assert_allclose(one.look.weight.sum(), np.sum(W > 0))
+        np.testing.assert_allclose(one.sample.weight.sum(), np.sum(W > 0))
 
     @pytest.mark.filterwarnings("ignore:cells beyond")
     def test_samples_are_those_of_blocks_where_rows_abound(self, device, monkeypatch):

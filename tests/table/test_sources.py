@@ -553,11 +553,11 @@ class TestFolds:
         mass = [np.diagonal(part)[-2:].sum() for part in one.statistics.parts]
         np.testing.assert_allclose(mass, np.bincount(fold, weights=W, minlength=4))
         np.testing.assert_array_equal(plan.pool_fold, fold[plan.pool.position])
-        np.testing.assert_array_equal(one.look_fold, fold[one.look.position])
+        np.testing.assert_array_equal(one.sample_fold, fold[one.sample.position])
         for k in range(4):
             left = one.summary(leave_out=k)
             assert not np.isin(left.pool.position, np.flatnonzero(fold == k)).any()
-            assert not (fold[left.look.position] == k).any()
+            assert not (fold[left.sample.position] == k).any()
 
     def test_labels_of_groups_are_the_same_in_all_types(self):
         whole = group_keys([1, 2, 3])

@@ -88,7 +88,7 @@ class HeldOutSums:
 
     plan: Plan
     sums: np.ndarray
-    look: Rows | None
+    sample: Rows | None
 
 
 @dataclass(frozen=True)
@@ -99,17 +99,17 @@ class FoldSums:
     ----------
     statistics : Statistics
     n_folds : number of folds that may be held out; further parts of the statistics are never held out
-    look, look_fold : sample of the rows and its folds, or None
+    sample, sample_fold : sample of the rows and its folds, or None
     rows : all rows, or None
-    again : sums functions of columns over all rows, where these can be read once more
+    exact_sums : sums functions of columns over all rows, where these can be read once more
     """
 
     statistics: Statistics
     n_folds: int
-    look: Rows | None = None
-    look_fold: np.ndarray | None = None
+    sample: Rows | None = None
+    sample_fold: np.ndarray | None = None
     rows: Rows | None = None
-    again: ExactSums | None = None
+    exact_sums: ExactSums | None = None
 
     @property
     def folds(self) -> list[int]:
@@ -138,19 +138,19 @@ class FoldSums:
         candidates = plan.pool.take(kept)
         if pool is not None:
             candidates = candidates.take(_spread_over_classes(candidates.codes, pool))
-        look = self.look
-        if look is not None and self.look_fold is not None and leave_out is not None:
-            look = look.take(np.flatnonzero(self.look_fold != leave_out))
-        rows, again = (self.rows, self.again) if leave_out is None else (None, None)
-        return TrainingSums(plan, self.statistics.sums(leave_out), candidates, look, rows, again)
+        sample = self.sample
+        if sample is not None and self.sample_fold is not None and leave_out is not None:
+            sample = sample.take(np.flatnonzero(self.sample_fold != leave_out))
+        rows, exact_sums = (self.rows, self.exact_sums) if leave_out is None else (None, None)
+        return TrainingSums(plan, self.statistics.sums(leave_out), candidates, sample, rows, exact_sums)
 
-    def held(self, fold: int, max_rows: int = SAMPLE_ROWS) -> HeldOutSums:
+    def held_out(self, fold: int, max_rows: int = SAMPLE_ROWS) -> HeldOutSums:
         """Return the sums of `fold`, with at most `max_rows` of its rows."""
-        look = None
-        if self.look is not None:
-            members = np.flatnonzero(self.look_fold == fold)
-            look = self.look.take(members[:: max(1, -(-len(members) // max_rows))])
-        return HeldOutSums(self.statistics.plan, self.statistics.parts[fold], look)
+        sample = None
+        if self.sample is not None:
+            members = np.flatnonzero(self.sample_fold == fold)
+            sample = self.sample.take(members[:: max(1, -(-len(members) // max_rows))])
+        return HeldOutSums(self.statistics.plan, self.statistics.parts[fold], sample)
 
 
 def _spread_over_classes(codes: np.ndarray, size: int) -> np.ndarray:
@@ -244,21 +244,21 @@ class TrainingSums:
     plan : Plan
     sums : (A, A) over the training rows
     pool : candidates
-    look : sample of the training rows for logistic refits, or None
+    sample : sample of the training rows for logistic refits, or None
     rows : all training rows, among which better instances are sought, or None
-    again : sums functions of columns over all training rows, for a last fit with the exact kernels, or None
+    exact_sums : sums functions of columns over all training rows, for a last fit with the exact kernels, or None
     """
 
     plan: Plan
     sums: np.ndarray
     pool: Pool
-    look: Rows | None = None
+    sample: Rows | None = None
     rows: Rows | None = None
-    again: ExactSums | None = None
+    exact_sums: ExactSums | None = None
 
     @cached_property
-    def encoded_look(self) -> np.ndarray | None:
-        return None if self.look is None else self.plan.encoder.encode(self.look.table)
+    def encoded_sample(self) -> np.ndarray | None:
+        return None if self.sample is None else self.plan.encoder.encode(self.sample.table)
 
     def prepare(self, kernels: Any, default: Recipe, bandwidth: Bandwidth) -> PreparedSums:
         """Choose the kernels of a fit."""
@@ -288,8 +288,8 @@ class PreparedSums(Prepared):
         return [bases[ch.columns[0]].coefficients(ch.kernel, Z[:, ch.columns[0]]) for ch in channels]
 
     def _look(self, coding: np.ndarray) -> RowDesign | None:
-        look = self.summary.look
-        if look is None:
+        sample = self.summary.sample
+        if sample is None:
             return None
-        stack = self.bank.stack(self.summary.encoded_look, self.pool.Z, form="streaming")
-        return RowDesign(stack, coding[look.codes], look.weight, np.empty(0, dtype=int))
+        stack = self.bank.stack(self.summary.encoded_sample, self.pool.Z, form="streaming")
+        return RowDesign(stack, coding[sample.codes], sample.weight, np.empty(0, dtype=int))

@@ -30,10 +30,7 @@ from tamis.methods.em2nolc.solver import State, Task
 from tamis.methods.em2nolc.sums_classifier import SumsClassifier
 from tamis.optim.driver import Solution
 from tamis.statistics.columns import check_candidates, is_grid
-from tamis.statistics.fit import FoldSums as OnePass
-from tamis.statistics.fit import HeldOutSums as Held
-from tamis.statistics.fit import PreparedSums
-from tamis.statistics.fit import TrainingSums as Summary
+from tamis.statistics.fit import FoldSums, HeldOutSums, PreparedSums, TrainingSums
 from tamis.statistics.plan import Plan
 from tamis.statistics.statistics import Statistics
 from tamis.table.checks import check_bandwidth, check_choice, check_integer, check_number
@@ -263,18 +260,18 @@ class EM2NOLCClassifier(SumsClassifier):
     def _summed_for(self) -> tuple[Sequence[Any], Sequence[Any], Any]:
         return [self.kernels], [self.bandwidth], self.calibration
 
-    def _fit_pass(self, one: OnePass, context: FitContext) -> Fitted:
+    def _fit_pass(self, one: FoldSums, context: FitContext) -> Fitted:
         alpha = self._ridge(one.statistics.n_rows)
         model, attributes = self._learn_sums(one.summary(), alpha)
         attributes |= {"outside_": one.statistics.outside}
-        if self.calibration is None or one.look is None:
+        if self.calibration is None or one.sample is None:
             return Fitted(model, None, attributes)
-        splits = [(one.summary(fold), one.held(fold)) for fold in one.folds]
+        splits = [(one.summary(fold), one.held_out(fold)) for fold in one.folds]
         parts = each_fold(partial(_decide_sums, self, alpha), splits, self.n_jobs)
-        tests = [held.look for _, held in splits if held.look is not None]
-        if len(np.unique(np.concatenate([[], *(test.codes for test in tests)]))) < len(one.look.classes):
+        tests = [held.sample for _, held in splits if held.sample is not None]
+        if len(np.unique(np.concatenate([[], *(test.codes for test in tests)]))) < len(one.sample.classes):
             warn_in_sample()
-            parts, tests = [model.decision(one.look.table)], [one.look]
+            parts, tests = [model.decision(one.sample.table)], [one.sample]
         return Fitted(*calibrated(model, np.concatenate(parts), Tests.of([(t, t) for t in tests])), attributes)
 
     def summary(self) -> dict[str, Any]:
@@ -288,7 +285,7 @@ class EM2NOLCClassifier(SumsClassifier):
             "last fit": self.refit,
         }
 
-    def _learn_sums(self, summary: Summary, alpha: float, *, rough: bool = False) -> tuple[Model, dict[str, Any]]:
+    def _learn_sums(self, summary: TrainingSums, alpha: float, *, rough: bool = False) -> tuple[Model, dict[str, Any]]:
         bandwidth = check_bandwidth(self.bandwidth, len(summary.plan.encoder.names))
         return self._learn_prepared(summary.prepare(self.kernels, per_feature(), bandwidth), alpha, rough=rough)
 
@@ -424,11 +421,11 @@ class EM2NOLCClassifier(SumsClassifier):
         return states if [s.dual_coef.shape[1] for s in states] == outputs else [None] * len(problems)
 
 
-def _decide_sums(estimator: EM2NOLCClassifier, alpha: float, summary: Summary, held: Held) -> np.ndarray:
+def _decide_sums(estimator: EM2NOLCClassifier, alpha: float, summary: TrainingSums, held: HeldOutSums) -> np.ndarray:
     """Decisions on the rows that a fold holds out."""
-    assert held.look is not None
+    assert held.sample is not None
     model, _ = estimator._learn_sums(summary, alpha, rough=True)
-    return model.decision(held.look.table)
+    return model.decision(held.sample.table)
 
 
 def tasks(

@@ -18,8 +18,7 @@ from tamis.methods.em2nolc import solver as method
 from tamis.methods.em2nolc.estimator import tasks
 from tamis.methods.em2nolc.refit import coefficients
 from tamis.optim.driver import Solution
-from tamis.statistics.fit import HeldOutSums as Held
-from tamis.statistics.fit import TrainingSums as Summary
+from tamis.statistics.fit import HeldOutSums, TrainingSums
 from tamis.table.rows import Rows
 
 Pair = tuple[int, int]
@@ -87,10 +86,10 @@ class Grid:
             budgets=budgets,
         )
 
-    def __call__(self, train: Rows | Summary, test: Rows | Held) -> dict[Cell, HeldOut]:
+    def __call__(self, train: Rows | TrainingSums, test: Rows | HeldOutSums) -> dict[Cell, HeldOut]:
         """Every cell on one fold."""
         out: dict[Cell, HeldOut] = {}
-        encoded = train if isinstance(train, Summary) else Encoded.of(train, **self.encoding)
+        encoded = train if isinstance(train, TrainingSums) else Encoded.of(train, **self.encoding)
         judge = _Rows(test) if isinstance(test, Rows) else _Sums.of(test)
         for point in self._points(encoded):
             for coupling, refit in product(self.couplings, self.refits):
@@ -98,7 +97,7 @@ class Grid:
                 out[cell] = judge(point, point.coefficients(coupling, refit))
         return out
 
-    def _points(self, encoded: Encoded | Summary) -> Iterator[Point]:
+    def _points(self, encoded: Encoded | TrainingSums) -> Iterator[Point]:
         """The path over budgets for every kernel choice, bandwidth and ridge."""
         for (name, choice), (key, width) in product(self.kernels.items(), self.bandwidths.items()):
             prepared = encoded.prepare(choice, per_feature(), width)
@@ -147,12 +146,12 @@ class _Sums:
     values: np.ndarray | None  # (functions, rows)
 
     @classmethod
-    def of(cls, test: Held) -> _Sums:
+    def of(cls, test: HeldOutSums) -> _Sums:
         plan = test.plan
-        if test.look is None:
+        if test.sample is None:
             return cls(test.sums, None)
-        values = np.empty((plan.functions.size, len(test.look)))
-        plan.functions.fill(plan.encoder.encode(test.look.table), values)
+        values = np.empty((plan.functions.size, len(test.sample)))
+        plan.functions.fill(plan.encoder.encode(test.sample.table), values)
         return cls(test.sums, values)
 
     def __call__(self, point: Point, blocks: list[Coefficients]) -> HeldOut:

@@ -41,8 +41,7 @@ from tamis.kernels.recipes import per_feature
 from tamis.methods.em2nolc.estimator import COUPLINGS, REFITS, EM2NOLCClassifier, ridge_scale
 from tamis.methods.em2nolc.grid import Cell, Grid
 from tamis.methods.em2nolc.sums_classifier import SumsClassifier
-from tamis.statistics.fit import FoldSums as OnePass
-from tamis.statistics.fit import TrainingSums as Summary
+from tamis.statistics.fit import FoldSums, TrainingSums
 from tamis.table.checks import check_bandwidth, check_choice, check_number, check_values
 from tamis.table.folds import folds, resolve_cv
 from tamis.table.rows import Rows, merge_rows
@@ -282,17 +281,17 @@ class EM2NOLCClassifierCV(SumsClassifier):
     def _summed_for(self) -> tuple[Sequence[Any], Sequence[Any], Any]:
         return list(self._kernel_choices().values()), self.bandwidths, resolve_cv(self.cv)
 
-    def _fit_pass(self, one: OnePass, context: FitContext) -> Fitted:
-        if one.look is None and "logistic" in self.refits:
+    def _fit_pass(self, one: FoldSums, context: FitContext) -> Fitted:
+        if one.sample is None and "logistic" in self.refits:
             raise ValueError("refits=('logistic',) needs rows, and only statistics are here: give X and y too")
-        if one.look is None and self.scoring not in ("auto", "squared_error"):
+        if one.sample is None and self.scoring not in ("auto", "squared_error"):
             raise ValueError(
                 f"scoring={self.scoring!r} is judged on rows, and only statistics are here: "
                 "use scoring='squared_error' or give X and y too"
             )
         encoder, kept = one.statistics.plan.encoder, one.folds
-        splits = [(one.summary(fold, pool=POOL), one.held(fold, SEARCH_LOOK // len(kept))) for fold in kept]
-        looks = [(held.look, held.look) for _, held in splits if held.look is not None]
+        splits = [(one.summary(fold, pool=POOL), one.held_out(fold, SEARCH_LOOK // len(kept))) for fold in kept]
+        looks = [(held.sample, held.sample) for _, held in splits if held.sample is not None]
         count, d = one.statistics.count, len(encoder.names)
         most = int(min((count.sum() - count[fold] for fold in kept), default=0))
         grid = self._grid(one.statistics.n_rows, d, not encoder.nominal.all(), context.seed)
@@ -309,7 +308,7 @@ class EM2NOLCClassifierCV(SumsClassifier):
         tests: Tests | None,
         most: int,
         n_features: int,
-        final: Callable[[], Encoded | Summary],
+        final: Callable[[], Encoded | TrainingSums],
         scoring: str = "log_loss",
     ) -> Fitted:
         """Search coarsely over settings, then over all budgets of the best one; fit `final` data.

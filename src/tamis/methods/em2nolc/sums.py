@@ -18,9 +18,8 @@ from tamis.methods.em2nolc.solver import State, Task
 from tamis.optim.driver import Solution
 from tamis.optim.subset import fit_support
 from tamis.statistics.fit import PreparedSums
-from tamis.statistics.sample import SAMPLE_ROWS as LOOK
-from tamis.statistics.sums import CHUNK_ROWS as CHUNK
-from tamis.statistics.sums import PairFunctions
+from tamis.statistics.sample import SAMPLE_ROWS
+from tamis.statistics.sums import CHUNK_ROWS, PairFunctions
 
 DECISION = 1e-4  # error of a decision that calls for exact kernels
 MANY = 2e6  # rows (in weight) that are not read again for the sake of a close choice
@@ -40,7 +39,7 @@ def widened(prepared: PreparedSums, task: Task, state: State) -> PreparedSums:
         Z[:, columns] = small.encode(rows.table.take(block).select(columns))
         return prepared.short(Z, kept)
 
-    blocks = [slice(start, min(start + CHUNK, len(rows))) for start in range(0, len(rows), CHUNK)]
+    blocks = [slice(start, min(start + CHUNK_ROWS, len(rows))) for start in range(0, len(rows), CHUNK_ROWS)]
     found = better_rows(task, state, short, blocks)
     found = found[~np.isin(rows.position[found], prepared.pool.position)]
     more = Pool(encoder.encode(rows.table.take(found)), rows.codes[found], rows.position[found])
@@ -63,7 +62,7 @@ def doubts(prepared: PreparedSums, task: Task, solution: Solution[State], found:
         return False
     by_instance, by_kernel, residual = _errors(prepared, task, found)
     error = float(np.abs(by_kernel.sum(axis=1)).max())
-    if prepared.summary.again is None or pairs > MOST_PAIRS:
+    if prepared.summary.exact_sums is None or pairs > MOST_PAIRS:
         if error > DECISION:
             warn(
                 f"the polynomials in the place of kernels move decisions by up to {error:.1g}, and there is no exact "
@@ -104,7 +103,7 @@ def warn_of_cancellation(
     prepared: PreparedSums, problems: Sequence[Task], solutions: Sequence[Solution[State]], model: Model
 ) -> None:
     """Warn if the squared error of rank-one coefficients is not that on rows: they are so large that digits cancel."""
-    look = prepared.summary.look
+    look = prepared.summary.sample
     if look is None:
         return
     weight = problems[0].design.total_weight
@@ -113,7 +112,7 @@ def warn_of_cancellation(
     squares = np.sum((model.decision(look.table) - look.targets) ** 2, axis=1)
     by_rows = float(np.average(squares, weights=look.weight))
     rows = prepared.summary.rows
-    all_seen = rows is not None and len(rows) <= LOOK
+    all_seen = rows is not None and len(rows) <= SAMPLE_ROWS
     noise = 0.0 if all_seen else float(squares.std()) / np.sqrt(len(squares))
     if abs(by_sums - by_rows) > 0.02 * abs(by_rows) + 6.0 * noise:
         warn(
@@ -141,7 +140,7 @@ def refit_exactly(
 
 def _exact(prepared: PreparedSums, task: Task, state: State) -> tuple[Task, State]:
     """The problem on the chosen instances and kernels only, from exact kernel values of all rows."""
-    again, design = prepared.summary.again, _moments(task)
+    again, design = prepared.summary.exact_sums, _moments(task)
     assert again is not None
     bank = prepared.bank.take(state.kernels)
     columns = bank.columns

@@ -18,10 +18,7 @@ from tamis.errors import warn
 from tamis.kernels.recipes import per_feature
 from tamis.parallel import blas_threads
 from tamis.statistics.columns import grid_labels, is_grid
-from tamis.statistics.fit import FoldSums as OnePass
-from tamis.statistics.fit import SumsRequest as Wanted
-from tamis.statistics.fit import fold_sums as second_look
-from tamis.statistics.fit import sum_rows
+from tamis.statistics.fit import FoldSums, SumsRequest, fold_sums, sum_rows
 from tamis.statistics.plan import Plan
 from tamis.statistics.statistics import Statistics
 from tamis.statistics.stream import sum_source
@@ -53,7 +50,7 @@ class SumsClassifier(KernelClassifier):
         """The kernels to choose among, their bandwidths, and the folds that are summed apart."""
 
     @abstractmethod
-    def _fit_pass(self, one: OnePass, context: FitContext) -> Fitted:
+    def _fit_pass(self, one: FoldSums, context: FitContext) -> Fitted:
         """Make the model, and a calibrator where there are rows for one, from a pass over rows."""
 
     def fit(
@@ -104,11 +101,11 @@ class SumsClassifier(KernelClassifier):
             )
         with self._forgetting(), blas_threads(1), self._logging_progress():
             seed = draw_seed(self.random_state)
-            wanted = self._wanted(seed)
+            request = self._sums_request(seed)
             if tensor:
-                one = sum_tensor(X, y, sample_weight, groups, wanted)
+                one = sum_tensor(X, y, sample_weight, groups, request)
             else:
-                one = sum_source(cast(Source, source), wanted, device=self.device, checkpoint=checkpoint)
+                one = sum_source(cast(Source, source), request, device=self.device, checkpoint=checkpoint)
             self._publish_pass(one, self._plan_reader(one.statistics.plan), seed)
             if in_memory:
                 self.instance_labels_ = self._labels_in(X)
@@ -137,13 +134,13 @@ class SumsClassifier(KernelClassifier):
     def _labels_in(self, X: Any) -> np.ndarray:
         return grid_labels(self.instances_) if is_grid(self.candidates) else super()._labels_in(X)
 
-    def _wanted(self, seed: int, n_features: int | None = None) -> Wanted:
+    def _sums_request(self, seed: int, n_features: int | None = None) -> SumsRequest:
         """What sums over rows, of so many features if that is known, are made for."""
         choices, widths, cv = self._summed_for
         names = ("scaling", "missing", "categorical_features", "class_weight", "candidates")
         own = {name: getattr(self, name) for name in names}
         bandwidths = [check_bandwidth(b, n_features) for b in widths]
-        return Wanted(per_feature(), choices, bandwidths, cv=cv, seed=seed, **own)
+        return SumsRequest(per_feature(), choices, bandwidths, cv=cv, seed=seed, **own)
 
     def _check_blocks(self) -> None:
         """Refuse parameters that need all rows in memory."""
@@ -153,11 +150,11 @@ class SumsClassifier(KernelClassifier):
         if self.candidates == "all":
             raise ValueError("candidates='all' needs all rows in memory: use a number with rows in blocks")
 
-    def _sum(self, rows: Rows, seed: int) -> OnePass | None:
+    def _sum(self, rows: Rows, seed: int) -> FoldSums | None:
         """Sum the rows if `engine` requests it; None if they are to be kept as rows."""
         if self.solver == "paper":
             return None
-        return sum_rows(rows, self.engine, self._wanted(seed, rows.table.numbers.shape[1]))
+        return sum_rows(rows, self.engine, self._sums_request(seed, rows.table.numbers.shape[1]))
 
     def fit_statistics(
         self, statistics: Statistics, X: Any = None, y: Any = None, sample_weight: Any = None, groups: Any = None
@@ -186,19 +183,19 @@ class SumsClassifier(KernelClassifier):
             if X is not None:
                 rows = self._rows(self._read(X, reader), y, sample_weight, groups)
                 self._check_classes(rows.classes, plan)
-            self._publish_pass(second_look(statistics, rows, groups), reader, draw_seed(self.random_state))
+            self._publish_pass(fold_sums(statistics, rows, groups), reader, draw_seed(self.random_state))
         self._report_outside(statistics)
         return self
 
-    def _publish_pass(self, one: OnePass, reader: TableReader, seed: int) -> None:
+    def _publish_pass(self, one: FoldSums, reader: TableReader, seed: int) -> None:
         """Make a model from a pass over rows, and set what was learned."""
         plan = one.statistics.plan
         fitted = self._fit_pass(one, FitContext(seed, self._kernel_choices()))
         model = fitted.model
-        if one.look is None:
+        if one.sample is None:
             shares = variation_shares(model, plan.pool.Z[:, model.columns], np.ones(len(plan.pool)))
         else:
-            shares = measured_variation(model, one.look)
+            shares = measured_variation(model, one.sample)
         self._publish(plan.classes, fitted, reader, seed, shares)
         place = {position: k for k, position in enumerate(plan.pool.position.tolist())}
         self.instance_labels_ = plan.pool_labels[[place[i] for i in self.instances_.tolist()]]
