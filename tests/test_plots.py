@@ -311,45 +311,6 @@ def test_a_history_without_weights_is_refused(two):
         plots.KernelWeightDisplay.from_estimator(clf)
 
 
-# ---------------------------------------------------------------------- decision boundary
-
-
-def test_boundary_is_a_slice_of_the_decision(two, mixed):
-    clf, X, _ = two
-    display = plots.DecisionBoundaryDisplay.from_estimator(clf, X)
-    found = display.slice
-    row = {name: [value] for name, value in X.median().items()}
-    row[found.features[0]], row[found.features[1]] = [found.x[30]], [found.y[70]]
-    np.testing.assert_allclose(found.decision[70, 30, 0], clf.decision_function(pd.DataFrame(row))[0], atol=1e-6)
-    assert set(found.held) == set(X.columns[clf.features_]) - set(found.features)
-    cases = np.concatenate([p.get_offsets().data for p in display.case_points_.values()])
-    expected = X[list(found.features)].to_numpy()[clf.instances_]
-    np.testing.assert_allclose(np.sort(cases, axis=0), np.sort(expected, axis=0))
-    clf, X, _ = mixed
-    held = plots.DecisionBoundaryDisplay.from_estimator(clf, X, reference=4).slice.held
-    assert held == {"town": X["town"][4]}
-    held = plots.DecisionBoundaryDisplay.from_estimator(clf, X, reference={"town": "z"}).slice.held
-    assert held == {"town": "z"}
-    held = plots.DecisionBoundaryDisplay.from_estimator(clf, X).slice.held
-    assert held == {"town": X["town"].mode()[0]}
-    with pytest.raises(ValueError, match="two kept numeric features"):
-        plots.DecisionBoundaryDisplay.from_estimator(clf, X, features=["town", "_b"])
-
-
-def test_regions_of_several_classes_meet_where_the_best_two_are_equal(iris):
-    clf, X, _ = iris
-    display = plots.DecisionBoundaryDisplay.from_estimator(clf, X)
-    found = display.slice
-    segments = [s for contour in display.boundary_ for path in contour.allsegs for s in path]
-    assert segments
-    line = max(segments, key=len)
-    names = dict(zip(found.features, line.T, strict=True))
-    rows = pd.DataFrame({**names, **{k: [v] * len(line) for k, v in found.held.items()}})
-    full = pd.DataFrame({name: rows.get(name, 0.0) for name in X.columns}, index=rows.index)
-    ranked = np.sort(clf.decision_function(full), axis=1)
-    assert np.median(ranked[:, -1] - ranked[:, -2]) < 0.01 * np.ptp(found.decision)
-
-
 def test_values_of_kept_cases_come_back_in_their_own_units(mixed):
     _, X, y = mixed
     for scaling in ("standard", "rank", None):
@@ -566,7 +527,6 @@ def test_text_and_layout_are_drawn_without_a_warning(mixed, iris, search, protot
         plots.BudgetPathDisplay.from_estimator(search),
         plots.KernelWeightDisplay.from_estimator(clf),
         plots.ConvergenceDisplay.from_estimator(iris[0]),
-        plots.DecisionBoundaryDisplay.from_estimator(iris[0], iris[1]),
         plots.StabilityDisplay(found).plot(),
         plots.FeaturePathDisplay([1, 2, 3], [0.7, 0.9, 0.8], kept=2, name="L0MKLClassifier").plot(),
         plots.PrototypeAtlasDisplay.from_estimator(*prototypes, links=True),

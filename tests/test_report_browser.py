@@ -146,7 +146,7 @@ def test_shown_rows_equal_python(visit, name):
     page = visit(results)
     assert len(results.rows.labels) >= 20
     check_against_python(page, results, results.rows.values)
-    stored = page.evaluate("window.tamis.table.rows.values.map(v => window.tamis.predict(v).decision)")
+    stored = page.evaluate("window.tamis.data.rows.values.map(v => window.tamis.predict(v).decision)")
     np.testing.assert_allclose(stored, results.rows.decision, **CLOSE)
 
 

@@ -5,7 +5,6 @@ draws again. matplotlib is imported when something is drawn.
 """
 
 from tamis.views.plots.atlas import PrototypeAtlasDisplay
-from tamis.views.plots.boundary import DecisionBoundaryDisplay
 from tamis.views.plots.budgets import BudgetPathDisplay
 from tamis.views.plots.contributions import ContributionDisplay
 from tamis.views.plots.effects import ParameterEffectsDisplay
@@ -22,7 +21,6 @@ __all__ = [
     "BudgetPathDisplay",
     "ContributionDisplay",
     "ConvergenceDisplay",
-    "DecisionBoundaryDisplay",
     "FeaturePathDisplay",
     "ImportanceDisplay",
     "KSCurveDisplay",
