@@ -88,8 +88,10 @@ def read_kept(text):
 class TestFit:
     def test_the_screen(self, folder):
         text = (folder / "screen.txt").read_text()
-        assert "To tell 'ill' from 'well'" in text and "95% interval" in text
-        for word in ("said ill", "accuracy", "AUC", "KS", "variation", "cases kept", "Report:"):
+        assert (
+            "To distinguish 'ill' from 'well', the model compares" in " ".join(text.split()) and "95% interval" in text
+        )
+        for word in ("Predicted", "Accuracy", "AUC", "KS", "Variation", "cases kept", "Report:"):
             assert word in text, word
         assert len(text.splitlines()) < 45
 
@@ -295,6 +297,11 @@ class TestReport:
         assert (tmp_path / "a.html").stat().st_size > 1_000_000
 
 
+    def test_in_a_new_process_the_model_is_read(self, folder, tmp_path):
+        command = [sys.executable, "-m", "tamis", "report", folder / "out" / "model.tamis", "-o", tmp_path / "a.html"]
+        assert subprocess.run(command, check=False).returncode == 0
+
+
 class TestOthers:
     def test_datasets(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -455,5 +462,5 @@ def test_an_unbounded_fit_says_so_on_the_screen_and_as_a_module(folder, typed, m
     code, *shown = typed("fit", folder / "people.csv", *args, *sets, entry=as_module)
     text = " ".join("".join(shown).split())
     assert code == 0, text
-    assert "Nothing tells 'ill' from 'well'" in text and "the objective has no minimum" in text
+    assert "No feature distinguishes 'ill' from 'well'" in text and "the objective has no minimum" in text
     assert "Nothing in the data" not in text

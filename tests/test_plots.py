@@ -31,7 +31,7 @@ import matplotlib.pyplot as plt
 
 from tamis.views import plots
 from tamis.views.plots.drawing import label, point_style
-from tamis.views.plots.surfaces import Direction
+from tamis.views.plots.shapes import Direction
 
 
 @pytest.fixture(autouse=True)
@@ -255,15 +255,15 @@ def test_ks_gap_is_that_of_an_independent_test(two, iris):
         score = sign * clf.decision_function(X)
         expected = ks_2samp(score[y == label_], score[y != label_])
         np.testing.assert_allclose(np.ptp(display.gap_line_.get_ydata()), expected.statistic)
-        np.testing.assert_allclose(display.ks.value, expected.statistic)
+        np.testing.assert_allclose(display.curve.ks.value, expected.statistic)
         np.testing.assert_allclose(display.gap_line_.get_xdata(), expected.statistic_location)
-        share = [np.mean(score[y == label_] <= t) for t in display.thresholds]
+        share = [np.mean(score[y == label_] <= t) for t in display.curve.threshold]
         np.testing.assert_allclose(display.positive_line_.get_ydata()[1:], share)
     clf, X, y = iris
     display = plots.KSCurveDisplay.from_estimator(clf, X, y, pos_label="versicolor")
     score = clf.decision_function(X)[:, 1]
     expected = ks_2samp(score[y == "versicolor"], score[y != "versicolor"]).statistic
-    np.testing.assert_allclose(display.ks.value, expected)
+    np.testing.assert_allclose(display.curve.ks.value, expected)
     with pytest.raises(ValueError, match="pos_label=None is not a class"):
         plots.KSCurveDisplay.from_estimator(clf, X, y)
     with pytest.raises(ValueError, match="name the positive one"):

@@ -434,7 +434,7 @@ def test_injected_scripts_do_not_run(browser, tmp_path):
 
 
 def test_numbers_are_written_as_in_python(visit):
-    from tamis.views.report.text import number
+    from tamis.results.text import number
 
     page = visit(small_fit())
     values = [0.0, 1.0, -2.5, 1e-7, 123456.7, 4254.0, 2e12, 0.00012345, 99.999, -1e9]

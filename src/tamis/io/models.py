@@ -45,6 +45,7 @@ def load(path: str | os.PathLike) -> KernelEstimator:
     Nothing in a file is executed. One that is damaged, or was made to do harm, is a `tamis.io.Unreadable`, which is a
     ValueError; one that is not there a FileNotFoundError.
     """
+    all_estimators()  # a class is known to the reader once its module is imported
     loaded = codec.read(path, "model")
     model = loaded.model if isinstance(loaded, Results) else loaded
     if not isinstance(model, KernelEstimator):

@@ -242,7 +242,7 @@ def evaluate(
     for truth, said in zip(y.tolist(), predicted.tolist(), strict=True):
         confusion[index[truth], index[said]] += 1
     labels = classes[1:] if len(classes) == 2 else classes
-    curves = tuple(_curve(y == label, decision[:, k], label, groups, seed) for k, label in enumerate(labels))
+    curves = tuple(curve_of(y == label, decision[:, k], label, groups, seed) for k, label in enumerate(labels))
     if len(curves) == 1:
         auc, ks = curves[0].auc, curves[0].ks
     else:
@@ -268,7 +268,10 @@ def _mean_over_classes(
     return bootstrap(statistic, codes, decision, groups=groups, random_state=seed)
 
 
-def _curve(truth: np.ndarray, score: np.ndarray, label: Any, groups: np.ndarray | None, seed: int) -> Curve:
+def curve_of(
+    truth: np.ndarray, score: np.ndarray, label: Any, groups: np.ndarray | None = None, seed: int = 0
+) -> Curve:
+    """The scores of the rows of one class against those of the other rows; empty if there is one class only."""
     if truth.all() or not truth.any():
         empty = np.empty(0)
         return Curve(label, UNKNOWN, UNKNOWN, empty, empty, empty, empty, empty, float("nan"))

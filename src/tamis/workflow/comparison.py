@@ -25,7 +25,7 @@ from tamis.explain.intervals import Interval
 from tamis.progress import tracked
 from tamis.registry import all_estimators
 from tamis.results.describe import Columns, take
-from tamis.results.words import plain
+from tamis.results.text import plain
 from tamis.workflow import peers
 from tamis.workflow.job import Job, prepared
 from tamis.workflow.prepare import Data

@@ -15,6 +15,7 @@ from tamis.io.datasets import load_dataset
 from tamis.io.models import load, save
 from tamis.io.tables import Columns, read
 from tamis.io.writing import writing
+from tamis.registry import all_estimators
 from tamis.results.data import Results
 from tamis.results.words import summary
 from tamis.table.sources.arrow import arrow
@@ -64,6 +65,7 @@ def _page(render: Callable[[], str]) -> bytes | None:
 
 def load_results(path: str | os.PathLike) -> Results:
     """Results from a model file; of a model that was saved alone, what it knows of itself."""
+    all_estimators()  # a class is known to the reader once its module is imported
     loaded = codec.read(path, "model")
     return loaded if isinstance(loaded, Results) else describe(load_classifier(path), Path(path).name)
 

@@ -16,7 +16,7 @@ from tamis.explain.channels import ChannelExplanation
 from tamis.io.tables import Columns, blocks, header
 from tamis.results.data import Results
 from tamis.results.describe import as_cell, take
-from tamis.results.words import plain
+from tamis.results.text import plain
 from tamis.workflow.files import load_results
 from tamis.workflow.prepare import check_column
 from tamis.workflow.score import kinds_of
