@@ -241,7 +241,7 @@ def test_typing_values_recomputes_and_adds_up(visit):
         assert bars[0][0] == pytest.approx(bars[-1][0], abs=1.0), "base value and score start at zero"
         for (_, end), (start, _) in pairwise([*bars[:-1], (bars[-1][1], None)]):
             assert start == pytest.approx(end, abs=1.0), "a bar starts where the one before it ends"
-    assert page.input_value("#row-pick") == "" and "changed from row" in page.inner_text("#truth")
+    assert page.input_value("#row-pick") == "" and "were changed" in page.inner_text("#truth")
     base = results.model.intercept_[0]
     sign = "+" if base >= 0 else "\u2212"
     assert f"base value {sign}{abs(base):.4f}" in page.inner_text("#sum")

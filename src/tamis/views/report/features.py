@@ -284,7 +284,7 @@ def _map(part: Part, q: int) -> list[dict[str, Any]]:
     z = part.shape[: len(x), : len(y), q].T
     top = float(np.abs(part.shape).max()) or 1.0
     scale = [list(stop) for stop in DIVERGING]
-    bar = {"title": {"text": "adds", "side": "top"}, "thickness": 12, "tickformat": "+.2~g", "outlinewidth": 0}
+    bar = {"title": {"text": "added", "side": "top"}, "thickness": 12, "tickformat": "+.2~g", "outlinewidth": 0}
     colours = {"type": "heatmap", "x": x, "y": y, "z": z, "zmin": -top, "zmax": top, "colorscale": scale}
     colours |= {"hovertemplate": "%{x}, %{y}: %{z:+.3f}<extra></extra>", "showscale": q == 0, "colorbar": bar}
     nominal = part.grid.dtype == object, part.across.dtype == object

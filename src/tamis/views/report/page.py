@@ -91,7 +91,7 @@ def _panels(results: Results) -> dict[str, Any]:
         "sentence": sentence(results),
         "classes": classes,
         "outputs": results.outputs,
-        "score": results.score_name,
+        "score_name": results.score_name,
         "learned": _learned(results, classes),
         "features": _features(results),
         "cases": {
@@ -116,10 +116,10 @@ def _contents(panels: dict[str, Any]) -> list[tuple[str, str]]:
     """(id, title) of the panels that are there."""
     titles = {
         "learned": "What was learned",
-        "features": "The few features",
-        "cases": "The few cases",
+        "features": "The features",
+        "cases": "The cases",
         "why": "Why this prediction",
-        "path": "The path",
+        "path": "Choice of the budgets",
         "stability": "Stability of the selection",
         "data": "Data and settings",
     }
