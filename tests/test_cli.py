@@ -191,7 +191,7 @@ class TestPredict:
             pytest.skip("the category was not kept")
         (tmp_path / "n.csv").write_text((folder / "new.csv").read_text().replace(",red,", ",crimson,"))
         said = run("predict", folder / "out" / "model.tamis", tmp_path / "n.csv", "-o", tmp_path / "p.csv").stderr
-        assert "categories that training never saw and count as none, such as 'crimson'" in " ".join(said.split())
+        assert "categories not seen in training and match no case, such as 'crimson'" in " ".join(said.split())
 
     def test_what_goes_wrong(self, folder, tmp_path):
         model = folder / "out" / "model.tamis"
@@ -256,7 +256,7 @@ class TestExplain:
             total = told["base_value"] + sum(part["contribution"] for part in told[parts])
             assert total == pytest.approx(told["score"], abs=1e-12)
         text = run("explain", model, folder / "new.csv", "--id", "P006").output
-        assert "Row 7 (P006) is predicted" in text and "sum = score" in text
+        assert "Row 7 (P006) is predicted" in text and "sum = log-odds" in text
 
     def test_the_other_class(self, folder):
         args = ["explain", folder / "out" / "model.tamis", folder / "new.csv", "--row", 1, "--json"]
@@ -268,7 +268,7 @@ class TestExplain:
         text = (folder / "new.csv").read_text().replace("P003,", "P001,")
         (tmp_path / "twice.csv").write_text(text)
         args = ["explain", folder / "out" / "model.tamis", tmp_path / "twice.csv"]
-        assert "stands in the rows 2, 4" in run(*args, "--id", "P001", code=2).stderr
+        assert "is the id of the rows 2, 4" in run(*args, "--id", "P001", code=2).stderr
 
     def test_rows_that_are_not_there(self, folder):
         args = ["explain", folder / "out" / "model.tamis", folder / "new.csv"]
@@ -295,7 +295,6 @@ class TestReport:
         io.save(io.load(folder / "out" / "model.tamis"), tmp_path / "alone.tamis")
         run("report", tmp_path / "alone.tamis", "-o", tmp_path / "a.html")
         assert (tmp_path / "a.html").stat().st_size > 1_000_000
-
 
     def test_in_a_new_process_the_model_is_read(self, folder, tmp_path):
         command = [sys.executable, "-m", "tamis", "report", folder / "out" / "model.tamis", "-o", tmp_path / "a.html"]

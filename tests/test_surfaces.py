@@ -16,7 +16,7 @@ from tamis.results.data import Results
 from tamis.results.describe import cases_of, parts_of, shares, shares_by_key
 from tamis.results.tables import part_table, similar_table
 from tamis.results.words import counted
-from tamis.workflow.told import Told
+from tamis.workflow.explained_row import ExplainedRow
 
 NAMES = ["a", "b", "c", "town"]
 KERNELS = (
@@ -234,11 +234,11 @@ def test_screen_shows_as_many_rows_as_asked_for(two, described):
     assert text.startswith(f"4 features, 3 pairs and {SIMILAR}, the first 7") and len(text.splitlines()) == 9
 
 
-def test_a_told_decision_has_values_of_features_and_pairs_alone():
+def test_explained_row_shows_the_values_of_features_and_pairs_only():
     cells = [(1.5,), (1.5, "x"), (1.5, "x", None)]
-    told = Told(1, None, "yes", "yes", None, None, 0.0, 0.0, ["a", "a * town", SIMILAR], cells, np.zeros(3), [], [],
-                np.zeros(0))  # fmt: skip
-    assert told.shown_parts == ["a = 1.5", "a * town = 1.5, x", SIMILAR]
+    names, none = ["a", "a * town", SIMILAR], np.zeros(0)
+    found = ExplainedRow(1, None, "yes", "yes", None, None, 0.0, 0.0, names, cells, np.zeros(3), [], [], none)
+    assert found.shown_parts == ["a = 1.5", "a * town = 1.5, x", SIMILAR]
 
 
 def test_report_draws_surfaces_of_numbers_and_categories(two, described):

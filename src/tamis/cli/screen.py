@@ -14,7 +14,7 @@ from tamis.io.datasets import Dataset
 from tamis.results import Results, tables
 from tamis.results.text import LOG_ODDS, count, effect
 from tamis.results.words import counted, sentence
-from tamis.workflow import Comparison
+from tamis.workflow import Comparison, ExplainedRow
 
 OTHER_LINES = 26  # lines that show neither features nor cases
 MAX_CONFUSION_CLASSES = 6
@@ -72,20 +72,19 @@ def test(results: Results) -> RenderableType:
     return Group(Text(f"Test on {evaluation.source}", style="bold"), grid)
 
 
-def waterfall(
-    title: str, base: float, names: Sequence[str], parts: np.ndarray, total: float, most: int, score: str = "score"
-) -> RenderableType:
+def waterfall(title: str, found: ExplainedRow, names: Sequence[str], parts: np.ndarray, most: int) -> RenderableType:
     """Contributions as signed bars, the largest first, from the base value to the score."""
+    score = found.score_name
     order = np.argsort(-np.abs(parts), kind="stable")
     unit = max(float(np.abs(parts).max()), 1e-300) if len(parts) else 1.0
-    rows = [["base value", f"{base:+.4f}", ""]]
+    rows = [["base value", f"{found.base_value:+.4f}", ""]]
     for k in order[:most]:
         bar = ("+" if parts[k] > 0 else "-") * int(np.ceil(20 * abs(parts[k]) / unit)) if parts[k] else ""
         factor = f"  {effect(parts[k], score).partition(' ')[2]}" if score == LOG_ODDS else ""
         rows.append([names[k], f"{parts[k]:+.4f}{factor}", bar])
     if len(order) > most:
         rows.append([f"{len(order) - most} more", f"{parts[order[most:]].sum():+.4f}", ""])
-    rows.append([f"sum = {score}", f"{total:+.4f}", ""])
+    rows.append([f"sum = {score}", f"{found.score:+.4f}", ""])
     return _titled(title, tables.Table(title, ["", score, ""], rows, frozenset({2})))
 
 

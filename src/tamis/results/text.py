@@ -50,7 +50,7 @@ def effect(value: float, score: str) -> str:
     """What is added to a score; where the score is a log-odds, the factor of the odds too."""
     if score != LOG_ODDS:
         return signed(value)
-    return f"{signed(value)} (odds \u00d7 {number(math.exp(min(value, 700.0)), 2)})"
+    return f"{signed(value)} (odds \u00d7 {number(math.exp(min(value, 700.0)), 3)})"
 
 
 def percent(value: float) -> str:

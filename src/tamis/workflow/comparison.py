@@ -1,4 +1,4 @@
-"""tamis beside the classifiers that people use today, on the same folds.
+"""The methods of tamis and classifiers in common use, on the same folds.
 
 Every method is tuned on the training rows of a fold only, and tested on the rest. Each row is tested once.
 """

@@ -82,8 +82,8 @@ def read_for(results: Results, path: Path, missing: Collection[str] = (), encodi
     """A whole table with the kept features as the model of some results wants them."""
     kinds = kinds_of(results.model)
     task = results.task
-    beside = [name for name in (task.id_column, task.group_column) if name]
-    text = [name for name, kind in kinds.items() if kind != "number"] + beside
+    labels = [name for name in (task.id_column, task.group_column) if name]
+    text = [name for name, kind in kinds.items() if kind != "number"] + labels
     table = read(path, text=text, missing=missing, encoding=encoding)
     for name, kind in kinds.items():
         if name in table and kind == "number" and table[name].dtype.kind != "f":

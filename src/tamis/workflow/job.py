@@ -54,10 +54,10 @@ class Job:
     target : the column to predict
     method : name of a registered classifier
     max_instances, max_features : budgets, 10 by default where the method has them: what a person can read
-    positive : the class that scores speak for, with two classes; None picks one
+    positive : the class that positive scores favour, with two classes; None picks one
     test_size : share of the rows to test on
     split : column that says 'train' or 'test'; None splits at random
-    group : column of groups whose rows must not be torn apart
+    group : column of groups whose rows stay together
     id : column that names the rows
     categorical : columns that are categories although they hold numbers
     drop : columns to leave out
@@ -148,14 +148,14 @@ def run(table: Any, job: Job, source: str = "table") -> Results:
         evaluation = tested(model, data, test, y, f"{len(test)} held-out rows of {source}", job.seed)
     labels = data.labels[train]
     model.instance_labels_ = labels[model.instances_]
-    said = [str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning)]
+    warned = [str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning)]
     repeated = _repeated(data, train, test)
     if repeated > REPEATED * len(test):
-        said.append(
-            f"{repeated} of {len(test)} test rows are equal to a training row in all features: the test is easier than "
-            "new rows would be; if rows belong together, name their group"
+        warned.append(
+            f"{repeated} of {len(test)} test rows are equal to a training row in all features: the test may be too "
+            "optimistic; if rows belong together, name their group"
         )
-    notes = _notes(data, train, test, words, source, repeated, tuple(dict.fromkeys([*data.warnings, *said])))
+    notes = _notes(data, train, test, words, source, repeated, tuple(dict.fromkeys([*data.warnings, *warned])))
     return Results(
         model,
         Task(job.target, job.id, job.group, job.split, job.seed),
@@ -211,12 +211,12 @@ def evaluate_on(results: Results, table: Any, source: str, target: str | None = 
         majority = max(balance, key=lambda label: balance[label][0]) if balance else None
         where = f"{len(truth)} rows of {source}"
         evaluation = evaluate(results.model, own, truth, groups=groups, majority=majority, source=where, seed=task.seed)
-    said = [f"column {name!r}: {words}" for name, words in oddities(results.model, own).items()]
+    warned = [f"column {name!r}: {words}" for name, words in oddities(results.model, own).items()]
     if evaluation is not None:
-        said.append(f"tested on the rows of {source}; whether the model was trained on some of them is not known")
+        warned.append(f"tested on the rows of {source}; whether the model was trained on some of them is not known")
     if len(rows) < n:
-        said.append(f"{n - len(rows)} rows of {source} have no class and were left out")
-    notes = replace(results.notes, warnings=(*results.notes.warnings, *said), repeated=None)
+        warned.append(f"{n - len(rows)} rows of {source} have no class and were left out")
+    notes = replace(results.notes, warnings=(*results.notes.warnings, *warned), repeated=None)
     shown = show_rows(results.model, own, truth, labels, task.seed)
     return replace(results, evaluation=evaluation, rows=shown, notes=notes, task=replace(task, target=target))
 
@@ -254,7 +254,7 @@ def timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
 
 
 def tested(model: KernelClassifier, data: Data, rows: np.ndarray, y: np.ndarray, source: str, seed: int) -> Evaluation:
-    """What the model is worth on some rows, beside answering with the most frequent of the training labels y."""
+    """Evaluate the model on some rows; the majority class is that of the training labels y."""
     classes, counts = np.unique(y, return_counts=True)
     return evaluate(
         model,
@@ -315,7 +315,7 @@ def _repeated(data: Data, train: np.ndarray, test: np.ndarray) -> int:
 
 
 def _notes(
-    data: Data, train: np.ndarray, test: np.ndarray, words: str, source: str, repeated: int, said: tuple[str, ...]
+    data: Data, train: np.ndarray, test: np.ndarray, words: str, source: str, repeated: int, warned: tuple[str, ...]
 ) -> Notes:
     labels = np.unique(data.y).tolist()
     sides = data.y[train], data.y[test]
@@ -332,5 +332,5 @@ def _notes(
         words,
         None if data.groups is None else len(np.unique(data.groups)),
         repeated,
-        said,
+        warned,
     )

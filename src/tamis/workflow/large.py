@@ -56,7 +56,7 @@ def is_large(path: Path, memory_limit: Any = None) -> bool:
 def run_large(path: Path, job: Job, folder: Path, missing: Collection[str] = ()) -> Results:
     """Do the main job on a file or folder of any size; sums of a stopped pass are kept in `folder`.
 
-    Cells that hold one of the words `missing` are missing, besides the usual marks.
+    Cells that hold one of the words `missing` are missing, in addition to the usual marks.
     """
     marks = MISSING | set(missing)
     if job.method == METHOD:
@@ -91,11 +91,11 @@ def run_large(path: Path, job: Job, folder: Path, missing: Collection[str] = ())
         stable, by_fold = stability(model, take(X, few), y[few], None if groups is None else groups[few], job)
     with timed(seconds, "test"):
         held, truth = take(data.columns, test), data.y[test]
-        told = f"{len(test)} sampled of the held-out rows of {path.name}"
-        evaluation = tested(model, data, test, y, told, job.seed)
+        tested_on = f"{len(test)} sampled of the held-out rows of {path.name}"
+        evaluation = tested(model, data, test, y, tested_on, job.seed)
     cases, classes, model.instance_labels_ = source.rows_at(model.instances_)
-    said = [str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning)]
-    said.insert(0, _told(job, sample, path))
+    warned = [str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning)]
+    warned.insert(0, _how_it_was_read(job, sample, path))
     notes = Notes(
         path.name,
         sample.n_rows,
@@ -109,7 +109,7 @@ def run_large(path: Path, job: Job, folder: Path, missing: Collection[str] = ())
         f"{_how(job)}; tested on the {len(test)} of them that were sampled",
         None if data.groups is None else len(np.unique(data.groups)),
         None,
-        tuple(dict.fromkeys([*data.warnings, *said])),
+        tuple(dict.fromkeys([*data.warnings, *warned])),
     )
     return Results(
         model,
@@ -125,7 +125,7 @@ def run_large(path: Path, job: Job, folder: Path, missing: Collection[str] = ())
     )
 
 
-def _told(job: Job, sample: _Sample, path: Path) -> str:
+def _how_it_was_read(job: Job, sample: _Sample, path: Path) -> str:
     return (
         f"{path.name} was not read into memory: {job.method} was fitted to sums over all training rows, and "
         f"{len(sample.test)} of {sample.n_rows} rows, drawn at random, gave counts, distributions and the test"
@@ -177,11 +177,11 @@ class _Sample:
             masks.append(test[drawn])
             done += len(table)
             report("drawing a sample", done, n)
-        beside = [c for c in (job.target, job.id, job.group, job.split, *job.categorical) if c is not None]
+        as_text = [c for c in (job.target, job.id, job.group, job.split, *job.categorical) if c is not None]
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "sample.parquet")
             pa.parquet.write_table(pa.concat_tables(parts), file)
-            columns = read(file, text=beside, missing=missing)
+            columns = read(file, text=as_text, missing=missing)
         known = np.array([v is not None and v == v for v in columns[job.target].tolist()])
         return cls(columns, np.concatenate(masks), n, np.flatnonzero(known))
 

@@ -35,7 +35,7 @@
 
   // With the factor of the odds, where the score is a log-odds.
   function effect(value) {
-    const odds = window.tamis.data.score === "log-odds" ? ` (odds \u00d7 ${number(Math.exp(Math.min(value, 700)), 2)})` : "";
+    const odds = window.tamis.data.score === "log-odds" ? ` (odds \u00d7 ${number(Math.exp(Math.min(value, 700)), 3)})` : "";
     return signed(value) + odds;
   }
 

@@ -226,7 +226,7 @@
       return { name: part.name, detail: partDetail(part, values), value: result.byPart[q][k] };
     });
     const cases = data.cases.map(({ label, truth }, k) => {
-      return { name: text(label), detail: truth === null ? "not known" : String(truth), value: result.byCase[q][k] };
+      return { name: typeof label === "number" ? `row ${label}` : text(label), detail: truth === null ? "not known" : String(truth), value: result.byCase[q][k] };
     });
     const caption = (what) => `The ${data.score} of ${name}, split by ${what}`;
     const byPart = { caption: caption("feature"), first: "Feature and value", kind: "feature", items: parts };
