@@ -240,8 +240,8 @@ def evaluate_on(results: Results, table: Any, source: str, target: str | None = 
 def describe(model: KernelClassifier, source: str) -> Results:
     """Results of a model that was saved on its own: no training rows, no test."""
     names = [str(name) for name in getattr(model, "feature_names_in_", range(model.n_features_in_))]
-    unknown = Notes(source, 0, 0, len(names), 0, {}, (), {}, {}, "not known: the model was saved without its test", None,
-                  None, ())  # fmt: skip
+    split = "not known: the model was saved without its test"
+    unknown = Notes(source, 0, 0, len(names), 0, {}, (), {}, {}, split, None, None, ())
     rows = _no_rows(model)
     task = Task(None, None, None, None, 0)
     return Results(
