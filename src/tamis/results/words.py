@@ -34,13 +34,13 @@ def sentence(results: Results) -> str:
 
 def _influence(results: Results) -> str:
     """What the score depends on most."""
-    parts, name = results.parts, results.score_name
+    parts = results.parts
     if len(parts) == 1 and len(parts[0].features) > 1:
         return "The features act only together."
     shares = [f"{part.variation.mean():.0f}%" for part in parts[:3]]
     top = [f"{part.name} ({share})" for part, share in zip(parts, shares)]
-    top[0] = f"{parts[0].name} ({shares[0]} of its variation)"
-    return f"The {name} depends {'most' if len(parts) > 1 else 'only'} on {listed(top)}."
+    top[0] = f"{parts[0].name} ({shares[0]} of the variation)"
+    return f"The score depends {'most' if len(parts) > 1 else 'only'} on {listed(top)}."
 
 
 def counted(parts: Sequence[Part]) -> str:

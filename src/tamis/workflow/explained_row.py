@@ -16,7 +16,7 @@ from tamis.explain.channels import ChannelExplanation
 from tamis.io.tables import Columns, blocks, header
 from tamis.results.data import Results
 from tamis.results.describe import as_cell, take
-from tamis.results.text import cell, plain
+from tamis.results.text import LOG_ODDS, cell, plain
 from tamis.workflow.files import load_results
 from tamis.workflow.prepare import check_column
 from tamis.workflow.score import kinds_of
@@ -59,10 +59,11 @@ class ExplainedRow:
     def sentence(self) -> str:
         """The decision in words."""
         name = f"Row {self.row}" if self.label is None else f"Row {self.row} ({self.label})"
-        what = f"the {self.score_name} of {str(self.output)!r} is {self.score:+.4f}"
+        verb = "are" if self.score_name == LOG_ODDS else "is"
+        what = f"the {self.score_name} of {str(self.output)!r} {verb} {self.score:+.4f}"
         text = f"{name} is predicted {str(self.predicted)!r}: {what}"
         if self.probability is not None:
-            text += f", its probability {self.probability:.3f}"
+            text += f", the probability {self.probability:.3f}"
         text += "." if self.truth is None else f"; the true class is {str(self.truth)!r}."
         if not self.lacks:
             return text

@@ -218,7 +218,7 @@
     const [base, score] = [data.base[q], result.decision[q]];
     const total = result.byPart[q].reduce((a, b) => a + b, 0);
     const name = String(data.outputs[q]);
-    const meaning = several ? `The score of ${name}` : `The ${data.score} (above zero favours ${name}, below ${data.classes[0]})`;
+    const meaning = several ? `The score of ${name}` : `The ${data.score} (above zero: ${name}, below: ${data.classes[0]})`;
     get("sum").textContent =
       `${meaning}: base value ${signed(base)}, contributions ${signed(total)}; ` +
       `${signed(base)} ${total < 0 ? "\u2212" : "+"} ${Math.abs(total).toFixed(4)} = ${signed(base + total)}.`;
