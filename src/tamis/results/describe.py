@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tamis.base.classifier import KernelClassifier
+from tamis.base.estimator import KernelEstimator
 from tamis.base.kept import case_pulls, case_values, kept_cases, kept_features, parts
 from tamis.explain import measures, part_names
 from tamis.explain.importance import variation
@@ -98,9 +99,7 @@ def _part(
         return Part(features=key, kind="group", **own, direction="together", grid=grid, shape=surface, edges=empty,
                     counts=empty, missing=0, by_fold=by_fold, across=across)  # fmt: skip
     kind = "category" if isinstance(column, Nominal) else "number"
-    grid, shape = model.shape_function(key[0])
-    some = _distinct(grid)
-    grid, shape, counts, missing = grid[some], shape[some].reshape(len(some), -1), empty, 0
+    (grid, shape), counts, missing = shape_of(model, key[0]), empty, 0
     edges, levels = (grid, grid) if kind == "category" else (empty, None)
     if columns is not None and y is not None:
         edges, counts, missing = _distribution(columns[key[0]], y, model.classes_, levels)
@@ -120,9 +119,23 @@ def _surface(model: KernelClassifier, key: tuple[str, ...]) -> tuple[np.ndarray,
     """
     if len(set(key)) != 2 or model.model_.expansion.row_dependent or key[::-1] in parts(model):
         return np.empty(0), np.empty(0), np.empty(0)
-    first, second, values = model.surface(key[0], key[1])
-    x, y = _distinct(first), _distinct(second)
-    return first[x], second[y], values[np.ix_(x, y)].reshape(len(x), len(y), -1)
+    return surface_of(model, key[0], key[1])
+
+
+def shape_of(model: KernelEstimator, feature: int | str) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct values (g,) of a feature and what they add to the decision (g, outputs)."""
+    grid, shape = model.shape_function(feature)
+    some = _distinct(grid)
+    return grid[some], shape[some].reshape(len(some), -1)
+
+
+def surface_of(
+    model: KernelEstimator, first: int | str, second: int | str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distinct values (a,) and (b,) of two features and what the pair adds to the decision (a, b, outputs)."""
+    grid, across, surface = model.surface(first, second)
+    x, y = _distinct(grid), _distinct(across)
+    return grid[x], across[y], surface[np.ix_(x, y)].reshape(len(x), len(y), -1)
 
 
 def _distinct(grid: np.ndarray) -> np.ndarray:

@@ -182,7 +182,7 @@ class StabilityDisplay(Display):
         self.colorbar_ = right.figure.colorbar(self.image_, ax=right)
         if ax is None:
             self.figure_.suptitle(
-                f"agreement of folds: Jaccard {_words(found.jaccard)}, beyond chance {_words(found.kuncheva)},\n"
+                f"agreement of folds: Jaccard {_words(found.jaccard)}, above chance {_words(found.kuncheva)},\n"
                 f"of correlated features {_words(found.correlated)}",
                 fontsize="small",
             )

@@ -10,7 +10,7 @@ import numpy as np
 
 from tamis.base import kept
 from tamis.base.estimator import KernelEstimator
-from tamis.results.describe import bin_edges
+from tamis.results.describe import bin_edges, shape_of, surface_of
 from tamis.views.plots.drawing import (
     COLOURS,
     HATCH,
@@ -94,9 +94,9 @@ class ShapeFunctionDisplay(Display):
         data = {} if X is None else kept.kept_values(estimator, X)
         shapes = []
         for feature in features:
-            grid, values = estimator.shape_function(feature)
+            grid, values = shape_of(estimator, feature)
             name = feature if isinstance(feature, str) else names[estimator.features_.tolist().index(feature)]
-            shapes.append(Shape(name, grid, values.reshape(len(grid), -1), data.get(name)))
+            shapes.append(Shape(name, grid, values, data.get(name)))
         return cls(shapes, outputs=kept.outputs(estimator)).plot(ax)
 
     def plot(self, ax: Any = None) -> ShapeFunctionDisplay:
@@ -242,15 +242,12 @@ class SurfaceDisplay(Display):
         ax : as many axes as outputs
         """
         cls._check_matplotlib()
-        *grids, values = estimator.surface(first, second)
-        some = [np.arange(len(grid)) if len(set(grid.tolist())) > 1 else np.arange(1) for grid in grids]
-        grids, values = [grid[k] for grid, k in zip(grids, some, strict=True)], values[np.ix_(*some)]
+        *grids, values = surface_of(estimator, first, second)
         cases = kept.case_values(estimator)
         data = {} if X is None else kept.kept_values(estimator, X)
         names = [cls._name(estimator, feature) for feature in (first, second)]
         a, b = (Direction(n, g, cases[n], data.get(n, np.empty(0))) for n, g in zip(names, grids, strict=True))
-        found = values.reshape(len(a.grid), len(b.grid), -1)
-        return cls(a, b, found, outputs=kept.outputs(estimator)).plot(ax)
+        return cls(a, b, values, outputs=kept.outputs(estimator)).plot(ax)
 
     @staticmethod
     def _name(estimator: KernelEstimator, feature: int | str) -> str:

@@ -15,7 +15,7 @@ from tamis.views.report.style import BLACK, DEEP, GRID, INK, MUTED, PALE, VERMIL
 
 HEIGHT = 340
 STEPS = 11  # points of a curve in its table
-USUAL = ("log_loss", "accuracy", "roc_auc")  # shown besides the score that decided
+USUAL = ("log_loss", "accuracy", "roc_auc")  # shown in addition to the score of the choice
 MOST_NUMBERS = 12  # rows and columns of a map whose cells hold numbers
 MOST_FEATURES = 40  # of the map of correlations
 
