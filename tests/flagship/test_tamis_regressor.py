@@ -224,9 +224,8 @@ class TestWords:
         assert shapes.ax_[0].get_ylabel() == "added to the prediction"
         surface = plots.SurfaceDisplay.from_estimator(fit, "c", "d")
         assert surface.figure_.axes[-1].get_ylabel() == "added to the prediction"
-        for display in (plots.KSCurveDisplay, plots.DecisionBoundaryDisplay):
-            with pytest.raises(ValueError, match="needs a fitted classifier"):
-                display.from_estimator(fit, X, *([] if display is plots.DecisionBoundaryDisplay else [X["a"]]))
+        with pytest.raises(ValueError, match="needs a fitted classifier"):
+            plots.KSCurveDisplay.from_estimator(fit, X, X["a"])
         X, y = table(60)
         other = small(cv=2).fit(X, y)
         other.path(X, y, (2,), (2,))

@@ -31,7 +31,7 @@ import matplotlib.pyplot as plt
 
 from tamis.views import plots
 from tamis.views.plots.drawing import label, point_style
-from tamis.views.plots.surfaces import Direction
+from tamis.views.plots.shapes import Direction
 
 
 @pytest.fixture(autouse=True)
@@ -256,15 +256,15 @@ def test_ks_gap_is_that_of_an_independent_test(two, iris):
         score = sign * clf.decision_function(X)
         expected = ks_2samp(score[y == label_], score[y != label_])
         np.testing.assert_allclose(np.ptp(display.gap_line_.get_ydata()), expected.statistic)
-        np.testing.assert_allclose(display.ks.value, expected.statistic)
+        np.testing.assert_allclose(display.curve.ks.value, expected.statistic)
         np.testing.assert_allclose(display.gap_line_.get_xdata(), expected.statistic_location)
-        share = [np.mean(score[y == label_] <= t) for t in display.thresholds]
+        share = [np.mean(score[y == label_] <= t) for t in display.curve.threshold]
         np.testing.assert_allclose(display.positive_line_.get_ydata()[1:], share)
     clf, X, y = iris
     display = plots.KSCurveDisplay.from_estimator(clf, X, y, pos_label="versicolor")
     score = clf.decision_function(X)[:, 1]
     expected = ks_2samp(score[y == "versicolor"], score[y != "versicolor"]).statistic
-    np.testing.assert_allclose(display.ks.value, expected)
+    np.testing.assert_allclose(display.curve.ks.value, expected)
     with pytest.raises(ValueError, match="pos_label=None is not a class"):
         plots.KSCurveDisplay.from_estimator(clf, X, y)
     with pytest.raises(ValueError, match="name the positive one"):
@@ -310,45 +310,6 @@ def test_a_history_without_weights_is_refused(two):
     clf.history_ = replace(clf.history_, weights=None)
     with pytest.raises(ValueError, match="does not record the kernel weights"):
         plots.KernelWeightDisplay.from_estimator(clf)
-
-
-# ---------------------------------------------------------------------- decision boundary
-
-
-def test_boundary_is_a_slice_of_the_decision(two, mixed):
-    clf, X, _ = two
-    display = plots.DecisionBoundaryDisplay.from_estimator(clf, X)
-    found = display.slice
-    row = {name: [value] for name, value in X.median().items()}
-    row[found.features[0]], row[found.features[1]] = [found.x[30]], [found.y[70]]
-    np.testing.assert_allclose(found.decision[70, 30, 0], clf.decision_function(pd.DataFrame(row))[0], atol=1e-6)
-    assert set(found.held) == set(X.columns[clf.features_]) - set(found.features)
-    cases = np.concatenate([p.get_offsets().data for p in display.case_points_.values()])
-    expected = X[list(found.features)].to_numpy()[clf.instances_]
-    np.testing.assert_allclose(np.sort(cases, axis=0), np.sort(expected, axis=0))
-    clf, X, _ = mixed
-    held = plots.DecisionBoundaryDisplay.from_estimator(clf, X, reference=4).slice.held
-    assert held == {"town": X["town"][4]}
-    held = plots.DecisionBoundaryDisplay.from_estimator(clf, X, reference={"town": "z"}).slice.held
-    assert held == {"town": "z"}
-    held = plots.DecisionBoundaryDisplay.from_estimator(clf, X).slice.held
-    assert held == {"town": X["town"].mode()[0]}
-    with pytest.raises(ValueError, match="two kept numeric features"):
-        plots.DecisionBoundaryDisplay.from_estimator(clf, X, features=["town", "_b"])
-
-
-def test_regions_of_several_classes_meet_where_the_best_two_are_equal(iris):
-    clf, X, _ = iris
-    display = plots.DecisionBoundaryDisplay.from_estimator(clf, X)
-    found = display.slice
-    segments = [s for contour in display.boundary_ for path in contour.allsegs for s in path]
-    assert segments
-    line = max(segments, key=len)
-    names = dict(zip(found.features, line.T, strict=True))
-    rows = pd.DataFrame({**names, **{k: [v] * len(line) for k, v in found.held.items()}})
-    full = pd.DataFrame({name: rows.get(name, 0.0) for name in X.columns}, index=rows.index)
-    ranked = np.sort(clf.decision_function(full), axis=1)
-    assert np.median(ranked[:, -1] - ranked[:, -2]) < 0.01 * np.ptp(found.decision)
 
 
 def test_values_of_kept_cases_come_back_in_their_own_units(mixed):
@@ -567,7 +528,6 @@ def test_text_and_layout_are_drawn_without_a_warning(mixed, iris, search, protot
         plots.BudgetPathDisplay.from_estimator(search),
         plots.KernelWeightDisplay.from_estimator(clf),
         plots.ConvergenceDisplay.from_estimator(iris[0]),
-        plots.DecisionBoundaryDisplay.from_estimator(iris[0], iris[1]),
         plots.StabilityDisplay(found).plot(),
         plots.FeaturePathDisplay([1, 2, 3], [0.7, 0.9, 0.8], kept=2, name="L0MKLClassifier").plot(),
         plots.PrototypeAtlasDisplay.from_estimator(*prototypes, links=True),

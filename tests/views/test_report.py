@@ -16,8 +16,9 @@ import pytest
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
 pytest.importorskip("plotly", reason="plotly is not installed")
 
-from tamis.views.report import embedded, notes, render, write
-from tamis.views.report.text import cell, literal, number, percent, shortened, signed, signed_percent
+from tamis.results import tables
+from tamis.results.text import cell, literal, number, percent, plain, shortened, signed, signed_percent
+from tamis.views.report import embedded, render, write
 
 from report_fits import HOSTILE, WARNING, hostile_fit, iris_fit, mixed_fit, small_fit
 
@@ -183,7 +184,7 @@ def test_json_knows_numpy_and_odd_objects():
 
     day = datetime.date(2020, 1, 2)
     values = {"a": np.arange(3), "b": np.bool_(True), "c": (np.int64(2), None), 4: day, "e": np.array([day, None])}
-    assert embedded.plain(values) == {"a": [0, 1, 2], "b": True, "c": [2, None], "4": "2020-01-02",
+    assert plain(values) == {"a": [0, 1, 2], "b": True, "c": [2, None], "4": "2020-01-02",
                                       "e": ["2020-01-02", None]}  # fmt: skip
 
 
@@ -209,7 +210,7 @@ def test_reference_is_that_of_the_bibliography(small):
     entry = (Path(__file__).parents[2] / "docs" / "references.bib").read_text().split("@article{Zhang2022,")[1]
     entry = entry.split("\n}")[0].replace("{", "").replace("}", "")
     field = dict(re.findall(r"(\w+)\s*=\s*(.+),", entry))
-    cited = notes.citations(small)[1]
+    cited = tables.citations(small)[1]
     for name in field["author"].split(" and "):
         assert name in cited
     assert field["title"] in cited and field["journal"] in cited and field["year"] in cited

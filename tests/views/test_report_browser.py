@@ -250,7 +250,7 @@ def test_typing_values_recomputes_and_adds_up(visit):
         assert bars[0][0] == pytest.approx(bars[-1][0], abs=1.0), "base value and score start at zero"
         for (_, end), (start, _) in pairwise([*bars[:-1], (bars[-1][1], None)]):
             assert start == pytest.approx(end, abs=1.0), "a bar starts where the one before it ends"
-    assert page.input_value("#row-pick") == "" and "changed from row" in page.inner_text("#truth")
+    assert page.input_value("#row-pick") == "" and "were changed" in page.inner_text("#truth")
     base = results.model.intercept_[0]
     sign = "+" if base >= 0 else "\u2212"
     assert f"base value {sign}{abs(base):.4f}" in page.inner_text("#sum")
@@ -443,7 +443,7 @@ def test_injected_scripts_do_not_run(browser, tmp_path):
 
 
 def test_numbers_are_written_as_in_python(visit):
-    from tamis.views.report.text import number
+    from tamis.results.text import number
 
     page = visit(small_fit())
     values = [0.0, 1.0, -2.5, 1e-7, 123456.7, 4254.0, 2e12, 0.00012345, 99.999, -1e9]

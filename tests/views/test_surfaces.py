@@ -12,9 +12,11 @@ import pytest
 from tamis import EM2NOLCClassifier, Gaussian, IMKPLClassifier, bandwidths, per_feature, product
 from tamis.base.kept import kept_features
 from tamis.explain import SIMILAR, part_names, variation
+from tamis.results.data import Results
 from tamis.results.describe import cases_of, parts_of, shares, shares_by_key
+from tamis.results.tables import part_table, similar_table
 from tamis.results.words import counted
-from tamis.workflow.told import Told
+from tamis.workflow.explained_row import ExplainedRow
 
 NAMES = ["a", "b", "c", "town"]
 KERNELS = (
@@ -212,39 +214,43 @@ def test_parts_are_found_again_in_other_fits_whatever_their_order(two, three):
     assert sum(found.values()) == pytest.approx(100)
 
 
-def test_one_screen_names_features_pairs_and_similar_cases(two, described):
-    rich = pytest.importorskip("rich.console", reason="the command line needs rich")
-    from tamis.cli import screen
-    from tamis.results.data import Results
-
+def test_brief_table_names_every_part(two, described):
     bare = tuple(replace(part, importance=None) for part in described[0])
     for parts in (described[0], bare):
-        console = rich.Console(width=100, record=True, file=StringIO())
-        console.print(screen.features(Results(two[0], None, None, parts, (), None, None, None, {}, {}), 7))
-        text = console.export_text()
-        assert text.startswith(f"4 features, 3 pairs and {SIMILAR} kept, the first 7")
-        assert [line.split("  ")[0] for line in text.splitlines()[2:]] == [part.name for part in parts[:7]]
-        assert ("importance" in text) == (parts is described[0])
+        table = part_table(Results(two[0], None, None, parts, (), None, None, None, {}, {}), brief=True)
+        assert [row[0] for row in table.rows] == [part.name for part in parts]
+        assert ("Importance" in table.head) == (parts is described[0])
+        assert {len(row) for row in table.rows} == {len(table.head)}
 
 
-def test_a_told_decision_has_values_of_features_and_pairs_alone():
+def test_screen_shows_as_many_rows_as_asked_for(two, described):
+    rich = pytest.importorskip("rich.console", reason="the command line needs rich")
+    from tamis.cli import screen
+
+    results = Results(two[0], None, None, described[0], (), None, None, None, {}, {})
+    console = rich.Console(width=100, record=True, file=StringIO())
+    console.print(screen._titled(counted(results.parts), part_table(results, brief=True), 7))
+    text = console.export_text()
+    assert text.startswith(f"4 features, 3 pairs and {SIMILAR}, the first 7") and len(text.splitlines()) == 9
+
+
+def test_explained_row_shows_the_values_of_features_and_pairs_only():
     cells = [(1.5,), (1.5, "x"), (1.5, "x", None)]
-    told = Told(1, None, "yes", "yes", None, None, 0.0, 0.0, ["a", "a * town", SIMILAR], cells, np.zeros(3), [], [],
-                np.zeros(0))  # fmt: skip
-    assert told.shown_parts == ["a = 1.5", "a * town = 1.5, x", SIMILAR]
+    names, none = ["a", "a * town", SIMILAR], np.zeros(0)
+    found = ExplainedRow(1, None, "yes", "yes", None, None, 0.0, 0.0, names, cells, np.zeros(3), [], [], none)
+    assert found.shown_parts == ["a = 1.5", "a * town = 1.5, x", SIMILAR]
 
 
 def test_report_draws_surfaces_of_numbers_and_categories(two, described):
     pytest.importorskip("plotly", reason="plotly is not installed")
     from plotly.graph_objects import Figure
 
-    from tamis.results.data import Results
-    from tamis.views.report.notes import similar_table
-    from tamis.views.report.surfaces import surface_chart
+    from tamis.views.report.features import surface_chart
 
     clf, (parts, cases) = two[0], described
+    results = Results(clf, None, None, parts, cases, None, None, None, {}, {})
     for k, part in enumerate(part for part in parts if part.is_surface):
-        chart = surface_chart(part, k, clf.classes_.tolist(), ["yes"], cases)
+        chart = surface_chart(results, part, k)
         drawn = Figure(chart.figure).data
         np.testing.assert_array_equal(drawn[0].z, part.shape[:, :, 0].T)
         assert drawn[0].zmin == -drawn[0].zmax and {t.type for t in drawn} >= {"heatmap", "scatter"}
@@ -252,10 +258,11 @@ def test_report_draws_surfaces_of_numbers_and_categories(two, described):
         assert ("contour" in {trace.type for trace in drawn}) == (part.name == "a * b")
         assert not [trace for trace in drawn if trace.type == "contour" and 0.0 not in _levels(trace.contours)]
         assert len(chart.table.rows) == (3 if part.features[0] == "town" else 6)
-    results = Results(clf, None, None, parts, cases, None, None, None, {}, {})
-    rows = similar_table(results, ["yes"]).rows
-    assert [row[0] for row in rows] == [str(c.label) for c in sorted(cases, key=lambda c: -abs(c.whole_pull[0]))]
-    assert similar_table(replace(results, cases=()), ["yes"]) is None
+    rows = similar_table(results).rows
+    labels = [c.label if isinstance(c.label, str) else f"row {c.label}" for c in cases]
+    order = sorted(range(len(cases)), key=lambda k: -abs(cases[k].whole_pull[0]))
+    assert [row[0] for row in rows] == [labels[k] for k in order]
+    assert similar_table(replace(results, cases=())) is None
 
 
 def _levels(contours):

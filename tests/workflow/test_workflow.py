@@ -297,7 +297,7 @@ def test_categories_that_training_never_saw_are_told(results):
     fresh = columns(seed=1)
     fresh["colour"] = np.where(np.arange(N) % 4 == 0, "purple", fresh["colour"])
     again = evaluate_on(results, fresh, "fresh.csv")
-    assert any("40 of 160 cells are categories that training never saw and count as none, such as 'purple'" in w
+    assert any("40 of 160 cells are categories not seen in training and match no case, such as 'purple'" in w
                for w in again.notes.warnings)  # fmt: skip
 
 
@@ -328,7 +328,7 @@ def test_values_out_of_range_are_told(results):
     fresh = columns(seed=1)
     fresh["a"] = fresh["a"] * 100  # other units
     again = evaluate_on(results, fresh, "fresh.csv")
-    assert any("'a'" in w and "beyond the training range" in w for w in again.notes.warnings)
+    assert any("'a'" in w and "outside the training range" in w for w in again.notes.warnings)
     assert not any("range" in w for w in evaluate_on(results, columns(seed=2), "fresh.csv").notes.warnings)
 
 
@@ -453,7 +453,7 @@ class TestBadInput:
 
     def test_roles(self):
         self.refused("two roles", id_column="y")
-        self.refused("dropped and used at once", drop=["y"])
+        self.refused("both dropped and used", drop=["y"])
         self.refused("need not be declared", categorical=["y"])
         self.refused("no column is left", drop=[c for c in columns() if c != "y"])
         self.refused("give a DataFrame or a dict", table=np.ones((3, 3)))
@@ -469,7 +469,7 @@ class TestBadInput:
         codes = np.where(table["y"] == "yes", 7.0, 3.0)
         assert any("'copy' is a copy of the target" in w for w in prepare(table | {"copy": codes}, "y").warnings)
         sure = codes + np.random.default_rng(0).random(N)
-        assert any("'sure' alone tells" in w for w in prepare(table | {"sure": sure}, "y").warnings)
+        assert any("'sure' separates" in w for w in prepare(table | {"sure": sure}, "y").warnings)
         assert not any("'a'" in w for w in prepare(table, "y").warnings)
 
     def test_rows_without_a_class_are_left_out(self):

@@ -29,13 +29,15 @@ app = typer.Typer(
 Table = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, ARFF or NPZ; also .gz, .bz2, .xz, .zst, .zip")]
 Tables = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet (or a folder of it), ARFF or NPZ; also .gz, .zip, ...")]
 ModelFile = Annotated[Path, typer.Argument(help="a model file written by `tamis fit`")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document only.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the files.")]
 Target = Annotated[str, typer.Option("--target", "-t", help="Column to predict.")]
-Missing = Annotated[list[str] | None, typer.Option("--missing", help="A cell that means a missing value; repeat.")]
+Missing = Annotated[
+    list[str] | None, typer.Option("--missing", help="A cell that is a missing value; can be repeated.")
+]
 Encoding = Annotated[str, typer.Option(help="Encoding of text files.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")]
-Seed = Annotated[int, typer.Option(help="Of everything random.")]
+Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
 
 
 def _version(asked: bool) -> None:
@@ -59,17 +61,17 @@ def fit(
     target: Target,
     out: Out = None,
     method: Annotated[str | None, typer.Option(help="Name of a registered classifier.")] = None,
-    max_instances: Annotated[int | None, typer.Option(help="Most training cases to keep.")] = None,
-    max_features: Annotated[int | None, typer.Option(help="Most features to keep.")] = None,
-    positive: Annotated[str | None, typer.Option(help="Class that scores speak for.")] = None,
+    max_instances: Annotated[int | None, typer.Option(help="Largest number of training cases to keep.")] = None,
+    max_features: Annotated[int | None, typer.Option(help="Largest number of features to keep.")] = None,
+    positive: Annotated[str | None, typer.Option(help="Class that positive scores favour.")] = None,
     test_size: Annotated[float, typer.Option(help="Share of the rows to test on.")] = 0.25,
     split: Annotated[str | None, typer.Option(help="Column that says train or test.")] = None,
-    group: Annotated[str | None, typer.Option(help="Column of groups that must stay together.")] = None,
+    group: Annotated[str | None, typer.Option(help="Column of groups whose rows stay together.")] = None,
     id: Annotated[str | None, typer.Option("--id", help="Column that names the rows.")] = None,
-    categorical: Annotated[list[str] | None, typer.Option(help="Column that is a category; repeat.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat.")] = None,
+    categorical: Annotated[list[str] | None, typer.Option(help="Column that is a category; can be repeated.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; can be repeated.")] = None,
     class_weight: Annotated[
-        list[str] | None, typer.Option(help="'balanced', or CLASS=WEIGHT; repeat for each class.")
+        list[str] | None, typer.Option(help="'balanced', or CLASS=WEIGHT; can be repeated.")
     ] = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="NAME=VALUE, a parameter of the method, such as rule=one_se.")
@@ -79,7 +81,7 @@ def fit(
     seed: Seed = 0,
     jobs: Jobs = None,
     memory_limit: Annotated[
-        str | None, typer.Option(help="Such as 2GB; Parquet tables that need more are summed block by block.")
+        str | None, typer.Option(help="Such as 2GB; Parquet tables that need more memory are read block by block.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -109,18 +111,18 @@ def fit(
             seed=seed,
             n_jobs=jobs,
         )
-        beside = [name for name in (target, id, group, split, *job.categorical) if name]
+        text = [name for name in (target, id, group, split, *job.categorical) if name]
         folder = out or Path(f"{data.name.split('.')[0]}-tamis")
         if large:
             _fit(now, lambda: run_large(data, job, folder, missing or ()), folder)
         else:
-            table = io.read(data, text=beside, missing=missing or (), encoding=encoding)
+            table = io.read(data, text=text, missing=missing or (), encoding=encoding)
             _fit(now, lambda: run(table, job, data.name), folder)
 
 
 @app.command()
 def demo(out: Out = None, seed: Seed = 0, jobs: Jobs = None, as_json: AsJson = False) -> None:
-    """The whole job on the breast-cancer table that comes with scikit-learn."""
+    """Run `fit` on the breast-cancer table of scikit-learn."""
     with session(as_json) as now:
         from tamis import io
         from tamis.workflow import Job, run
@@ -149,7 +151,7 @@ def _fit(now: Session, work: Callable[[], Results], folder: Path) -> None:
     if "report" in files:
         now.show(f"Report: {files['report']}")
     else:
-        now.warn("there is no report.html, which needs jinja2 and plotly: pip install 'tamis[report]'")
+        now.warn("report.html was not written, because it needs jinja2 and plotly: pip install 'tamis[report]'")
     now.finish({**summary(results), "files": {name: str(path) for name, path in files.items()}})
 
 
@@ -159,7 +161,7 @@ def predict(
     data: Table,
     out: Annotated[Path | None, typer.Option("--out", "-o", help=".csv, .tsv, .parquet, .json or .jsonl.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Add the largest contributions.")] = False,
-    top: Annotated[int, typer.Option(min=1, help="How many contributions.")] = 3,
+    top: Annotated[int, typer.Option(min=1, help="Number of contributions.")] = 3,
     missing: Missing = None,
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
@@ -194,44 +196,46 @@ def predict(
 def explain(
     model: ModelFile,
     data: Table,
-    row: Annotated[int | None, typer.Option(help="Row of the table; the first is 1.")] = None,
-    id: Annotated[str | None, typer.Option("--id", help="Row by its id (the id column of the fit).")] = None,
+    row: Annotated[int | None, typer.Option(help="Number of the row; the first is 1.")] = None,
+    id: Annotated[str | None, typer.Option("--id", help="Id of the row, from the id column of the fit.")] = None,
     output: Annotated[str | None, typer.Option("--class", help="Class whose score is explained.")] = None,
     missing: Missing = None,
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
-    """Why one row gets its prediction: every contribution, by feature and by case."""
+    """Explain the prediction of one row: every contribution, by feature and by case."""
     with session(as_json) as now:
         from tamis import workflow
         from tamis.cli import screen
 
         if (row is None) == (id is None):
             raise typer.BadParameter("name one row, by --row or by --id")
-        told = workflow.explain_row(
+        found = workflow.explain_row(
             model, data, row=row, id=id, output=output, missing=missing or (), encoding=encoding
         )
         most = max(5, (now.height - 14) // 2)
-        now.show(told.sentence, "")
+        now.show(found.sentence, "")
         for title, names, parts in (
-            ("By feature", told.shown_parts, told.by_part),
-            ("By case", told.shown_cases, told.by_case),
+            ("By feature", found.shown_parts, found.by_part),
+            ("By case", found.shown_cases, found.by_case),
         ):
-            now.show(screen.waterfall(title, told.base_value, names, parts, told.score, most))
-        now.finish(told.to_dict())
+            now.show(screen.waterfall(title, found, names, parts, most))
+        now.finish(found.to_dict())
 
 
 @app.command()
 def report(
     model: ModelFile,
-    data: Annotated[Path | None, typer.Argument(help="New rows to test on and to look at.")] = None,
-    target: Annotated[str | None, typer.Option("--target", "-t", help="Column of classes, if another.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The page to write.")] = None,
+    data: Annotated[Path | None, typer.Argument(help="New rows to test the model on.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="Column of classes, if renamed since the fit.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="HTML file to write.")] = None,
     missing: Missing = None,
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of a model file, tested on other rows if a table is given."""
+    """Write the report of a model file, with a test on other rows if a table is given."""
     with session(as_json) as now:
         from tamis import workflow
         from tamis.cli import screen
@@ -256,22 +260,24 @@ def compare(
     data: Table,
     target: Target,
     out: Out = None,
-    group: Annotated[str | None, typer.Option(help="Column of groups that must stay together.")] = None,
+    group: Annotated[str | None, typer.Option(help="Column of groups whose rows stay together.")] = None,
     id: Annotated[str | None, typer.Option("--id", help="Column that names the rows.")] = None,
-    categorical: Annotated[list[str] | None, typer.Option(help="Column that is a category; repeat.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat.")] = None,
-    max_instances: Annotated[int | None, typer.Option(help="Most training cases to keep.")] = None,
-    max_features: Annotated[int | None, typer.Option(help="Most features to keep.")] = None,
-    folds: Annotated[int, typer.Option(min=2, help="Of the outer cross-validation.")] = 5,
-    without: Annotated[list[str] | None, typer.Option(help="Method to leave out, such as EBM; repeat.")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Method to compare, and no other; repeat.")] = None,
+    categorical: Annotated[list[str] | None, typer.Option(help="Column that is a category; can be repeated.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; can be repeated.")] = None,
+    max_instances: Annotated[int | None, typer.Option(help="Largest number of training cases to keep.")] = None,
+    max_features: Annotated[int | None, typer.Option(help="Largest number of features to keep.")] = None,
+    folds: Annotated[int, typer.Option(min=2, help="Folds of the outer cross-validation.")] = 5,
+    without: Annotated[
+        list[str] | None, typer.Option(help="Leave out this method, such as EBM; can be repeated.")
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Compare only this method; can be repeated.")] = None,
     missing: Missing = None,
     encoding: Encoding = "utf-8",
     seed: Seed = 0,
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
-    """All methods beside a tuned SVC, boosting, an EBM (if installed) and the majority: one table, one plot."""
+    """Compare all methods with a tuned SVC, boosting, an EBM (if installed) and the majority class."""
     with session(as_json) as now:
         from tamis import io, workflow
         from tamis.cli import screen
@@ -287,8 +293,8 @@ def compare(
             seed=seed,
             n_jobs=jobs,
         )
-        beside = [name for name in (target, id, group, *job.categorical) if name]
-        table = io.read(data, text=beside, missing=missing or (), encoding=encoding)
+        text = [name for name in (target, id, group, *job.categorical) if name]
+        table = io.read(data, text=text, missing=missing or (), encoding=encoding)
         folder = out or Path(f"{data.name.split('.')[0]}-tamis")
         workflow.check_folder(folder)
         comparison = workflow.compare(table, job, folds, data.name, without or (), only or ())
@@ -306,7 +312,7 @@ def datasets(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; default: NAME.csv.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the datasets at hand, or write one of them as a CSV file."""
+    """List the available datasets, or write one as a CSV file."""
     with session(as_json) as now:
         from dataclasses import asdict
 

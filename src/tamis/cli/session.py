@@ -56,7 +56,7 @@ class Session:
             sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
 
     def warn(self, message: str) -> None:
-        """A sentence beside the results."""
+        """Print a warning in addition to the results."""
         if self.bars is not None:
             self.bars.stop()
         self.err.print(f"warning: {message}", style="yellow", markup=False)
@@ -66,7 +66,7 @@ class Session:
         self.err.print(form % values, markup=False, soft_wrap=True)
 
     def fail(self, message: str, code: int) -> typer.Exit:
-        """Say what went wrong; the exit to raise."""
+        """Report what went wrong; return the exit to raise."""
         if self.as_json and sys.stdout.writable():
             with suppress(OSError):
                 self.finish({"error": message})
@@ -119,7 +119,7 @@ class Bars:
         self.over = False
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Hear of a loop."""
+        """Update the bar of a loop."""
         if what not in self.tasks:
             self.tasks[what] = self.progress.add_task(what, total=total or None)
         for other, task in self.tasks.items():

@@ -46,7 +46,7 @@ def load(path: str | os.PathLike) -> KernelEstimator:
     Nothing in a file is executed. One that is damaged, or was made to do harm, is a `tamis.io.Unreadable`, which is a
     ValueError; one that is not there a FileNotFoundError.
     """
-    all_estimators()  # files name their classes
+    all_estimators()  # a class is known to the reader once its module is imported
     loaded = codec.read(path, "model")
     model = estimator_in(loaded)
     if model is None:

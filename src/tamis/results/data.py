@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from tamis.base.calibration import Calibrator
 from tamis.base.classifier import KernelClassifier
 from tamis.codec import Unreadable, read, stored, write
 from tamis.explain.explanation import Explanation
 from tamis.explain.intervals import Interval
 from tamis.explain.stability import Stability
 from tamis.registry import all_estimators
+from tamis.results.text import LOG_ODDS
 
 
 @stored
@@ -258,6 +260,19 @@ class Results:
         return getattr(self.model, "path_", None)
 
     @property
+    def outputs(self) -> list[Any]:
+        """The classes that scores speak for: the second of two, or all of several."""
+        classes = self.model.classes_.tolist()
+        return classes[1:] if len(classes) == 2 else classes
+
+    @property
+    def score_name(self) -> str:
+        """What a score is: the log-odds of the second of two classes where probabilities are its sigmoid."""
+        calibrator = getattr(self.model, "calibrator_", None)
+        sigmoid = isinstance(calibrator, Calibrator) and calibrator.slope == 1.0
+        return LOG_ODDS if sigmoid and len(self.outputs) == 1 else "score"
+
+    @property
     def explanation(self) -> Explanation:
         """Every summand of the decisions about `rows`."""
         if not len(self.rows.labels):
@@ -271,7 +286,7 @@ class Results:
     @classmethod
     def load(cls, path: str | os.PathLike) -> Results:
         """Read a file that `save` has written."""
-        all_estimators()  # files name their classes
+        all_estimators()  # a class is known to the reader once its module is imported
         loaded = read(path, "model")
         if not isinstance(loaded, cls) or not isinstance(loaded.model, KernelClassifier):
             raise Unreadable(f"{str(path)!r} holds a model without results: load it with tamis.io.load")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tamis.base.classifier import KernelClassifier
+from tamis.base.estimator import KernelEstimator
 from tamis.base.kept import case_pulls, case_values, kept_cases, kept_features, parts
 from tamis.explain import measures, part_names
 from tamis.explain.importance import variation
@@ -20,8 +21,6 @@ from tamis.table.rows import spread
 Columns = Mapping[str, np.ndarray]
 
 BINS = 30
-GRID = 121
-ACROSS = 40  # values of each of two features in a surface
 POINTS = 300  # of a curve
 SHOWN = 300  # rows
 CENTRE = (0.025, 0.975)  # of the training values: where the direction of a feature is judged
@@ -99,9 +98,9 @@ def _part(
         grid, across, surface = _surface(model, key)
         return Part(features=key, kind="group", **own, direction="together", grid=grid, shape=surface, edges=empty,
                     counts=empty, missing=0, by_fold=by_fold, across=across)  # fmt: skip
-    kind, grid = ("category" if isinstance(column, Nominal) else "number"), _values(column, GRID)
+    kind = "category" if isinstance(column, Nominal) else "number"
+    (grid, shape), counts, missing = shape_of(model, key[0]), empty, 0
     edges, levels = (grid, grid) if kind == "category" else (empty, None)
-    shape, counts, missing = model.model_.shape(place, grid), empty, 0
     if columns is not None and y is not None:
         edges, counts, missing = _distribution(columns[key[0]], y, model.classes_, levels)
     inside = np.ones(len(grid), dtype=bool)
@@ -113,26 +112,35 @@ def _part(
                 missing=missing, by_fold=by_fold)  # fmt: skip
 
 
-def _values(column: Any, points: int) -> np.ndarray:
-    """The levels of a category, or up to so many numbers over the training range."""
-    if not isinstance(column, Nominal):
-        return np.unique(np.linspace(column.low, column.high, points))
-    grid = np.empty(len(column.levels), dtype=object)
-    grid[:] = list(column.levels)
-    return grid
-
-
 def _surface(model: KernelClassifier, key: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Values of the first and of the second feature of a pair, and what they add; empty for all else.
 
     A pair that has kernels in both orders of its features is two parts, none of which has a surface of its own.
     """
-    fitted = model.model_
-    if len(set(key)) != 2 or fitted.expansion.row_dependent or key[::-1] in parts(model):
+    if len(set(key)) != 2 or model.model_.expansion.row_dependent or key[::-1] in parts(model):
         return np.empty(0), np.empty(0), np.empty(0)
-    places = fitted.encoder.names.index(key[0]), fitted.encoder.names.index(key[1])
-    first, second = (_values(fitted.encoder.columns[place], ACROSS) for place in places)
-    return first, second, fitted.surface(places, (first, second))
+    return surface_of(model, key[0], key[1])
+
+
+def shape_of(model: KernelEstimator, feature: int | str) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct values (g,) of a feature and what they add to the decision (g, outputs)."""
+    grid, shape = model.shape_function(feature)
+    some = _distinct(grid)
+    return grid[some], shape[some].reshape(len(some), -1)
+
+
+def surface_of(
+    model: KernelEstimator, first: int | str, second: int | str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distinct values (a,) and (b,) of two features and what the pair adds to the decision (a, b, outputs)."""
+    grid, across, surface = model.surface(first, second)
+    x, y = _distinct(grid), _distinct(across)
+    return grid[x], across[y], surface[np.ix_(x, y)].reshape(len(x), len(y), -1)
+
+
+def _distinct(grid: np.ndarray) -> np.ndarray:
+    """Positions of the distinct values of a grid: the first only, where a number never changes in training."""
+    return np.arange(len(grid) if len(set(grid.tolist())) > 1 else 1)
 
 
 def _direction(shape: np.ndarray) -> str:
@@ -242,7 +250,7 @@ def evaluate(
     for truth, said in zip(y.tolist(), predicted.tolist(), strict=True):
         confusion[index[truth], index[said]] += 1
     labels = classes[1:] if len(classes) == 2 else classes
-    curves = tuple(_curve(y == label, decision[:, k], label, groups, seed) for k, label in enumerate(labels))
+    curves = tuple(curve_of(y == label, decision[:, k], label, groups, seed) for k, label in enumerate(labels))
     if len(curves) == 1:
         auc, ks = curves[0].auc, curves[0].ks
     else:
@@ -268,7 +276,10 @@ def _mean_over_classes(
     return bootstrap(statistic, codes, decision, groups=groups, random_state=seed)
 
 
-def _curve(truth: np.ndarray, score: np.ndarray, label: Any, groups: np.ndarray | None, seed: int) -> Curve:
+def curve_of(
+    truth: np.ndarray, score: np.ndarray, label: Any, groups: np.ndarray | None = None, seed: int = 0
+) -> Curve:
+    """The scores of the rows of one class against those of the other rows; empty if there is one class only."""
     if truth.all() or not truth.any():
         empty = np.empty(0)
         return Curve(label, UNKNOWN, UNKNOWN, empty, empty, empty, empty, empty, float("nan"))

@@ -1,64 +1,53 @@
-"""Results in words and plain values."""
+"""Results in sentences and plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from tamis.explain import SIMILAR
-from tamis.explain.intervals import Interval
 from tamis.explain.measures import feature_reduction, instance_reduction
 from tamis.results.data import Part, Results
-
-
-def listed(names: Sequence[Any], most: int = 3) -> str:
-    """Names joined as in a sentence, at most a few."""
-    names = [str(name) for name in names]
-    if len(names) > most:
-        names = [*names[:most], f"{len(names) - most} more"]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "nothing"
-
-
-def percent(interval: Interval) -> str:
-    """An estimate in [0, 1] with its interval, in per cent."""
-    if interval.value != interval.value:
-        return "unknown"
-    value, low, high = (f"{100 * number:.1f}" for number in interval)
-    return f"{value}%" if interval.low != interval.low else f"{value}% (95% interval {low} to {high})"
+from tamis.results.text import count, listed, percent, plain, share
 
 
 def sentence(results: Results) -> str:
-    """What the model does, in one sentence."""
+    """What the model does and how good it is, in two or three sentences."""
     model, evaluation = results.model, results.evaluation
     classes = [str(label) for label in model.classes_.tolist()]
-    what = f"{classes[1]!r} from {classes[0]!r}" if len(classes) == 2 else f"{len(classes)} classes apart"
+    what = f"{classes[1]!r} from {classes[0]!r}" if len(classes) == 2 else f"{len(classes)} classes"
     if not results.cases or not results.parts:
         why = "" if model.status_.converged else f" ({model.status_.value})"
-        return f"Nothing tells {what}: the model keeps no case and gives every row the same score{why}."
-    cases, features = len(results.cases), len(model.features_)
-    top = [f"{part.name} ({part.variation.mean():.0f}%)" for part in results.parts[:3]]
-    influence = f"{'what moves the score most is' if len(top) == 1 else 'what move the score most are'} {listed(top)}"
-    if len(results.parts) == 1 and len(results.parts[0].features) > 1:
-        influence = "they act only together"
+        return f"No feature distinguishes {what}: the model keeps no case and gives every row the same score{why}."
     text = (
-        f"To tell {what} it compares a row with {cases} training {'case' if cases == 1 else 'cases'} on {features} of "
-        f"{results.notes.n_features} features; {influence}"
+        f"To distinguish {what}, the model compares a row with {count(len(results.cases), 'training case')} on "
+        f"{len(model.features_)} of {results.notes.n_features} features. {_influence(results)}"
     )
     if evaluation is None:
-        return text + "."
-    rows = f"{text}; of {evaluation.source} it gets {percent(evaluation.accuracy)} right"
+        return text
+    value, limits = share(evaluation.accuracy)
+    text += f" It classifies {value}{f' (95% interval {limits})' if limits else ''} of {evaluation.source} correctly"
     if evaluation.majority != evaluation.majority:
-        return rows + "."
-    return f"{rows}, where always answering with the largest class gets {100 * evaluation.majority:.1f}%."
+        return f"{text}."
+    return f"{text}; always predicting the largest class is correct for {percent(100 * evaluation.majority)}."
+
+
+def _influence(results: Results) -> str:
+    """What the score depends on most."""
+    parts = results.parts
+    if len(parts) == 1 and len(parts[0].features) > 1:
+        return "The features act only together."
+    shares = [f"{part.variation.mean():.0f}%" for part in parts[:3]]
+    top = [f"{part.name} ({share})" for part, share in zip(parts, shares)]
+    top[0] = f"{parts[0].name} ({shares[0]} of the variation)"
+    return f"The score depends {'most' if len(parts) > 1 else 'only'} on {listed(top)}."
 
 
 def counted(parts: Sequence[Part]) -> str:
     """How many features, pairs and larger groups these are, in words."""
     sizes = [len(set(part.features)) for part in parts]
     singles, pairs, larger = (sum(map(kind, sizes)) for kind in (lambda n: n == 1, lambda n: n == 2, lambda n: n > 2))
-    words = [f"{n} {name}{'' if n == 1 else 's'}" for n, name in ((singles, "feature"), (pairs, "pair")) if n]
+    words = [count(n, name) for n, name in ((singles, "feature"), (pairs, "pair")) if n]
     words += [SIMILAR if larger == 1 else f"{SIMILAR} by {larger} groups of features"] if larger else []
     return listed(words) if words else "0 features"
 
@@ -140,15 +129,3 @@ def _stability(results: Results) -> dict[str, Any] | None:
     means = {name: plain(getattr(found, name)._asdict()) for name in ("jaccard", "kuncheva", "correlated")}
     counts = {name: int(c) for name, c in zip(found.features, found.chosen.sum(axis=0), strict=True)}
     return {**means, "folds": len(found.chosen), "chosen_in": counts}
-
-
-def plain(value: Any) -> Any:
-    """Numpy values as JSON values, NaN as None."""
-    if isinstance(value, dict):
-        return {k: plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if isinstance(value, np.ndarray):
-        return [plain(v) for v in value.tolist()]
-    value = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -2,6 +2,7 @@
 
 from tamis.errors import UnknownColumn
 from tamis.workflow.comparison import Comparison, compare
+from tamis.workflow.explained_row import ExplainedRow, explain_row
 from tamis.workflow.files import (
     check_folder,
     export_dataset,
@@ -14,14 +15,13 @@ from tamis.workflow.files import (
 from tamis.workflow.job import METHOD, Job, describe, evaluate_on, run
 from tamis.workflow.large import LARGE_METHOD, is_large, run_large
 from tamis.workflow.score import predicted
-from tamis.workflow.told import Told, explain_row
 
 __all__ = [
     "LARGE_METHOD",
     "METHOD",
     "Comparison",
+    "ExplainedRow",
     "Job",
-    "Told",
     "UnknownColumn",
     "check_folder",
     "compare",

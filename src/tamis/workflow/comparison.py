@@ -1,4 +1,4 @@
-"""tamis beside the classifiers that people use today, on the same folds.
+"""The methods of tamis and classifiers in common use, on the same folds.
 
 Every method is tuned on the training rows of a fold only, and tested on the rest. Each row is tested once.
 """
@@ -25,7 +25,7 @@ from tamis.explain.intervals import Interval
 from tamis.progress import tracked
 from tamis.registry import all_estimators
 from tamis.results.describe import Columns, take
-from tamis.results.words import plain
+from tamis.results.text import plain
 from tamis.workflow import peers
 from tamis.workflow.job import Job, prepared
 from tamis.workflow.prepare import Data

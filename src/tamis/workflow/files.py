@@ -15,6 +15,7 @@ from tamis.io.datasets import load_dataset
 from tamis.io.models import load, save
 from tamis.io.tables import Columns, read
 from tamis.io.writing import writing
+from tamis.registry import all_estimators
 from tamis.results.data import Results
 from tamis.results.words import summary
 from tamis.table.sources.arrow import arrow
@@ -64,6 +65,7 @@ def _page(render: Callable[[], str]) -> bytes | None:
 
 def load_results(path: str | os.PathLike) -> Results:
     """Results from a model file; of a model that was saved alone, what it knows of itself."""
+    all_estimators()  # a class is known to the reader once its module is imported
     loaded = codec.read(path, "model")
     return loaded if isinstance(loaded, Results) else describe(load_classifier(path), Path(path).name)
 
@@ -80,8 +82,8 @@ def read_for(results: Results, path: Path, missing: Collection[str] = (), encodi
     """A whole table with the kept features as the model of some results wants them."""
     kinds = kinds_of(results.model)
     task = results.task
-    beside = [name for name in (task.id_column, task.group_column) if name]
-    text = [name for name, kind in kinds.items() if kind != "number"] + beside
+    labels = [name for name in (task.id_column, task.group_column) if name]
+    text = [name for name, kind in kinds.items() if kind != "number"] + labels
     table = read(path, text=text, missing=missing, encoding=encoding)
     for name, kind in kinds.items():
         if name in table and kind == "number" and table[name].dtype.kind != "f":

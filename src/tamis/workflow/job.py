@@ -6,7 +6,7 @@ import inspect
 import platform
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -54,10 +54,10 @@ class Job:
     target : the column to predict
     method : name of a registered classifier
     max_instances, max_features : budgets, 10 by default where the method has them: what a person can read
-    positive : the class that scores speak for, with two classes; None picks one
+    positive : the class that positive scores favour, with two classes; None picks one
     test_size : share of the rows to test on
     split : column that says 'train' or 'test'; None splits at random
-    group : column of groups whose rows must not be torn apart
+    group : column of groups whose rows stay together
     id : column that names the rows
     categorical : columns that are categories although they hold numbers
     drop : columns to leave out
@@ -135,39 +135,50 @@ def run(table: Any, job: Job, source: str = "table") -> Results:
         positive = positive_class(data.y, job.positive)
         train, test, words = split_rows(data, job.test_size, job.seed)
     X, y, groups = take(data.columns, train), data.y[train], None if data.groups is None else data.groups[train]
-    with timed(seconds, "fit"), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model = job.classifier().fit(X, y, groups=groups)
-    for warning in caught:
-        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    model = model if positive is None else model.oriented(positive)
+    model, warned = fit(lambda: job.classifier().fit(X, y, groups=groups), positive, seconds)
     with timed(seconds, "stability"):
         stable, by_fold = stability(model, X, y, groups, job)
-    with timed(seconds, "test"):
-        held, truth = take(data.columns, test), data.y[test]
-        evaluation = tested(model, data, test, y, f"{len(test)} held-out rows of {source}", job.seed)
     labels = data.labels[train]
     model.instance_labels_ = labels[model.instances_]
-    said = [str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning)]
     repeated = _repeated(data, train, test)
     if repeated > REPEATED * len(test):
-        said.append(
-            f"{repeated} of {len(test)} test rows are equal to a training row in all features: the test is easier than "
-            "new rows would be; if rows belong together, name their group"
+        warned.append(
+            f"{repeated} of {len(test)} test rows are equal to a training row in all features: the test may be too "
+            "optimistic; if rows belong together, name their group"
         )
-    notes = _notes(data, train, test, words, source, repeated, tuple(dict.fromkeys([*data.warnings, *said])))
+    held_out = f"{len(test)} held-out rows of {source}"
     return Results(
-        model,
-        Task(job.target, job.id, job.group, job.split, job.seed),
-        evaluation,
-        parts_of(model, X, y, by_fold),
-        cases_of(model, X, y, labels),
-        show_rows(model, held, truth, data.labels[test], job.seed),
-        stable,
-        notes,
-        seconds,
-        versions(),
+        model=model,
+        evaluation=tested(model, data, test, y, held_out, job.seed, seconds),
+        parts=parts_of(model, X, y, by_fold),
+        cases=cases_of(model, X, y, labels),
+        notes=notes(data, train, test, source, words, warned, repeated),
+        stability=stable,
+        seconds=seconds,
+        **shown(model, data, test, job),
     )
+
+
+def fit(
+    work: Callable[[], KernelClassifier], positive: Any, seconds: dict[str, float]
+) -> tuple[KernelClassifier, list[str]]:
+    """Return a model whose scores favour the positive class, and its warnings, which are issued again."""
+    with timed(seconds, "fit"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = work()
+    for warning in caught:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    warned = [str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning)]
+    return model if positive is None else model.oriented(positive), warned
+
+
+def shown(model: KernelClassifier, data: Data, test: np.ndarray, job: Job) -> dict[str, Any]:
+    """The task, some test rows and the versions of packages, as parts of `Results`."""
+    return {
+        "task": Task(job.target, job.id, job.group, job.split, job.seed),
+        "rows": show_rows(model, take(data.columns, test), data.y[test], data.labels[test], job.seed),
+        "versions": versions(),
+    }
 
 
 def prepared(table: Any, job: Job) -> tuple[Data, Job]:
@@ -211,25 +222,30 @@ def evaluate_on(results: Results, table: Any, source: str, target: str | None = 
         majority = max(balance, key=lambda label: balance[label][0]) if balance else None
         where = f"{len(truth)} rows of {source}"
         evaluation = evaluate(results.model, own, truth, groups=groups, majority=majority, source=where, seed=task.seed)
-    said = [f"column {name!r}: {words}" for name, words in oddities(results.model, own).items()]
+    warned = [f"column {name!r}: {words}" for name, words in oddities(results.model, own).items()]
     if evaluation is not None:
-        said.append(f"tested on the rows of {source}; whether the model was trained on some of them is not known")
+        warned.append(f"tested on the rows of {source}; whether the model was trained on some of them is not known")
     if len(rows) < n:
-        said.append(f"{n - len(rows)} rows of {source} have no class and were left out")
-    notes = replace(results.notes, warnings=(*results.notes.warnings, *said), repeated=None)
-    shown = show_rows(results.model, own, truth, labels, task.seed)
-    return replace(results, evaluation=evaluation, rows=shown, notes=notes, task=replace(task, target=target))
+        warned.append(f"{n - len(rows)} rows of {source} have no class and were left out")
+    changed = replace(results.notes, warnings=(*results.notes.warnings, *warned), repeated=None)
+    return replace(
+        results,
+        evaluation=evaluation,
+        rows=show_rows(results.model, own, truth, labels, task.seed),
+        notes=changed,
+        task=replace(task, target=target),
+    )
 
 
 def describe(model: KernelClassifier, source: str) -> Results:
     """Results of a model that was saved on its own: no training rows, no test."""
     names = [str(name) for name in getattr(model, "feature_names_in_", range(model.n_features_in_))]
-    notes = Notes(source, 0, 0, len(names), 0, {}, (), {}, {}, "not known: the model was saved without its test", None,
-                  None, ())  # fmt: skip
+    split = "not known: the model was saved without its test"
+    unknown = Notes(source, 0, 0, len(names), 0, {}, (), {}, {}, split, None, None, ())
     rows = _no_rows(model)
     task = Task(None, None, None, None, 0)
     return Results(
-        model, task, None, parts_of(model), cases_of(model, None, None, None), rows, None, notes, {}, versions()
+        model, task, None, parts_of(model), cases_of(model, None, None, None), rows, None, unknown, {}, versions()
     )
 
 
@@ -253,18 +269,15 @@ def timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
     seconds[stage] = time.perf_counter() - start
 
 
-def tested(model: KernelClassifier, data: Data, rows: np.ndarray, y: np.ndarray, source: str, seed: int) -> Evaluation:
-    """What the model is worth on some rows, beside answering with the most frequent of the training labels y."""
+def tested(
+    model: KernelClassifier, data: Data, rows: np.ndarray, y: np.ndarray, source: str, seed: int, seconds: dict
+) -> Evaluation:
+    """Evaluate the model on some rows; the majority class is that of the training labels y."""
     classes, counts = np.unique(y, return_counts=True)
-    return evaluate(
-        model,
-        take(data.columns, rows),
-        data.y[rows],
-        groups=None if data.groups is None else data.groups[rows],
-        majority=classes[np.argmax(counts)],
-        source=source,
-        seed=seed,
-    )
+    groups = None if data.groups is None else data.groups[rows]
+    majority, X, truth = classes[np.argmax(counts)], take(data.columns, rows), data.y[rows]
+    with timed(seconds, "test"):
+        return evaluate(model, X, truth, groups=groups, majority=majority, source=source, seed=seed)
 
 
 def _with_class_weights(job: Job, y: np.ndarray) -> Job:
@@ -314,23 +327,24 @@ def _repeated(data: Data, train: np.ndarray, test: np.ndarray) -> int:
     return int(np.isin(keys[test], keys[train]).sum())
 
 
-def _notes(
-    data: Data, train: np.ndarray, test: np.ndarray, words: str, source: str, repeated: int, said: tuple[str, ...]
+def notes(
+    data: Data, train: np.ndarray, test: np.ndarray, source: str, split: str, warned: list[str], repeated: int | None
 ) -> Notes:
-    labels = np.unique(data.y).tolist()
-    sides = data.y[train], data.y[test]
+    """What was done to the data, with the warnings of the table and of the fit."""
+    balance = {label: (int(np.sum(data.y[train] == label)), int(np.sum(data.y[test] == label)))
+               for label in np.unique(data.y).tolist()}  # fmt: skip
     return Notes(
-        source,
-        data.n_rows,
-        data.n_columns,
-        len(data.columns),
-        data.no_target,
-        data.dropped,
-        data.categories,
-        data.missing,
-        {label: (int(np.sum(sides[0] == label)), int(np.sum(sides[1] == label))) for label in labels},
-        words,
-        None if data.groups is None else len(np.unique(data.groups)),
-        repeated,
-        said,
+        source=source,
+        n_rows=data.n_rows,
+        n_columns=data.n_columns,
+        n_features=len(data.columns),
+        no_target=data.no_target,
+        dropped=data.dropped,
+        categories=data.categories,
+        missing=data.missing,
+        balance=balance,
+        split=split,
+        groups=None if data.groups is None else len(np.unique(data.groups)),
+        repeated=repeated,
+        warnings=tuple(dict.fromkeys([*data.warnings, *warned])),
     )

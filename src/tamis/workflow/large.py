@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,13 +20,13 @@ from tamis.errors import BadOption
 from tamis.io.cells import MISSING, cleaned, level, numbers
 from tamis.io.tables import levels, read
 from tamis.progress import report
-from tamis.results.data import Notes, Results, Task
-from tamis.results.describe import cases_of, parts_of, show_rows, take
+from tamis.results.data import Results
+from tamis.results.describe import cases_of, parts_of, take
 from tamis.table.keys import label_keys
 from tamis.table.sources.arrow import arrow
 from tamis.table.sources.base import Block
 from tamis.table.sources.parquet import ENDINGS, ParquetSource, values
-from tamis.workflow.job import METHOD, Job, prepared, stability, tested, timed, versions
+from tamis.workflow.job import METHOD, Job, fit, notes, prepared, shown, stability, tested, timed
 from tamis.workflow.prepare import Data, check_column, positive_class
 from tamis.workflow.split import sides
 
@@ -56,7 +55,7 @@ def is_large(path: Path, memory_limit: Any = None) -> bool:
 def run_large(path: Path, job: Job, folder: Path, missing: Collection[str] = ()) -> Results:
     """Do the main job on a file or folder of any size; sums of a stopped pass are kept in `folder`.
 
-    Cells that hold one of the words `missing` are missing, besides the usual marks.
+    Cells that hold one of the words `missing` are missing, in addition to the usual marks.
     """
     marks = MISSING | set(missing)
     if job.method == METHOD:
@@ -69,16 +68,11 @@ def run_large(path: Path, job: Job, folder: Path, missing: Collection[str] = ())
         data, job = prepared(sample.table, job)
         positive = positive_class(data.y, job.positive)
     source = _Training(path, job, data, marks)
-    with timed(seconds, "fit"), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        folder.mkdir(parents=True, exist_ok=True)
-        categorical = list(data.categories)
-        sums = {"engine": "statistics"} | dict(job.options)  # the folds of the sample are summed, too
-        model: Any = job.classifier().set_params(categorical_features=categorical or "auto", engine=sums["engine"])
-        model.fit(source, checkpoint=folder / "pass.tamis")
-    for warning in caught:
-        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    model = model if positive is None else model.oriented(positive)
+    folder.mkdir(parents=True, exist_ok=True)
+    categorical = list(data.categories)
+    sums = {"engine": "statistics"} | dict(job.options)  # the folds of the sample are summed, too
+    unfitted: Any = job.classifier().set_params(categorical_features=categorical or "auto", engine=sums["engine"])
+    model, warned = fit(lambda: unfitted.fit(source, checkpoint=folder / "pass.tamis"), positive, seconds)
     known = sample.kept
     test = np.flatnonzero(sample.test[known])
     train = np.flatnonzero(~sample.test[known])
@@ -89,43 +83,23 @@ def run_large(path: Path, job: Job, folder: Path, missing: Collection[str] = ())
     with timed(seconds, "stability"):
         few = np.sort(np.random.default_rng(job.seed).permutation(len(y))[:STABLE])
         stable, by_fold = stability(model, take(X, few), y[few], None if groups is None else groups[few], job)
-    with timed(seconds, "test"):
-        held, truth = take(data.columns, test), data.y[test]
-        told = f"{len(test)} sampled of the held-out rows of {path.name}"
-        evaluation = tested(model, data, test, y, told, job.seed)
     cases, classes, model.instance_labels_ = source.rows_at(model.instances_)
-    said = [str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning)]
-    said.insert(0, _told(job, sample, path))
-    notes = Notes(
-        path.name,
-        sample.n_rows,
-        data.n_columns,
-        len(data.columns),
-        source.no_target,
-        data.dropped,
-        data.categories,
-        data.missing,
-        {label: (int(np.sum(y == label)), int(np.sum(truth == label))) for label in np.unique(data.y).tolist()},
-        f"{_how(job)}; tested on the {len(test)} of them that were sampled",
-        None if data.groups is None else len(np.unique(data.groups)),
-        None,
-        tuple(dict.fromkeys([*data.warnings, *said])),
-    )
+    held_out = f"{len(test)} sampled of the held-out rows of {path.name}"
+    split = f"{_how(job)}; tested on the {len(test)} of them that were sampled"
+    of_sample = notes(data, train, test, path.name, split, [_how_it_was_read(job, sample, path), *warned], None)
     return Results(
-        model,
-        Task(job.target, job.id, job.group, job.split, job.seed),
-        evaluation,
-        parts_of(model, X, y, by_fold),
-        cases_of(model, cases, classes, model.instance_labels_, np.arange(len(classes))),
-        show_rows(model, held, truth, data.labels[test], job.seed),
-        stable,
-        notes,
-        seconds,
-        versions(),
+        model=model,
+        evaluation=tested(model, data, test, y, held_out, job.seed, seconds),
+        parts=parts_of(model, X, y, by_fold),
+        cases=cases_of(model, cases, classes, model.instance_labels_, np.arange(len(classes))),
+        notes=replace(of_sample, n_rows=sample.n_rows, no_target=source.no_target),
+        stability=stable,
+        seconds=seconds,
+        **shown(model, data, test, job),
     )
 
 
-def _told(job: Job, sample: _Sample, path: Path) -> str:
+def _how_it_was_read(job: Job, sample: _Sample, path: Path) -> str:
     return (
         f"{path.name} was not read into memory: {job.method} was fitted to sums over all training rows, and "
         f"{len(sample.test)} of {sample.n_rows} rows, drawn at random, gave counts, distributions and the test"
@@ -177,11 +151,11 @@ class _Sample:
             masks.append(test[drawn])
             done += len(table)
             report("drawing a sample", done, n)
-        beside = [c for c in (job.target, job.id, job.group, job.split, *job.categorical) if c is not None]
+        as_text = [c for c in (job.target, job.id, job.group, job.split, *job.categorical) if c is not None]
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "sample.parquet")
             pa.parquet.write_table(pa.concat_tables(parts), file)
-            columns = read(file, text=beside, missing=missing)
+            columns = read(file, text=as_text, missing=missing)
         known = np.array([v is not None and v == v for v in columns[job.target].tolist()])
         return cls(columns, np.concatenate(masks), n, np.flatnonzero(known))
 

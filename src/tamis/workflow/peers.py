@@ -1,4 +1,4 @@
-"""Classifiers in common use, which `tamis compare` and the experiments fit beside those of this package.
+"""Classifiers in common use, which `tamis compare` and the experiments fit in addition to those of this package.
 
 Each function returns an unfitted classifier for a matrix of numbers, or of objects where columns hold text, whose
 categorical columns are True in `nominal`. Tuning is left to the caller.

@@ -18,7 +18,7 @@ from tamis.table.checks import is_missing
 from tamis.table.table import cells_of, columns_by_name
 
 LEAST = 3  # rows (or groups) of each class: one to test on, two to hold out from each other
-EXACT = 2**53  # whole numbers beyond this are not told apart by floats
+EXACT = 2**53  # larger whole numbers are not distinguished by floats
 COUNTER = 20  # rows from which consecutive integers are a row counter and not a measurement
 DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})([T ].*)?")
 WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,17})(\.0+)?")
@@ -88,7 +88,7 @@ def prepare(
     dropped = dict.fromkeys(drop, "dropped as asked")
     features, left_out, warnings = _features(offered, [*categorical, *declared], rows)
     if not features:
-        raise ValueError(f"no column is left to learn from besides {roles}: {left_out or 'the table has no other'}")
+        raise ValueError(f"no column is left to learn from except {roles}: {left_out or 'the table has no other'}")
     warnings += _leaks(features, y, target)
     groups, split = (
         None if name is None else complete(columns[name], rows, name, role)
@@ -193,7 +193,7 @@ def _check_roles(roles: Sequence[str], target: str, drop: Sequence[str], categor
         raise ValueError(f"column {twice[0]!r} has two roles: target, id, group and split must be different columns")
     gone = [name for name in (*roles, *categorical) if name in drop]
     if gone:
-        raise ValueError(f"column {gone[0]!r} is to be dropped and used at once: remove one of the two")
+        raise ValueError(f"column {gone[0]!r} is both dropped and used: remove one of the two")
     if target in categorical:
         raise ValueError(f"column {target!r} is the target: it need not be declared a category")
 
@@ -279,7 +279,7 @@ def _look(name: str, values: np.ndarray, rows: np.ndarray, *, asked: bool) -> tu
             return (
                 "it has another value in every row and looks like an id",
                 f"column {name!r} has another value in every row, looks like an id and was dropped (name it as id "
-                "column to see it beside the cases)",
+                "column to see it with the cases)",
             )
         if distinct > 20 and distinct > len(there) / 2:
             return "", f"column {name!r} has {distinct} categories in {len(there)} rows: little can be learned from it"
@@ -290,7 +290,7 @@ def _look(name: str, values: np.ndarray, rows: np.ndarray, *, asked: bool) -> tu
     if len(there) == len(values) >= COUNTER and np.array_equal(np.diff(there), np.ones(len(there) - 1)):
         return (
             "it counts the rows",
-            f"column {name!r} counts the rows and was dropped (name it as id column to see it beside the cases)",
+            f"column {name!r} counts the rows and was dropped (name it as id column to see it with the cases)",
         )
     return "", ""
 
@@ -305,7 +305,7 @@ def _check_kind(name: str, values: np.ndarray, rows: np.ndarray) -> None:
         k, v = odd[0]
         raise ValueError(
             f"column {name!r} mixes numbers and text: row {rows[k] + 1} holds {v!r} ({len(odd)} of {len(cells)} cells "
-            f"are text); mend it, name it in categorical, or say that this cell means missing"
+            f"are text); correct it, name it in categorical, or declare this cell as missing"
         )
 
 
@@ -345,13 +345,13 @@ def _leaks(features: dict[str, np.ndarray], y: np.ndarray, target: str) -> list[
         pairs = set(zip(values[there].tolist(), codes[there].tolist(), strict=True))
         if len(pairs) == len(classes) and len({v for v, _ in pairs}) == len({c for _, c in pairs}) == len(classes):
             out.append(
-                f"column {name!r} is a copy of the target {target!r} under other names: the model will be too good to "
-                "be true; drop it unless it is known before the target is"
+                f"column {name!r} is a copy of the target {target!r} under other names: the test will be too "
+                "optimistic; drop it unless it is known before the target"
             )
         elif values.dtype != object and _separates(values[there], codes[there], len(classes)) and there.sum() >= 20:
             out.append(
-                f"column {name!r} alone tells the classes of {target!r} apart without an error: make sure that it is "
-                "known before the target is"
+                f"column {name!r} separates the classes of {target!r} without an error: make sure that it is "
+                "known before the target"
             )
     return out
 

@@ -1,4 +1,4 @@
-"""Scores of new rows, block by block, with the largest contributions beside them."""
+"""Scores of new rows with their largest contributions, block by block."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tamis.table.encoding import Nominal
 from tamis.table.sources.arrow import arrow
 from tamis.workflow.prepare import check_column
 
-BEYOND = 0.05  # share of a column beyond the training range that is worth a warning
+OUTSIDE = 0.05  # share of a column outside the training range that is worth a warning
 LABEL = "tamis_"  # in front of a new column whose name is taken
 
 
@@ -64,11 +64,12 @@ def oddities(model: KernelClassifier, columns: Mapping[str, np.ndarray]) -> dict
         if isinstance(column, Nominal):
             levels = set(column.levels)
             odd = [v for v in cells if v not in levels]
-            what = "are categories that training never saw and count as none"
+            what = "are categories not seen in training and match no case"
         else:
             odd = [v for v in cells if not column.low <= v <= column.high]
-            odd = odd if len(odd) > BEYOND * len(cells) else []
-            what = f"lie beyond the training range {column.low:.6g} to {column.high:.6g} and count as its nearest end"
+            odd = odd if len(odd) > OUTSIDE * len(cells) else []
+            limits = f"{column.low:.6g} to {column.high:.6g}"
+            what = f"lie outside the training range {limits} and are replaced by its nearest end"
         if odd:
             out[name] = f"{len(odd)} of {len(cells)} cells {what}, such as {odd[0]!r}"
     return out

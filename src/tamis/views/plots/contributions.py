@@ -11,7 +11,8 @@ from tamis.base import kept
 from tamis.base.estimator import KernelEstimator
 from tamis.explain.explanation import Explanation
 from tamis.explain.words import contribution_of, decided, decision_of
-from tamis.views.plots.drawing import PLAIN, SCALE, Display, label, name_rows, shortened, signed_bars
+from tamis.results.text import shortened
+from tamis.views.plots.drawing import PLAIN, SCALE, Display, label, name_rows, signed_bars
 
 MOST = 20  # parts that get a line of their own
 KINDS = ("waterfall", "beeswarm")

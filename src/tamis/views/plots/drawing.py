@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tamis.explain.words import PREDICTION, decided
+from tamis.results.text import shortened
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # of Okabe and Ito
 MORE_COLOURS = (*COLOURS, "#882255", "#999933", "#332288", "#44AA99", "#8C564B", "#999999")  # with those of Tol
@@ -15,6 +16,7 @@ DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 PLUS, MINUS, PLAIN = COLOURS[0], COLOURS[1], "#7F7F7F"
 HATCH = "////"  # of what is negative, besides its colour
+COLUMNS = 3  # panels in a row
 SCALE = "cividis"  # the same to the colour-blind, and in grey
 
 
@@ -68,12 +70,18 @@ class Display:
         self.ax_ = axes.flat[0] if axes.size == 1 else axes.ravel()
         return axes
 
-
-def shortened(name: Any, width: int) -> str:
-    """A name on one line of at most `width` letters, the middle left out."""
-    text = " ".join(str(name).split())
-    end = width // 3
-    return text if len(text) <= width else f"{text[: width - end - 3]}...{text[-end:]}"
+    def _grid(
+        self, ax: Any, n: int, border: tuple[float, float], panel: tuple[float, float], **options: Any
+    ) -> tuple[np.ndarray, int]:
+        """Axes of `n` panels of a size in inches, row by row, and how many stand in a row."""
+        columns = n if ax is not None else 2 if n == 4 else min(n, COLUMNS)
+        rows = -(-n // columns)
+        size = (border[0] + panel[0] * columns, border[1] + panel[1] * rows)
+        axes = self._panels(ax, (rows, columns), size, **options).ravel()
+        for extra in axes[n:]:
+            extra.remove()
+        self.ax_ = axes[0] if n == 1 else axes[:n]
+        return axes[:n], columns
 
 
 def label(name: Any, width: int = 28) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tamis.explain.intervals import Interval
-from tamis.explain.measures import ks, ks_curve
+from tamis.results.data import Curve
+from tamis.results.describe import curve_of
 from tamis.views.plots.drawing import COLOURS, Display, label
 
 
@@ -16,10 +16,7 @@ class KSCurveDisplay(Display):
 
     Parameters
     ----------
-    thresholds : (n,) distinct scores
-    negative, positive : (n,) shares of the rows of each class with at most that score
-    ks : Interval
-    pos_label : the class whose scores should be high
+    curve : Curve
 
     Attributes
     ----------
@@ -27,23 +24,8 @@ class KSCurveDisplay(Display):
     negative_line_, positive_line_, gap_line_ : lines; the last one marks the distance
     """
 
-    def __init__(
-        self, *, thresholds: np.ndarray, negative: np.ndarray, positive: np.ndarray, ks: Interval, pos_label: Any
-    ):
-        self.thresholds = thresholds
-        self.negative = negative
-        self.positive = positive
-        self.ks = ks
-        self.pos_label = pos_label
-
-    @property
-    def ks_at(self) -> float:
-        """The score at which the two distributions are furthest apart."""
-        return float(self.thresholds[self._place])
-
-    @property
-    def _place(self) -> int:
-        return int(np.argmax(np.abs(self.negative - self.positive)))
+    def __init__(self, curve: Curve):
+        self.curve = curve
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, pos_label: Any = None, ax: Any = None) -> KSCurveDisplay:
@@ -52,7 +34,7 @@ class KSCurveDisplay(Display):
         Parameters
         ----------
         estimator : fitted classifier with `decision_function`
-        X, y : rows, best ones that the classifier has not seen, and their classes
+        X, y : rows, preferably rows that the classifier has not seen, and their classes
         pos_label : the class to set against all others; None: ``classes_[1]`` of two
         ax : axes
         """
@@ -90,26 +72,23 @@ class KSCurveDisplay(Display):
             pos_label = labels[1]
         if pos_label not in labels or len(labels) < 2:
             raise ValueError(f"y_true has the classes {labels}: rows of pos_label={pos_label!r} and others are needed")
-        truth = y_true == pos_label
-        thresholds, negative, positive = ks_curve(truth, y_score)
-        distance = ks(truth, y_score)
-        display = cls(thresholds=thresholds, negative=negative, positive=positive, ks=distance, pos_label=pos_label)
-        return display.plot(ax)
+        return cls(curve_of(y_true == pos_label, y_score, pos_label)).plot(ax)
 
     def plot(self, ax: Any = None) -> KSCurveDisplay:
         """Draw."""
         axis = self._panels(ax, (1, 1), (5.5, 4.0))[0, 0]
-        x, k = np.r_[self.thresholds[0], self.thresholds], self._place
+        found = self.curve
+        x, at = np.r_[found.threshold[0], found.threshold], int(np.argmin(np.abs(found.threshold - found.ks_at)))
         lines = []
         for share, name, dash, colour in (
-            (self.negative, "other rows", "--", COLOURS[1]),
-            (self.positive, f"rows of class {label(self.pos_label)}", "-", COLOURS[0]),
+            (found.negative, "other rows", "--", COLOURS[1]),
+            (found.positive, f"rows of class {label(found.label)}", "-", COLOURS[0]),
         ):
             lines += axis.step(x, np.r_[0.0, share], where="post", linestyle=dash, color=colour, label=name)
         self.negative_line_, self.positive_line_ = lines
-        ends = [self.negative[k], self.positive[k]]
-        words = f"KS {self.ks.value:.2f} (95 %: {self.ks.low:.2f} to {self.ks.high:.2f})"
-        (self.gap_line_,) = axis.plot([self.ks_at] * 2, ends, color="black", marker="_", markersize=9, label=words)
+        ends = [found.negative[at], found.positive[at]]
+        words = f"KS {found.ks.value:.2f} (95% interval {found.ks.low:.2f} to {found.ks.high:.2f})"
+        (self.gap_line_,) = axis.plot([found.ks_at] * 2, ends, color="black", marker="_", markersize=9, label=words)
         axis.set(xlabel="decision value", ylabel="share of rows with at most this value", ylim=(-0.02, 1.02))
         axis.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16), frameon=False, fontsize="small", borderaxespad=0.0)
         return self

@@ -1,4 +1,4 @@
-"""ShapeFunctionDisplay: what features add to the decision, as functions of their values."""
+"""What features add to the decision alone, and pairs of them together, as functions of their values."""
 
 from __future__ import annotations
 
@@ -10,12 +10,22 @@ import numpy as np
 
 from tamis.base import kept
 from tamis.base.estimator import KernelEstimator
-from tamis.results.describe import bin_edges
-from tamis.views.plots.drawing import COLOURS, HATCH, PLAIN, Display, added, class_style, label, legend_beside
+from tamis.results.describe import bin_edges, shape_of, surface_of
+from tamis.views.plots.drawing import (
+    COLOURS,
+    HATCH,
+    PLAIN,
+    Display,
+    added,
+    cell_texts,
+    class_style,
+    label,
+    legend_beside,
+)
 
 RUG = 200  # rows up to which each gets a tick; beyond, a histogram
-COLUMNS = 3  # panels side by side
 SHARE = 0.16  # of the height of a panel that rug and histogram take
+DARK = 0.6  # share of the largest value from which a cell is too dark for black letters
 
 
 @dataclass(frozen=True)
@@ -84,26 +94,19 @@ class ShapeFunctionDisplay(Display):
         data = {} if X is None else kept.kept_values(estimator, X)
         shapes = []
         for feature in features:
-            grid, values = estimator.shape_function(feature)
+            grid, values = shape_of(estimator, feature)
             name = feature if isinstance(feature, str) else names[estimator.features_.tolist().index(feature)]
-            shapes.append(Shape(name, grid, values.reshape(len(grid), -1), data.get(name)))
+            shapes.append(Shape(name, grid, values, data.get(name)))
         return cls(shapes, outputs=kept.outputs(estimator)).plot(ax)
 
     def plot(self, ax: Any = None) -> ShapeFunctionDisplay:
         """Draw; `ax` may be as many axes as features."""
-        n = len(self.shapes)
-        columns = 2 if n == 4 else min(n, COLUMNS)
-        rows = -(-n // columns)
-        shape = (rows, columns) if ax is None else (1, n)
-        axes = self._panels(ax, shape, (0.8 + 3.2 * columns, 0.3 + 2.7 * rows), sharey=True).ravel()
-        for extra in axes[n:]:
-            extra.remove()
-        self.ax_ = axes[0] if n == 1 else axes[:n]
+        axes, columns = self._grid(ax, len(self.shapes), (0.8, 0.3), (3.2, 2.7), sharey=True)
         self.lines_: dict[str, list[Any]] = {}
         ends = np.array([[min(0.0, each.values.min()), max(0.0, each.values.max())] for each in self.shapes])
         low, high = ends.min(), ends.max()
         room = (high - low) or 1.0
-        for k, (axis, each) in enumerate(zip(axes, self.shapes, strict=False)):
+        for k, (axis, each) in enumerate(zip(axes, self.shapes, strict=True)):
             axis.axhline(0.0, color="black", linewidth=0.8)
             self.lines_[each.name] = self._bars(axis, each) if each.nominal else self._lines(axis, each)
             axis.set_ylim(low - (SHARE + 0.04) * room, high + 0.04 * room)  # one scale, and room for the data
@@ -112,7 +115,7 @@ class ShapeFunctionDisplay(Display):
                 axis.set_ylabel(added(self.outputs, "\n"), fontsize="small")
         if len(self.outputs) > 1:
             lines = self.lines_[self.shapes[0].name]
-            legend_beside(axes[min(n, columns) - 1], lines, self.outputs, "class")
+            legend_beside(axes[columns - 1], lines, self.outputs, "class")
         return self
 
     def _lines(self, ax: Any, shape: Shape) -> list[Any]:
@@ -158,3 +161,134 @@ def _mark_rows(ax: Any, values: np.ndarray) -> None:
     counts, edges = np.histogram(values, bins=bin_edges(values))
     heights = 0.9 * SHARE * counts / counts.max()
     ax.bar(edges[:-1], heights, np.diff(edges), align="edge", transform=place, color=PLAIN, alpha=0.5)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One of the two features.
+
+    Attributes
+    ----------
+    name : of the feature
+    grid : (g,) its values; an object array of levels for a category
+    cases : (k,) its values in the kept cases
+    data : (n,) its values in some rows; empty if there are none
+    """
+
+    name: str
+    grid: np.ndarray
+    cases: np.ndarray
+    data: np.ndarray
+
+    @property
+    def levels(self) -> bool:
+        """Whether the values stand side by side with a name each: a category, or a number that never changes."""
+        return self.grid.dtype == object or len(set(self.grid.tolist())) == 1
+
+    @property
+    def spots(self) -> np.ndarray:
+        """Places (g,) of the values along the axis."""
+        return np.arange(len(self.grid), dtype=float) if self.levels else self.grid
+
+    @property
+    def edges(self) -> np.ndarray:
+        """Ends (g + 1,) of the cells around the values."""
+        spots = self.spots
+        middles = (spots[1:] + spots[:-1]) / 2
+        return np.r_[-0.5, middles, len(spots) - 0.5] if self.levels else np.r_[spots[0], middles, spots[-1]]
+
+    def places(self, values: np.ndarray) -> np.ndarray:
+        """Where values stand along the axis, those beyond the range at its ends; NaN for missing and unknown ones."""
+        if not self.levels:
+            return np.clip(values.astype(float), self.grid[0], self.grid[-1])
+        spot = {level: float(k) for k, level in enumerate(self.grid.tolist())}
+        return np.array([spot.get(value, np.nan) for value in values.tolist()])
+
+
+class SurfaceDisplay(Display):
+    """A heat map of what the kernels on exactly two features add, with the kept cases; blue adds, red takes away.
+
+    Parameters
+    ----------
+    first, second : Direction, along the horizontal and the vertical axis
+    values : (len(first.grid), len(second.grid), outputs) what the pair adds to the decision
+    outputs : names of the outputs
+
+    Attributes
+    ----------
+    figure_, ax_ : figure and axes, one per output
+    maps_ : list of colour maps, one per output, all on one scale
+    zero_lines_ : list of contour sets where the surface of two numbers changes its sign
+    case_points_ : list of collections of kept cases, one per output
+    """
+
+    def __init__(self, first: Direction, second: Direction, values: np.ndarray, *, outputs: Sequence[Any]):
+        self.first = first
+        self.second = second
+        self.values = values
+        self.outputs = outputs
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: KernelEstimator, first: int | str, second: int | str, *, X: Any = None, ax: Any = None
+    ) -> SurfaceDisplay:
+        """Draw the surface of a pair of kept features, such as one of ``estimator.pairs_``.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+        first, second : names or positions of the features along the horizontal and the vertical axis
+        X : rows that are marked by dots, or None
+        ax : as many axes as outputs
+        """
+        cls._check_matplotlib()
+        *grids, values = surface_of(estimator, first, second)
+        cases = kept.case_values(estimator)
+        data = {} if X is None else kept.kept_values(estimator, X)
+        names = [cls._name(estimator, feature) for feature in (first, second)]
+        a, b = (Direction(n, g, cases[n], data.get(n, np.empty(0))) for n, g in zip(names, grids, strict=True))
+        return cls(a, b, values, outputs=kept.outputs(estimator)).plot(ax)
+
+    @staticmethod
+    def _name(estimator: KernelEstimator, feature: int | str) -> str:
+        if isinstance(feature, str):
+            return feature
+        return estimator.model_.encoder.names[estimator.features_.tolist().index(feature)]
+
+    def plot(self, ax: Any = None) -> SurfaceDisplay:
+        """Draw; `ax` may be as many axes as outputs."""
+        axes, _ = self._grid(ax, len(self.outputs), (1.9, 0.5), (3.5, 3.3))
+        top = float(np.max(np.abs(self.values), initial=0.0)) or 1.0
+        self.maps_: list[Any] = []
+        self.zero_lines_: list[Any] = []
+        self.case_points_: list[Any] = []
+        for q, axis in enumerate(axes):
+            self._panel(axis, self.values[:, :, q].T, top)
+            if len(axes) > 1:
+                axis.set_title(label(self.outputs[q]), fontsize="small")
+        bar = self.figure_.colorbar(self.maps_[-1], ax=list(axes), label=added(self.outputs), format="%+.2g")
+        bar.ax.axhline(0.0, color="black", linewidth=1.5)
+        return self
+
+    def _panel(self, ax: Any, z: np.ndarray, top: float) -> None:
+        """The surface z (second, first) of one output."""
+        x, y = self.first.spots, self.second.spots
+        edges = self.first.edges, self.second.edges
+        self.maps_.append(ax.pcolormesh(*edges, z, cmap="RdBu", vmin=-top, vmax=top))
+        below = 0.0
+        if self.first.levels and self.second.levels:
+            below = 0.3  # the numbers stand in the middle of the cells
+            cell_texts(ax, z, "+.2g", np.abs(z) > DARK * top)
+        elif not self.first.levels and not self.second.levels and z.min() < 0 < z.max():
+            self.zero_lines_.append(ax.contour(x, y, z, levels=[0.0], colors="black", linewidths=1.0))
+        for direction, side in ((self.first, ax.xaxis), (self.second, ax.yaxis)):
+            side.set_label_text(label(direction.name, 40))
+            if direction.levels:
+                side.set_ticks(direction.spots, [label(level, 14) for level in direction.grid], fontsize="small")
+        if self.first.levels and sum(len(label(level, 14)) for level in self.first.grid) > 36:
+            ax.tick_params(axis="x", rotation=60)
+        if len(self.first.data):
+            places = self.first.places(self.first.data), self.second.places(self.second.data)
+            ax.scatter(*places, s=3, color=PLAIN, linewidths=0.0)
+        places = self.first.places(self.first.cases), self.second.places(self.second.cases) - below
+        self.case_points_.append(ax.scatter(*places, s=28, color="white", edgecolors="black", linewidths=0.9, zorder=3))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tamis.results.tables import Table, comparison_table
+from tamis.results.text import literal, number, percent
 from tamis.views.report.page import document
 from tamis.views.report.style import BLUE, GRID, MUTED, SYMBOLS, VERMILLION, Chart, layout
-from tamis.views.report.text import Table, literal, number, percent
 
 MARKS = [unit * 10**power for power in range(6) for unit in (1, 2, 5)]
 TICKS = {"tickmode": "array", "tickvals": MARKS, "ticktext": [f"{mark:,}" for mark in MARKS]}
@@ -19,29 +20,9 @@ def render_comparison(found: dict[str, Any]) -> str:
     entries = [entry for entry in found["entries"] if not entry["failure"]]
     charts = [_chart(entries, "n_features", "features kept"), _chart(entries, "n_cases", "training cases kept")]
     shown = [chart for chart in charts if chart is not None]
-    return document("comparison.html.jinja", shown, {}, found=found, table=_table(found["entries"]), charts=shown)
-
-
-def _table(entries: Sequence[dict[str, Any]]) -> Table:
-    rows = []
-    for entry in entries:
-        if entry["failure"]:
-            rows.append([entry["method"], "failed", entry["failure"], "", "", "", number(entry["seconds"], 3)])
-            continue
-        accuracy, auc = entry["accuracy"], entry["auc"]
-        rows.append(
-            [
-                entry["method"],
-                percent(100 * accuracy["value"]),
-                f"{percent(100 * accuracy['low'])} to {percent(100 * accuracy['high'])}",
-                number(auc["value"], 3),
-                number(entry["n_features"], 3),
-                "not made of cases" if entry["n_cases"] is None else number(entry["n_cases"], 3),
-                number(entry["seconds"], 3),
-            ]
-        )
-    head = ["Method", "Accuracy", "95% interval", "AUC", "Features", "Cases", "Seconds per fit"]
-    return Table("All methods on the same folds", head, rows, frozenset({2}))
+    return document(
+        "comparison.html.jinja", shown, {}, found=found, table=comparison_table(found["entries"]), charts=shown
+    )
 
 
 def _chart(entries: Sequence[dict[str, Any]], size: str, title: str) -> Chart | None:

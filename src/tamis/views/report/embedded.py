@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from tamis.base.calibration import Calibrator
 from tamis.kernels.portable import Expression, NotPortable, needed
 from tamis.results.data import Results
+from tamis.results.text import plain
 
 CELLS = 12_000  # most values of shown rows, so that the page stays small
 ODD = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}  # would end a script element, or start a comment in it
@@ -24,21 +24,6 @@ def to_json(value: Any) -> str:
     return text
 
 
-def plain(value: Any) -> Any:
-    """Nested dicts, lists, strings, numbers and None, whatever went in."""
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
-
-
 def embedded(results: Results) -> dict[str, Any]:
     """What the page computes with."""
     model = results.model
@@ -48,7 +33,8 @@ def embedded(results: Results) -> dict[str, Any]:
     return {
         "target": results.task.target,
         "classes": classes,
-        "outputs": classes[1:] if len(classes) == 2 else classes,
+        "outputs": results.outputs,
+        "score": results.score_name,
         "parts": [{"name": part.name, "features": part.features} for part in results.parts],
         "cases": [{"label": case.label, "truth": case.truth} for case in results.cases],
         "columns": [_column(name, column) for name, column in _columns(results)],

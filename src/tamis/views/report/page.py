@@ -11,9 +11,10 @@ from typing import Any
 
 from tamis.codec import replacing
 from tamis.explain import SIMILAR
+from tamis.results import tables
 from tamis.results.data import Results
 from tamis.results.words import sentence
-from tamis.views.report import influence, notes, scores, search, shapes, surfaces
+from tamis.views.report import features, scores
 from tamis.views.report.embedded import embedded, to_json
 from tamis.views.report.style import DARK, Chart
 
@@ -86,26 +87,26 @@ def _policy(scripts: list[str]) -> str:
 def _panels(results: Results) -> dict[str, Any]:
     """What the template shows, by panel; None where there is no such panel."""
     classes = results.model.classes_.tolist()
-    outputs = classes[1:] if len(classes) == 2 else classes
     panels = {
         "sentence": sentence(results),
         "classes": classes,
-        "outputs": outputs,
+        "outputs": results.outputs,
+        "score_name": results.score_name,
         "learned": _learned(results, classes),
-        "features": _features(results, classes, outputs),
+        "features": _features(results),
         "cases": {
-            "table": notes.case_table(results, outputs),
-            "similar": notes.similar_table(results, outputs),
+            "table": tables.case_table(results),
+            "similar": tables.similar_table(results),
             "word": SIMILAR,
         },
         "path": _path(results),
         "stability": _stability(results),
         "data": {
             "warnings": results.notes.warnings,
-            "facts": notes.data_facts(results),
-            "tables": notes.data_tables(results),
-            "settings": notes.setting_facts(results),
-            "citations": notes.citations(results),
+            "facts": tables.data_facts(results),
+            "tables": tables.data_tables(results),
+            "settings": tables.setting_facts(results),
+            "citations": tables.citations(results),
         },
     }
     return {**panels, "contents": _contents(panels)}
@@ -115,10 +116,10 @@ def _contents(panels: dict[str, Any]) -> list[tuple[str, str]]:
     """(id, title) of the panels that are there."""
     titles = {
         "learned": "What was learned",
-        "features": "The few features",
-        "cases": "The few cases",
+        "features": "The features",
+        "cases": "The cases",
         "why": "Why this prediction",
-        "path": "The path",
+        "path": "Choice of the budgets",
         "stability": "Stability of the selection",
         "data": "Data and settings",
     }
@@ -130,36 +131,36 @@ def _learned(results: Results, classes: list) -> dict[str, Any]:
     if evaluation is None:
         return {"charts": []}
     return {
-        "metrics": notes.metrics(evaluation, len(classes) > 2),
-        "confusion": notes.confusion(evaluation, classes),
+        "metrics": tables.measures(evaluation),
+        "confusion": tables.confusion(evaluation, classes),
         "charts": scores.score_charts(evaluation, classes),
     }
 
 
-def _features(results: Results, classes: list, outputs: list) -> dict[str, Any]:
-    parts = results.parts
+def _features(results: Results) -> dict[str, Any]:
+    parts, outputs = results.parts, results.outputs
     if not parts:
         return {"charts": [], "shapes": [], "surfaces": [], "table": None, "undrawn": 0}
-    bars = [influence.importance_chart(parts, outputs), influence.share_chart(parts, outputs)]
-    alone, pairs = [p for p in parts if not p.is_surface], [p for p in parts if p.is_surface]
+    bars = [features.importance_chart(parts, outputs), features.share_chart(parts, outputs)]
+    single, pairs = [p for p in parts if not p.is_surface], [p for p in parts if p.is_surface]
     drawn = [
         {
             "part": part,
-            "direction": influence.direction(part),
-            "chart": shapes.shape_chart(part, k, classes, outputs),
-            "lacking": influence.without_value(results.model, part),
+            "direction": tables.direction(part),
+            "chart": features.shape_chart(results, part, k),
+            "lacking": tables.without_value(results.model, part),
         }
-        for k, part in enumerate(alone[: shapes.MOST_SHAPES])
+        for k, part in enumerate(single[: features.MOST_SHAPES])
     ]
     drawn_pairs = [
-        {"part": part, "chart": surfaces.surface_chart(part, k, classes, outputs, results.cases)}
-        for k, part in enumerate(pairs[: surfaces.MOST_SURFACES])
+        {"part": part, "chart": features.surface_chart(results, part, k)}
+        for k, part in enumerate(pairs[: features.MOST_SURFACES])
     ]
     return {
         "charts": [chart for chart in bars if chart is not None],
         "shapes": drawn,
         "surfaces": drawn_pairs,
-        "table": influence.part_table(parts, outputs),
+        "table": tables.part_table(results),
         "counted": any(part.counts.size for part in parts),
         "undrawn": len(parts) - len(drawn) - len(drawn_pairs),
     }
@@ -172,7 +173,7 @@ def _path(results: Results) -> dict[str, Any] | None:
     chosen = None
     if hasattr(model, "max_instances_") and hasattr(model, "max_features_"):
         chosen = int(model.max_instances_), int(model.max_features_)
-    charts = search.path_charts(path, getattr(model, "scoring_", None), chosen)
+    charts = scores.path_charts(path, getattr(model, "scoring_", None), chosen)
     return {"charts": charts, "chosen": chosen} if charts else None
 
 
@@ -181,11 +182,11 @@ def _stability(results: Results) -> dict[str, Any] | None:
     if stability is None:
         return None
     return {
-        "agreement": search.agreement_table(stability),
-        "chosen": search.chosen_table(stability),
-        "chart": search.correlation_chart(stability),
-        "left_out": max(0, len(stability.features) - search.MOST_FEATURES),
-        "most": search.MOST_FEATURES,
+        "agreement": tables.agreement_table(stability),
+        "chosen": tables.chosen_table(stability),
+        "chart": scores.correlation_chart(stability),
+        "left_out": max(0, len(stability.features) - scores.MOST_FEATURES),
+        "most": scores.MOST_FEATURES,
         "folds": len(stability.chosen),
     }
 
@@ -199,7 +200,7 @@ def _charts(value: Any) -> list[Chart]:
 
 
 def _rounded(value: Any) -> Any:
-    """The same figure with numbers no longer than the eye can tell."""
+    """The same figure with numbers of so few digits that no difference is seen."""
     if isinstance(value, dict):
         return {key: _rounded(v) for key, v in value.items()}
     if hasattr(value, "tolist"):

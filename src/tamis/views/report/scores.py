@@ -1,18 +1,23 @@
-"""Charts of the scores on held-out rows: ROC curves and KS curves."""
+"""Charts of scores: ROC and KS curves, scores over budgets, and agreement of the folds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from tamis.explain.stability import Stability
 from tamis.results.data import Curve, Evaluation
-from tamis.views.report.style import GRID, INK, MUTED, Chart, axis, layout, line
-from tamis.views.report.text import Table, interval, literal, number
+from tamis.results.tables import Table
+from tamis.results.text import LOWER_IS_BETTER, SCORES, interval, literal, number
+from tamis.views.report.style import BLACK, DEEP, GRID, INK, MUTED, PALE, VERMILLION, Chart, axis, layout, line
 
 HEIGHT = 340
 STEPS = 11  # points of a curve in its table
+USUAL = ("log_loss", "accuracy", "roc_auc")  # shown in addition to the score of the choice
+MOST_NUMBERS = 12  # rows and columns of a map whose cells hold numbers
+MOST_FEATURES = 40  # of the map of correlations
 
 
 def score_charts(evaluation: Evaluation, classes: Sequence[Any]) -> list[Chart]:
@@ -48,7 +53,9 @@ def _roc(curves: Sequence[Curve], classes: Sequence[Any]) -> Chart:
             yaxis=axis("found", **share),
         ),
     }
-    areas = "; ".join(f"{curve.label}: area {', '.join(filter(None, interval(curve.auc)))}" for curve in curves)
+    areas = "; ".join(
+        f"{curve.label}: area {', 95% interval '.join(filter(None, interval(curve.auc)))}" for curve in curves
+    )
     grid = np.linspace(0, 1, STEPS)
     found = [[np.max(c.true_positive[c.false_positive <= g + 1e-12], initial=0.0) for g in grid] for c in curves]
     table = Table(
@@ -124,7 +131,7 @@ def _gaps(curves: Sequence[Curve], classes: Sequence[Any]) -> Chart:
         "KS: where the share of the other rows below a score is furthest above that of the class",
         ["Class", "KS", "95% interval", "At score"],
         [
-            [str(c.label), number(c.ks.value, 3), interval(c.ks)[1].removeprefix("95% interval ") or "unknown",
+            [str(c.label), number(c.ks.value, 3), interval(c.ks)[1] or "unknown",
              number(c.ks_at, 3)]
             for c in curves
         ],
@@ -135,3 +142,120 @@ def _gaps(curves: Sequence[Curve], classes: Sequence[Any]) -> Chart:
 
 def _some(n: int, always: int) -> list[int]:
     return sorted({*np.linspace(0, n - 1, STEPS).astype(int).tolist(), always})
+
+
+# ---------------------------------------------------------------------- budgets
+
+
+def path_charts(
+    path: Mapping[str, np.ndarray], deciding: str | None, chosen: tuple[int, int] | None
+) -> list[tuple[str, Chart]]:
+    """(name of a score, its map over the budgets), the score that decided first."""
+    known = [name for name in path if np.ndim(path[name]) == 2 and np.isfinite(path[name]).any()]
+    first = [deciding] if deciding in known else []
+    names = list(dict.fromkeys([*first, *(name for name in USUAL if name in known)])) or known[:1]
+    return [(SCORES.get(name, name), _budget_map(path, name, chosen)) for name in names]
+
+
+def _budget_map(path: Mapping[str, np.ndarray], score: str, chosen: tuple[int, int] | None) -> Chart:
+    cases, features = path["max_instances"].tolist(), path["max_features"].tolist()
+    values = np.asarray(path[score], dtype=float)
+    digits = ".3f" if np.nanmax(np.abs(values)) < 100 else ".4g"
+    trace: dict[str, Any] = {
+        "type": "heatmap",
+        "z": values,
+        "x": list(range(len(features))),
+        "y": list(range(len(cases))),
+        "colorscale": DEEP,
+        "reversescale": score in LOWER_IS_BETTER,
+        "xgap": 1,
+        "ygap": 1,
+        "customdata": [[[c, f] for f in features] for c in cases],
+        "hovertemplate": "at most %{customdata[0]} cases and %{customdata[1]} features: %{z:.4g}<extra></extra>",
+        "colorbar": {"thickness": 10, "outlinewidth": 0},
+    }
+    if max(values.shape) <= MOST_NUMBERS:
+        trace |= {"texttemplate": f"%{{z:{digits}}}", **_numbered(len(features)), "showscale": False}
+    frame, mark = [], ""
+    if chosen is not None and chosen[0] in cases and chosen[1] in features:
+        i, j = cases.index(chosen[0]), features.index(chosen[1])
+        box = {"type": "rect", "x0": j - 0.5, "x1": j + 0.5, "y0": i - 0.5, "y1": i + 0.5}
+        frame = [{**box, "line": {"color": VERMILLION, "width": 4}}]
+        mark = f" Chosen: at most {chosen[0]} cases and {chosen[1]} features, {number(values[i, j])}."
+    figure = {
+        "data": [trace],
+        "layout": layout(
+            110 + 30 * len(cases),
+            margin={"l": 8, "r": 12, "t": 10, "b": 8},
+            xaxis=_ticks("most features", features),
+            yaxis=_ticks("most cases", cases),
+            shapes=frame,
+        ),
+    }
+    rows = [
+        [str(c), *(number(v) + (" (chosen)" if (c, f) == chosen else "") for f, v in zip(features, row))]
+        for c, row in zip(cases, values)
+    ]
+    title = SCORES.get(score, score)
+    table = Table(
+        f"{title} by most cases (rows) and most features (columns)", ["Most cases", *map(str, features)], rows
+    )
+    return Chart(f"chart-path-{score}", figure, f"Map of {title} over budgets.{mark}", table)
+
+
+def _numbered(columns: int) -> dict[str, Any]:
+    """Colours and size of numbers in cells, so that they fit on a phone."""
+    return {"colorscale": PALE, "textfont": {"size": 10 if columns <= 6 else 8, "color": BLACK}}
+
+
+def _ticks(title: str, labels: Sequence[Any]) -> dict[str, Any]:
+    n = len(labels)
+    own = {"tickvals": list(range(n)), "ticktext": [str(v) for v in labels], "range": [-0.6, n - 0.4]}
+    return axis(title, **own, showgrid=False, zeroline=False, ticks="")
+
+
+# ---------------------------------------------------------------------- stability
+
+
+def correlation_chart(stability: Stability) -> Chart | None:
+    """How strongly the features that some fold chose are associated; the most often chosen ones."""
+    n = min(len(stability.features), MOST_FEATURES)
+    if not n:
+        return None
+    names, values = stability.features[:n], stability.correlation[:n, :n]
+    spots = list(range(n))
+    side = axis(tickvals=spots, showgrid=False, zeroline=False, ticks="", tickfont={"size": 11 if n <= 20 else 9})
+    places, labels = [str(k + 1) for k in spots], [f"{literal(name, 22)}  {k + 1}" for k, name in enumerate(names)]
+    trace: dict[str, Any] = {
+        "type": "heatmap",
+        "z": values,
+        "x": spots,
+        "y": spots,
+        "zmin": 0,
+        "zmax": 1,
+        "colorscale": DEEP,
+        "xgap": 1,
+        "ygap": 1,
+        "colorbar": {"thickness": 10, "outlinewidth": 0},
+        "text": [[f"{literal(a)} and {literal(b)}" for b in names] for a in names],
+        "hovertemplate": "%{text}: %{z:.2f}<extra></extra>",
+    }
+    if n <= MOST_NUMBERS:
+        trace |= {"texttemplate": "%{z:.2f}", **_numbered(n), "showscale": False}
+    figure = {
+        "data": [trace],
+        "layout": layout(
+            70 + (28 if n <= 20 else 18) * n,
+            margin={"l": 8, "r": 12, "t": 10, "b": 8},
+            xaxis={**side, "ticktext": places, "tickangle": 0, "range": [-0.5, n - 0.5]},
+            yaxis={**side, "ticktext": labels, "range": [n - 0.5, -0.5]},
+        ),
+    }
+    rows = [[name, *(f"{v:.2f}" for v in row)] for name, row in zip(names, values)]
+    table = Table("Correlation of the features that some fold chose", ["Feature", *names], rows)
+    pairs = [(float(values[i, j]), i, j) for i in spots for j in spots[:i]]
+    words = f"Map of the correlations of {n} features."
+    if pairs:
+        top, i, j = max(pairs)
+        words += f" The strongest is {top:.2f}, between {names[j]} and {names[i]}."
+    return Chart("chart-correlation", figure, words, table, min(600, 220 + 18 * n))

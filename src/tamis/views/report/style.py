@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Any
 
-from tamis.views.report.text import Table
+from tamis.results.tables import Table
 
 INK, MUTED, GRID, PAPER = "#1d2129", "#5a606b", "#e2dfd8", "#fffefb"
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"

@@ -33,12 +33,18 @@
     return element;
   }
 
+  // With the factor of the odds, where the score is a log-odds.
+  function effect(value) {
+    const odds = window.tamis.data.score === "log-odds" ? ` (odds \u00d7 ${number(Math.exp(Math.min(value, 700)), 3)})` : "";
+    return signed(value) + odds;
+  }
+
   function header(table, caption, first) {
     add(table, "caption", caption);
     const row = add(add(table, "thead"), "tr");
     add(row, "th", first, "words").scope = "col";
-    add(row, "th", "Adds").scope = "col";
-    add(row, "th", "Running score", "words drawn").scope = "col";
+    add(row, "th", window.tamis.data.score === "log-odds" ? "Log-odds" : "Contribution").scope = "col";
+    add(row, "th", "Running sum", "words drawn").scope = "col";
   }
 
   function bar(cell, from, to, scale) {
@@ -50,7 +56,7 @@
     zero.style.left = `${scale(0)}%`;
   }
 
-  // The largest summands, one line for all others, and one for those that are nothing.
+  // The largest summands, one line for all others, and one for those that are zero.
   function largest(items, kind) {
     const nothing = items.filter((item) => item.value === 0).length;
     const order = items.filter((item) => item.value !== 0).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
@@ -74,7 +80,7 @@
       steps.push({ ...item, from: at, to: at + item.value });
       at += item.value;
     }
-    steps.push({ name: "score", detail: "", from: 0, to: score, end: true });
+    steps.push({ name: `sum = ${window.tamis.data.score}`, detail: "", from: 0, to: score, end: true });
     const marks = steps.flatMap((step) => [step.from, step.to]);
     const low = Math.min(...marks);
     const span = Math.max(...marks) - low || 1;
@@ -84,7 +90,7 @@
       const name = add(row, "th", step.name, "words");
       name.scope = "row";
       if (step.detail) add(name, "span", step.detail, "detail");
-      add(row, "td", signed(step.to - step.from));
+      add(row, "td", step.end ? signed(step.to - step.from) : effect(step.to - step.from));
       const cell = add(row, "td", "", "drawn");
       if (step.to !== step.from) bar(cell, step.from, step.to, scale);
     }

@@ -22,14 +22,14 @@
     const { labels, truth, predicted } = data.rows;
     const said = `${text(labels[i])}: predicted ${predicted[i]}`;
     if (truth === null) return said;
-    return truth[i] === predicted[i] ? `${said}, right` : `${said}, wrong, it is ${truth[i]}`;
+    return truth[i] === predicted[i] ? `${said}, right` : `${said}, wrong, true class ${truth[i]}`;
   }
 
   function listRows() {
     const wanted = find.value.trim().toLowerCase();
     const current = pick.value;
     pick.replaceChildren();
-    const own = add(pick, "option", data.model ? "own values" : "choose a row");
+    const own = add(pick, "option", data.model ? "entered values" : "choose a row");
     own.value = "";
     let found = 0;
     for (let i = 0; i < count; i += 1) {
@@ -101,13 +101,13 @@
   // What is worth saying about a field, "" if nothing.
   function remark({ column, element }) {
     if (column.kind === "category") {
-      return element.value === "-1" ? "not seen in training: it resembles no kept case" : "";
+      return element.value === "-1" ? "not seen in training and similar to no kept case" : "";
     }
-    if (element.validity.badInput) return "not a number: counts as missing";
+    if (element.validity.badInput) return "not a number and treated as missing";
     const value = Number(element.value);
     if (element.value === "" || (value >= column.low && value <= column.high)) return "";
     const nearest = value < column.low ? column.low : column.high;
-    return `outside the training range: counts as ${number(nearest)}`;
+    return `outside the training range and treated as ${number(nearest)}`;
   }
 
   function rangeWords(column) {
@@ -165,17 +165,17 @@
   // The page's own numbers against those that came with it.
   function differences(result) {
     const gap = Math.max(...result.decision.map((f, q) => Math.abs(f - data.rows.decision[chosen][q])));
-    return gap <= TOLERANCE ? [] : [`This score differs from the stored one by ${number(gap)}: trust the stored one.`];
+    return gap <= TOLERANCE ? [] : [`This score differs from the stored one by ${number(gap)}. Use the stored one.`];
   }
 
   function truthWords(result) {
-    if (chosen === null && origin === null) return "These are own values.";
-    if (chosen === null) return `Own values, changed from row ${text(data.rows.labels[origin])}.`;
+    if (chosen === null && origin === null) return "The values were entered.";
+    if (chosen === null) return `The values of row ${text(data.rows.labels[origin])} were changed.`;
     const label = text(data.rows.labels[chosen]);
     if (data.rows.truth === null) return `Row ${label}; its true class is not known.`;
     const truth = data.rows.truth[chosen];
     const right = truth === result.predicted;
-    return `Row ${label} is known to be ${truth}: the prediction is ${right ? "right" : "wrong"}.`;
+    return `The true class of row ${label} is ${truth}: the prediction is ${right ? "right" : "wrong"}.`;
   }
 
   function showVerdict(result, remarks) {
@@ -218,7 +218,7 @@
     const [base, score] = [data.base[q], result.decision[q]];
     const total = result.byPart[q].reduce((a, b) => a + b, 0);
     const name = String(data.outputs[q]);
-    const meaning = several ? `The score of ${name}` : `The score (above zero: ${name}, below: ${data.classes[0]})`;
+    const meaning = several ? `The score of ${name}` : `The ${data.score} (above zero: ${name}, below: ${data.classes[0]})`;
     get("sum").textContent =
       `${meaning}: base value ${signed(base)}, contributions ${signed(total)}; ` +
       `${signed(base)} ${total < 0 ? "\u2212" : "+"} ${Math.abs(total).toFixed(4)} = ${signed(base + total)}.`;
@@ -226,9 +226,9 @@
       return { name: part.name, detail: partDetail(part, values), value: result.byPart[q][k] };
     });
     const cases = data.cases.map(({ label, truth }, k) => {
-      return { name: text(label), detail: truth === null ? "not known" : String(truth), value: result.byCase[q][k] };
+      return { name: typeof label === "number" ? `row ${label}` : text(label), detail: truth === null ? "not known" : String(truth), value: result.byCase[q][k] };
     });
-    const caption = (what) => `The score of ${name}, split by ${what}`;
+    const caption = (what) => `The ${data.score} of ${name}, split by ${what}`;
     const byPart = { caption: caption("feature"), first: "Feature and value", kind: "feature", items: parts };
     const byCase = { caption: caption("kept case"), first: "Case and class", kind: "case", items: cases };
     waterfall(get("by-part"), { ...byPart, base, score });

@@ -1,10 +1,9 @@
-"""Values as text, and tables of text."""
+"""Values as text: the only place where numbers, intervals and names become words."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
@@ -15,22 +14,15 @@ from tamis.explain.intervals import Interval
 MINUS = "\u2212"
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table to be read.
-
-    Attributes
-    ----------
-    caption : what it shows
-    head : names of the columns
-    rows : cells; the first of each row names the row
-    words : columns that hold words rather than numbers, besides the first
-    """
-
-    caption: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    words: frozenset[int] = field(default_factory=frozenset)
+SCORES = {
+    "accuracy": "accuracy on held-out rows",
+    "roc_auc": "area under the ROC curve on held-out rows",
+    "log_loss": "log-loss on held-out rows (lower is better)",
+    "squared_error": "squared error on held-out rows (lower is better)",
+    "objective": "objective on training rows (lower is better)",
+}
+LOWER_IS_BETTER = ("log_loss", "squared_error", "objective")
+LOG_ODDS = "log-odds"  # what a score is called where it is one
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -54,6 +46,13 @@ def signed(value: float, digits: int = 3) -> str:
     return f"+{text}" if text[0].isdigit() and text != "0" else text
 
 
+def effect(value: float, score: str) -> str:
+    """What is added to a score; where the score is a log-odds, the factor of the odds too."""
+    if score != LOG_ODDS:
+        return signed(value)
+    return f"{signed(value)} (odds \u00d7 {number(math.exp(min(value, 700.0)), 3)})"
+
+
 def percent(value: float) -> str:
     """A percentage with one decimal."""
     if not math.isfinite(value):
@@ -69,12 +68,17 @@ def signed_percent(value: float) -> str:
 
 
 def interval(values: Interval, form: Any = lambda v: f"{v:.3f}".replace("-", MINUS)) -> tuple[str, str]:
-    """An estimate, and its interval in words ("" where there is none)."""
+    """An estimate, and the ends of its interval ("" where there is none)."""
     if not math.isfinite(values.value):
         return "unknown", ""
     if not (math.isfinite(values.low) and math.isfinite(values.high)):
         return form(values.value), ""
-    return form(values.value), f"95% interval {form(values.low)} to {form(values.high)}"
+    return form(values.value), f"{form(values.low)} to {form(values.high)}"
+
+
+def share(values: Interval) -> tuple[str, str]:
+    """`interval` of a share in [0, 1], in per cent."""
+    return interval(values, lambda v: percent(100 * v))
 
 
 def cell(value: Any) -> str:
@@ -102,3 +106,29 @@ def literal(name: Any, width: int = 26) -> str:
 def per_output(name: str, outputs: Sequence[Any]) -> list[str]:
     """Names of columns that hold one number per output."""
     return [name] if len(outputs) == 1 else [f"{name}: {output}" for output in outputs]
+
+
+def count(n: int, name: str) -> str:
+    """A number of things, such as "1 case" or "3 cases"."""
+    return f"{n} {name}{'' if n == 1 else 's'}"
+
+
+def listed(names: Sequence[Any], most: int = 3) -> str:
+    """Names joined as in a sentence, at most a few."""
+    names = [str(name) for name in names]
+    if len(names) > most:
+        names = [*names[:most], f"{len(names) - most} more"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "nothing"
+
+
+def plain(value: Any) -> Any:
+    """Nested dicts, lists, strings, numbers and None, as JSON has them; numbers that are not finite are None."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)

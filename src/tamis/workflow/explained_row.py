@@ -16,15 +16,15 @@ from tamis.explain.channels import ChannelExplanation
 from tamis.io.tables import Columns, blocks, header
 from tamis.results.data import Results
 from tamis.results.describe import as_cell, take
-from tamis.results.words import plain
+from tamis.results.text import LOG_ODDS, cell, plain
 from tamis.workflow.files import load_results
 from tamis.workflow.prepare import check_column
 from tamis.workflow.score import kinds_of
 
 
 @dataclass(frozen=True)
-class Told:
-    """One explained decision; base value and contributions add up to the score.
+class ExplainedRow:
+    """The explanation of one decision: base value and contributions add up to the score.
 
     Attributes
     ----------
@@ -35,6 +35,7 @@ class Told:
     parts, values, by_part : features (or groups of them), their values, and what they add
     cases, classes, by_case : kept cases, their classes (None: not known), and what they add
     lacks : absent channels and what they add to rows that have them, in words; empty where the method has none
+    score_name : "log-odds" or "score"
     """
 
     row: int
@@ -52,27 +53,28 @@ class Told:
     classes: list[Any]
     by_case: np.ndarray
     lacks: str = ""
+    score_name: str = "score"
 
     @property
     def sentence(self) -> str:
         """The decision in words."""
         name = f"Row {self.row}" if self.label is None else f"Row {self.row} ({self.label})"
-        text = f"{name} is predicted {str(self.predicted)!r}: the score of {str(self.output)!r} is {self.score:+.4f}"
+        verb = "are" if self.score_name == LOG_ODDS else "is"
+        what = f"the {self.score_name} of {str(self.output)!r} {verb} {self.score:+.4f}"
+        text = f"{name} is predicted {str(self.predicted)!r}: {what}"
         if self.probability is not None:
-            text += f", its probability {self.probability:.3f}"
-        text += "." if self.truth is None else f"; it is {str(self.truth)!r}."
+            text += f", the probability {self.probability:.3f}"
+        text += "." if self.truth is None else f"; the true class is {str(self.truth)!r}."
         if not self.lacks:
             return text
-        brackets = (
-            " (in brackets: what that adds to nine in ten training rows that have it)" if "(" in self.lacks else ""
-        )
-        return f"{text} It lacks {self.lacks}{brackets}."
+        brackets = " (in brackets: the range of what it adds to 90% of the training rows that have it)"
+        return f"{text} It lacks {self.lacks}{brackets if '(' in self.lacks else ''}."
 
     @property
     def shown_parts(self) -> list[str]:
         """Features and pairs with their values, for a table; larger groups without."""
         pairs = zip(self.parts, self.values, strict=True)
-        return [f"{name} = {', '.join(map(_show, cells))}" if len(cells) <= 2 else name for name, cells in pairs]
+        return [f"{name} = {', '.join(map(cell, cells))}" if len(cells) <= 2 else name for name, cells in pairs]
 
     @property
     def shown_cases(self) -> list[str]:
@@ -82,22 +84,11 @@ class Told:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
-        names = (
-            "row",
-            "label",
-            "output",
-            "predicted",
-            "truth",
-            "probability",
-            "base_value",
-            "score",
-            "sentence",
-            "lacks",
-        )
+        names = ("row", "label", "output", "predicted", "truth", "probability", "base_value", "score", "score_name")
         parts = zip(self.parts, self.values, self.by_part.tolist(), strict=True)
         cases = zip(self.cases, self.classes, self.by_case.tolist(), strict=True)
         return {
-            **{name: plain(getattr(self, name)) for name in names},
+            **{name: plain(getattr(self, name)) for name in (*names, "sentence", "lacks")},
             "by_feature": [{"feature": n, "value": list(v), "contribution": c} for n, v, c in parts],
             "by_case": [{"case": n, "class": t, "contribution": c} for n, t, c in cases],
         }
@@ -112,7 +103,7 @@ def explain_row(
     output: str | None = None,
     missing: Collection[str] = (),
     encoding: str = "utf-8",
-) -> Told:
+) -> ExplainedRow:
     """Explain one row of a file, found by its place or by its id."""
     results = load_results(model)
     columns, place, label, truth = _find(results, Path(data), row, id, missing, encoding)
@@ -128,7 +119,7 @@ def explain_row(
     probability = None
     if hasattr(classifier, "predict_proba"):
         probability = float(classifier.predict_proba(columns)[0, classes.index(which)])
-    return Told(
+    return ExplainedRow(
         place,
         label,
         which,
@@ -144,6 +135,7 @@ def explain_row(
         [case.truth for case in kept],
         sign * explanation.by_instance[0, k],
         _lacking(explanation, k, sign),
+        results.score_name,
     )
 
 
@@ -162,16 +154,16 @@ def _find(
     if (row is None) == (id is None):
         raise BadOption(f"row={row!r} and id={id!r}: name the row by one of the two")
     if id is not None and task.id_column is None:
-        raise BadOption(f"id={id!r}: the model was fitted without an id column, name the row by its place")
+        raise BadOption(f"id={id!r}: the model was fitted without an id column, name the row by its number")
     if row is not None and row < 1:
         raise BadOption(f"row={row} must be at least 1, the first row below the header")
-    beside = {name: "text" for name in (task.id_column, task.target) if name}
+    labels = {name: "text" for name in (task.id_column, task.target) if name}
     names = dict.fromkeys(header(path, encoding))
     for name in (*kinds, *([str(task.id_column)] if id is not None else [])):
         check_column(names, name)
     found: list[tuple[Columns, int, Any, Any]] = []
     start = 1
-    for batch, columns in blocks(path, {**beside, **kinds}, missing=missing, encoding=encoding):
+    for batch, columns in blocks(path, {**labels, **kinds}, missing=missing, encoding=encoding):
         ids = columns.get(task.id_column or "", np.full(batch.num_rows, None, dtype=object))
         truth = columns.get(task.target or "", np.full(batch.num_rows, None, dtype=object))
         for k in np.flatnonzero(np.arange(start, start + batch.num_rows) == row if id is None else ids == id).tolist():
@@ -182,7 +174,7 @@ def _find(
             break
     if len(found) > 1:
         places = ", ".join(str(place) for _, place, _, _ in found)
-        raise BadOption(f"id={id!r} stands in the rows {places}: name one of them by its place")
+        raise BadOption(f"id={id!r} is the id of the rows {places}: name one of them by its number")
     if not found:
         what = f"id {id!r}" if id is not None else f"row {row}"
         raise BadOption(f"{path.name!r} has no {what}: it has {start - 1} rows")
@@ -196,7 +188,3 @@ def _output(classes: list, asked: str | None, predicted: Any) -> Any:
         if str(label) == asked:
             return label
     raise BadOption(f"class {asked!r} is unknown: the classes are {', '.join(map(str, classes))}")
-
-
-def _show(value: Any) -> str:
-    return "missing" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,20 +1,28 @@
-"""PrototypeAtlasDisplay: rows and prototypes on a map of the learned kernel."""
+"""What prototypes show: a map of them with rows, their number per class, and what parameters do to them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from tamis.base.prototypes import PrototypeClassifier
-from tamis.views.plots.drawing import PLAIN, Display, label, legend_beside, point_style
+from tamis.base.prototypes import Prototype, PrototypeClassifier
+from tamis.views.plots.drawing import MINUS, PLAIN, PLUS, Display, label, legend_beside, name_rows, point_style
 from tamis.views.studies import atlas
+from tamis.views.studies.effects import parameter_effects
 
 MOST_IN_LEGEND = 10  # classes; more of them have their names on the map
 METHODS = {"tsne": "t-SNE", "mds": "classical scaling"}
 STAR, SMALLEST, LARGEST = "*", 20.0, 360.0  # of prototypes; areas in square points, the largest of up to 20 of them
 ROOM = 0.045  # between names, as a share of the height of the map
+WIDE = 30.0  # ratio of the largest to the smallest value from which an axis is logarithmic
+WORDS = {"accuracy": "accuracy", "interpretability": "interpretability (IP)"}
+STYLES = {
+    "accuracy": {"color": PLUS, "marker": "o", "linestyle": "-"},
+    "interpretability": {"color": MINUS, "marker": "s", "linestyle": "--"},
+}
 
 
 class PrototypeAtlasDisplay(Display):
@@ -203,3 +211,165 @@ def _middle(places: np.ndarray, taken: np.ndarray, room: tuple[float, float]) ->
     order = np.argsort(np.linalg.norm(places - np.median(places, axis=0), axis=1), kind="stable")
     free = [k for k in order if not np.any(np.all(np.abs(taken - places[k]) < room, axis=1))]
     return places[free[0] if free else order[0]]
+
+
+class PrototypesPerClassDisplay(Display):
+    """Numbers of prototypes per class, with their mean purity and mean number of samples.
+
+    Parameters
+    ----------
+    classes : names
+    prototypes : list of `Prototype`
+
+    Attributes
+    ----------
+    figure_, ax_ : figure and axes
+    bars_ : bar container, the first class at the top
+    texts_ : what is said of each class
+    """
+
+    def __init__(self, classes: Sequence[Any], prototypes: Sequence[Prototype]):
+        self.classes = classes
+        self.prototypes = prototypes
+
+    @classmethod
+    def from_estimator(cls, estimator: PrototypeClassifier, *, ax: Any = None) -> PrototypesPerClassDisplay:
+        """Draw the prototypes of a fitted classifier."""
+        cls._check_matplotlib()
+        cls._check_classifier(estimator)
+        return cls(estimator.classes_.tolist(), estimator.prototypes_).plot(ax)
+
+    def plot(self, ax: Any = None) -> PrototypesPerClassDisplay:
+        """Draw."""
+        axis = self._panels(ax, (1, 1), (6.4, 1.1 + 0.28 * max(2, len(self.classes))))[0, 0]
+        groups = [[p for p in self.prototypes if p.label == name] for name in self.classes]
+        counts = [len(group) for group in groups]
+        self.bars_ = axis.barh(range(len(groups)), counts, height=0.7, color=PLUS)
+        self.texts_ = axis.bar_label(self.bars_, [_words(group) for group in groups], padding=4, fontsize="small")
+        name_rows(axis, self.classes)
+        axis.set_xlim(0, 1.9 * max(1, *counts))  # room for the words
+        axis.set(xlabel=f"prototypes ({sum(counts)} in all)", ylabel="class")
+        axis.set_xticks([tick for tick in axis.get_xticks() if tick <= max(1, *counts) and tick == int(tick)])
+        for side in ("top", "right"):
+            axis.spines[side].set_visible(False)
+        return self
+
+
+def _words(group: Sequence[Prototype]) -> str:
+    """Number, mean purity and mean number of samples of the prototypes of a class."""
+    if not group:
+        return "none"
+    purity = 100.0 * sum(p.purity for p in group) / len(group)
+    samples = sum(len(p) for p in group) / len(group)
+    return f"{len(group)}: {purity:.0f} % pure, {samples:.1f} sample{'' if samples == 1 else 's'} each"
+
+
+class ParameterEffectsDisplay(Display):
+    """A panel for each parameter: what its values do while the others stay, in per cent.
+
+    Parameters
+    ----------
+    effects : for each parameter a dict of lists `values`, `accuracy`, `interpretability` and, if known,
+        `accuracy_spread` and `interpretability_spread`, which are drawn as bars of that length to both sides
+    current : values that the parameters have when they are not varied; marked by a line
+
+    Attributes
+    ----------
+    figure_, ax_ : figure and axes, one per parameter
+    lines_ : for each parameter a dict of the lines of both measures
+    current_lines_ : for each parameter whose own value is within its axis, the line there
+    """
+
+    def __init__(self, effects: Mapping[str, Mapping[str, Sequence[Any]]], *, current: Mapping[str, Any] | None = None):
+        self.effects = effects
+        self.current = current or {}
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        grid: Mapping[str, Sequence[Any]],
+        *,
+        cv: Any = 3,
+        random_state: Any = 0,
+        ax: Any = None,
+    ) -> ParameterEffectsDisplay:
+        """Fit and measure on folds, and draw.
+
+        Parameters
+        ----------
+        estimator : classifier with `prototype_measures`; fitted or not
+        X, y, grid, cv, random_state : as in `tamis.views.studies.effects.parameter_effects`
+        ax : axes, one per parameter
+        """
+        cls._check_matplotlib()
+        effects = parameter_effects(estimator, X, y, grid, cv=cv, random_state=random_state)
+        current = {name: value for name, value in estimator.get_params(deep=False).items() if name in grid}
+        return cls.from_results(effects, current=current, ax=ax)
+
+    @classmethod
+    def from_results(
+        cls,
+        effects: Mapping[str, Mapping[str, Sequence[Any]]],
+        *,
+        current: Mapping[str, Any] | None = None,
+        ax: Any = None,
+    ) -> ParameterEffectsDisplay:
+        """Draw what was measured before."""
+        cls._check_matplotlib()
+        return cls(effects, current=current).plot(ax)
+
+    def plot(self, ax: Any = None) -> ParameterEffectsDisplay:
+        """Draw; `ax` may be as many axes as there are parameters."""
+        n = len(self.effects)
+        if not n:
+            raise ValueError("effects is empty: give the values and measures of one or more parameters")
+        axes, columns = self._grid(ax, n, (2.2, 0.9), (2.6, 2.3), sharey=True)
+        self.lines_: dict[str, dict[str, Any]] = {}
+        self.current_lines_: dict[str, Any] = {}
+        for axis, (name, effect) in zip(axes, self.effects.items(), strict=True):
+            self._panel(axis, name, effect)
+        for axis in axes[::columns]:
+            axis.set_ylabel("on held-out rows (%)", fontsize="small")
+        handles = dict(zip(WORDS.values(), self.lines_[next(iter(self.effects))].values(), strict=True))
+        if self.current_lines_:
+            handles["value of the model"] = next(iter(self.current_lines_.values()))
+        legend_beside(axes[columns - 1], list(handles.values()), list(handles))
+        return self
+
+    def _panel(self, axis: Any, name: str, effect: Mapping[str, Sequence[Any]]) -> None:
+        """Both measures over the values of one parameter."""
+        values = list(effect["values"])
+        numeric = all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
+        at = np.array(values if numeric else range(len(values)), dtype=float)
+        order = np.argsort(at, kind="stable")
+        self.lines_[name] = {}
+        for measure, style in STYLES.items():
+            height = np.asarray(effect[measure], dtype=float)[order]
+            spread = np.asarray(effect.get(f"{measure}_spread", np.nan), dtype=float)
+            error = spread[order] if np.isfinite(spread).all() else None
+            look = style if numeric else {**style, "linestyle": "none"}  # names have no order
+            drawn = axis.errorbar(at[order], height, error, markersize=4, capsize=2, elinewidth=0.8, **look)
+            self.lines_[name][measure] = drawn[0]
+        if not numeric:
+            axis.set_xticks(at, [label(value, 14) for value in values], fontsize="small")
+            axis.set_xlim(-0.5, len(values) - 0.5)
+        elif at.min() > 0 and at.max() >= WIDE * at.min():
+            axis.set_xscale("log")
+        elif all(value == int(value) for value in at):
+            axis.xaxis.get_major_locator().set_params(integer=True)
+        place = self._current_place(name, values, numeric)
+        if place is not None:
+            self.current_lines_[name] = axis.axvline(place, color=PLAIN, linestyle=":", zorder=0)
+        axis.set_xlabel(label(name))
+        axis.grid(axis="y", color="0.9", linewidth=0.6)
+        axis.set_axisbelow(True)
+
+    def _current_place(self, name: str, values: list[Any], numeric: bool) -> float | None:
+        """Where the value of the model stands on the axis, if it is there."""
+        value = self.current.get(name)
+        if numeric:
+            return float(value) if isinstance(value, Real) and min(values) <= value <= max(values) else None
+        return float(values.index(value)) if name in self.current and value in values else None

@@ -1,0 +1,267 @@
+"""Results as tables of text, for the report and for the screen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tamis.base.classifier import KernelClassifier
+from tamis.explain import SIMILAR
+from tamis.explain.stability import Stability
+from tamis.results.data import Case, Evaluation, Part, Results
+from tamis.results.text import cell, effect, interval, number, percent, share, signed_percent
+
+NOT_KNOWN = "not known"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table to be read.
+
+    Attributes
+    ----------
+    caption : what it shows
+    head : names of the columns
+    rows : cells; the first of each row names the row
+    words : columns that hold words rather than numbers, besides the first
+    """
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: frozenset[int] = field(default_factory=frozenset)
+
+
+class Measure(NamedTuple):
+    """A measure of the model: its name, value, 95 per cent interval ("" where there is none) and meaning."""
+
+    name: str
+    value: str
+    interval: str
+    meaning: str
+
+
+def per_output(name: str, outputs: Sequence[Any]) -> list[str]:
+    """Names of columns that hold one number per output."""
+    return [name] if len(outputs) == 1 else [f"{name}: {output}" for output in outputs]
+
+
+def measures(evaluation: Evaluation) -> list[Measure]:
+    """Accuracy beside that of the largest class, AUC and KS."""
+    mean = ", mean over the classes" if len(evaluation.curves) > 1 else ""
+    majority = percent(100 * evaluation.majority)  # "unknown" for a model that came without its notes
+    return [
+        Measure("Accuracy", *share(evaluation.accuracy), "rows classified correctly"),
+        Measure("Largest class", majority, "", "rows that are correct if the largest class is always predicted"),
+        Measure("AUC", *interval(evaluation.auc), f"chance that a row of the class scores above another row{mean}"),
+        Measure("KS", *interval(evaluation.ks), f"largest distance between the two score curves{mean}"),
+    ]
+
+
+def confusion(evaluation: Evaluation, classes: Sequence[Any]) -> Table:
+    """Counts of true against predicted classes."""
+    counts = evaluation.confusion
+    rows = []
+    for k, label in enumerate(classes):
+        total = int(counts[k].sum())
+        correct = percent(100 * counts[k, k] / total) if total else "no rows"
+        rows.append([str(label), *(str(int(c)) for c in counts[k]), correct])
+    head = ["True class", *(f"Predicted {label}" for label in classes), "Correct"]
+    return Table("Confusion matrix: true classes in the rows, predicted classes in the columns", head, rows)
+
+
+def part_table(results: Results, brief: bool = False) -> Table:
+    """The kept features and groups of features; `brief` with one number for all classes and no range."""
+    parts, outputs = results.parts, results.outputs[:1] if brief else results.outputs
+    weighted = all(part.importance is not None for part in parts)
+    folded = any(len(part.by_fold) for part in parts)
+    head = ["Feature", "Direction", *(per_output("Importance", outputs) if weighted else [])]
+    head += per_output("Variation" if brief else "Share of variation", outputs)
+    head += ([] if brief else ["Range over folds"]) + ["Chosen"] if folded else []
+    rows = []
+    for part in parts:
+        chosen = [range_over_folds(part), chosen_in_folds(part)][1 if brief else 0 :] if folded else []
+        rows.append([part.name, direction(part), *_weights(part, brief), *chosen])
+    return Table("The kept features, the most influential first", head, rows, frozenset({1}))
+
+
+def case_table(results: Results, brief: bool = False) -> Table:
+    """The kept cases with their values; `brief` with one number for all classes and no values."""
+    cases, outputs = results.cases, results.outputs[:1] if brief else results.outputs
+    weighted = all(case.importance is not None for case in cases)
+    names = [] if brief else list(dict.fromkeys(name for part in results.parts for name in part.features))
+    columns = [f"Effect on the {results.score_name}", *(["Importance"] if weighted else [])]
+    columns.append("Variation" if brief else "Share of variation")
+    head = ["Case", "Class", *(name for column in columns for name in per_output(column, outputs)), *names]
+    rows = []
+    for case in cases:
+        effects = [effect(value, results.score_name) for value in (_largest(case.pull) if brief else case.pull)]
+        values = [cell(case.values.get(name)) for name in names]
+        rows.append([*_named(case), *effects, *_weights(case, brief), *values])
+    texts = {name for name in names if any(isinstance(case.values.get(name), str) for case in cases)}
+    words = {k for k, name in enumerate(names, len(head) - len(names)) if name in texts}
+    return Table("The kept cases, the most influential first", head, rows, frozenset({1, *words}))
+
+
+def similar_table(results: Results) -> Table | None:
+    """What each kept case adds through several features at once, the strongest first; None without such kernels."""
+    name = results.score_name
+    cases = sorted((c for c in results.cases if c.whole_pull.any()), key=lambda c: -float(abs(c.whole_pull).max()))
+    rows = [[*_named(case), *(effect(value, name) for value in case.whole_pull)] for case in cases]
+    head = ["Case", "Class", *per_output(f"Effect on the {name}", results.outputs)]
+    return Table(f"The effect of {SIMILAR}, the strongest first", head, rows, frozenset({1})) if rows else None
+
+
+def _named(case: Case) -> list[str]:
+    label = case.label if isinstance(case.label, str) else f"row {case.label}"
+    return [label, NOT_KNOWN if case.truth is None else str(case.truth)]
+
+
+def _weights(kept: Part | Case, brief: bool) -> list[str]:
+    """Importance, where there is one, and share of variation."""
+    importance = [] if kept.importance is None else _largest(kept.importance) if brief else kept.importance
+    variation = [float(np.mean(kept.variation))] if brief else kept.variation
+    return [*map(signed_percent, importance), *map(percent, variation)]
+
+
+def _largest(values: np.ndarray) -> list[float]:
+    return [float(values[int(np.argmax(np.abs(values)))])] if len(values) else [0.0]
+
+
+def direction(part: Part) -> str:
+    """What the score does as the feature grows, in words."""
+    words = {"bends": "rises and falls", "flat": "stays the same", "levels": "by category", "together": "only together"}
+    return words.get(part.direction, f"{part.direction} with it")
+
+
+def without_value(model: KernelClassifier, part: Part) -> str:
+    """What the feature adds for rows without a value of it, in words."""
+    encoder = model.model_.encoder
+    if not math.isnan(encoder.columns[encoder.names.index(part.features[0])].fill):
+        return "which are given the typical value"
+    centred = getattr(model.model_.expansion, "centre", None) is not None
+    return "for which it adds the same constant" if centred else "for which it adds nothing"
+
+
+def range_over_folds(part: Part) -> str:
+    """Smallest and largest share of variation over the folds."""
+    return f"{percent(part.by_fold.min())} to {percent(part.by_fold.max())}" if len(part.by_fold) else NOT_KNOWN
+
+
+def chosen_in_folds(part: Part) -> str:
+    """In how many folds the feature was chosen."""
+    n = len(part.by_fold)
+    return f"in {int(np.sum(part.by_fold > 0))} of {n} folds" if n else NOT_KNOWN
+
+
+def chosen_table(stability: Stability) -> Table:
+    """Which fold chose which feature."""
+    folds = [f"Fold {k + 1}" for k in range(len(stability.chosen))]
+    rows = [
+        [name, *("yes" if c else "\u2013" for c in column), f"in {int(column.sum())} of {len(folds)} folds"]
+        for name, column in zip(stability.features, stability.chosen.T)
+    ]
+    caption = "Features chosen when one fold of the training rows is left out"
+    return Table(caption, ["Feature", *folds, "Chosen"], rows)
+
+
+def agreement_table(stability: Stability) -> Table:
+    """How well two folds agree, on average over the pairs."""
+    meaning = {
+        "jaccard": ("Jaccard index", "common features over all features of two folds; 1 is the same choice"),
+        "kuncheva": ("Kuncheva index", "agreement above chance; 0 is chance, 1 is the same choice"),
+        "correlated": ("Correlation", "correlation of the features of one fold with their best match in another"),
+    }
+    rows = []
+    for name, (title, words) in meaning.items():
+        value, limits = interval(getattr(stability, name))
+        rows.append([title, value, limits or "unknown", words])
+    head = ["Measure", "Mean over pairs", "95% interval", "Meaning"]
+    return Table("Agreement of the folds", head, rows, frozenset({3}))
+
+
+def comparison_table(entries: Sequence[dict[str, Any]]) -> Table:
+    """All methods on the same folds, from the entries of `Comparison.to_dict`."""
+    rows = []
+    for entry in entries:
+        if entry["failure"]:
+            rows.append([entry["method"], "failed", entry["failure"], "", "", "", number(entry["seconds"], 3)])
+            continue
+        accuracy, low, high = (percent(100 * entry["accuracy"][name]) for name in ("value", "low", "high"))
+        sizes = [number(entry["n_features"], 3), "\u2013" if entry["n_cases"] is None else number(entry["n_cases"], 3)]
+        seconds = number(entry["seconds"], 3)
+        rows.append([entry["method"], accuracy, f"{low} to {high}", number(entry["auc"]["value"], 3), *sizes, seconds])
+    head = ["Method", "Accuracy", "95% interval", "AUC", "Features", "Cases", "Seconds per fit"]
+    return Table("All methods on the same folds", head, rows, frozenset({2}))
+
+
+def data_tables(results: Results) -> list[Table]:
+    """Class balance, columns with missing cells, columns that were dropped."""
+    notes, tables = results.notes, []
+    if notes.balance:
+        rows = [[str(label), str(train), str(test)] for label, (train, test) in notes.balance.items()]
+        tables.append(Table("Rows of each class", ["Class", "Training rows", "Test rows"], rows))
+    if notes.missing:
+        rows = [[name, str(gaps)] for name, gaps in sorted(notes.missing.items(), key=lambda item: -item[1])]
+        tables.append(Table("Missing cells", ["Column", "Rows without a value"], rows))
+    if notes.dropped:
+        rows = [[name, why] for name, why in notes.dropped.items()]
+        tables.append(Table("Columns that were not offered to the model", ["Column", "Reason"], rows, frozenset({1})))
+    return tables
+
+
+def data_facts(results: Results) -> list[tuple[str, str]]:
+    """(name, value) of what happened to the data."""
+    notes, task = results.notes, results.task
+    facts = [("File", notes.source)]
+    if notes.n_rows:
+        facts.append(("Rows", f"{notes.n_rows}; {notes.no_target} of them have no class and were left out"))
+        facts.append(("Columns", f"{notes.n_columns}; {notes.n_features} of them were offered as features"))
+    facts.append(("Target", task.target or NOT_KNOWN))
+    named = {"Rows named by": task.id_column, "Split given by": task.split_column, "Groups given by": task.group_column}
+    facts += [(name, column) for name, column in named.items() if column is not None]
+    if notes.groups is not None:
+        facts.append(("Groups", f"{notes.groups}; the rows of a group stay on one side of every split"))
+    facts.append(("Test rows", notes.split))
+    if notes.n_rows:
+        repeated = NOT_KNOWN if notes.repeated is None else notes.repeated
+        facts.append(("Repeated rows", f"test rows that equal a training row in all features: {repeated}"))
+    if notes.categories:
+        facts.append(("Categories", ", ".join(notes.categories)))
+    return facts
+
+
+def settings(model: KernelClassifier) -> list[tuple[str, str]]:
+    """(name, value) of what the method chose or was given."""
+    return [
+        (name, number(value) if isinstance(value, float) else str(value)) for name, value in model.summary().items()
+    ]
+
+
+def setting_facts(results: Results) -> list[tuple[str, str]]:
+    """(name, value) of the method, what it chose, how the fit ended, and what it ran on."""
+    model = results.model
+    facts = [("Method", type(model).__name__), *((name.capitalize(), value) for name, value in settings(model))]
+    status = getattr(model, "status_", None)
+    if status is not None:
+        facts.append(("How the fit ended", str(status.value)))
+    facts.append(("Seed", str(results.task.seed)))
+    times = [f"{stage} {seconds:.1f}" for stage, seconds in results.seconds.items() if math.isfinite(seconds)]
+    if times:
+        facts.append(("Seconds", ", ".join(times)))
+    facts.append(("Versions", ", ".join(f"{name} {version}" for name, version in results.versions.items())))
+    return facts
+
+
+def citations(results: Results) -> list[str]:
+    """What to cite: the library, and the method where it is a published one."""
+    version = results.versions.get("tamis")
+    library = (
+        "The tamis developers. tamis: kernel classifiers that keep few cases and few features and explain every "
+        f"prediction exactly{f'. Version {version}' if version else ''}."
+    )
+    return [library, results.model.citation] if results.model.citation else [library]

@@ -1,0 +1,294 @@
+"""How a fit was chosen and how it ended: scores over budgets and numbers of features, rounds of the solver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tamis.base import kept
+from tamis.base.estimator import KernelEstimator
+from tamis.optim.driver import History
+from tamis.results.text import LOWER_IS_BETTER, SCORES
+from tamis.views.plots.drawing import (
+    MARKERS,
+    MINUS,
+    PLAIN,
+    PLUS,
+    SCALE,
+    Display,
+    cell_texts,
+    class_style,
+    label,
+    legend_beside,
+    line_style,
+)
+from tamis.views.studies.across_folds import take_columns
+
+MOST_NUMBERS = 12  # rows and columns of a heat map whose cells hold numbers
+MOST = 40  # features of a curve
+
+
+class BudgetPathDisplay(Display):
+    """Heat map of a score over budgets of cases and of features, the chosen budgets framed.
+
+    Parameters
+    ----------
+    path : mapping with the budgets `max_instances` (a,) and `max_features` (b,), and scores (a, b)
+    score : which of the scores
+    chosen : (max_instances, max_features) or None
+
+    Attributes
+    ----------
+    figure_, ax_ : figure and axes
+    image_, chosen_mark_, colorbar_ : heat map, frame of the chosen cell, colour bar
+    """
+
+    def __init__(self, path: Mapping[str, np.ndarray], *, score: str, chosen: tuple[int, int] | None = None):
+        self.path = path
+        self.score = score
+        self.chosen = chosen
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, score: str | None = None, ax: Any = None) -> BudgetPathDisplay:
+        """Draw the path of an estimator; `score` None is the one that decided, or accuracy, or R2."""
+        cls._check_matplotlib()
+        if not hasattr(estimator, "path_"):
+            raise ValueError(
+                f"{type(estimator).__name__} has no path_: call path(X, y) of a TamisClassifier, or fit a search such "
+                "as EM2NOLCClassifierCV"
+            )
+        usual = "accuracy" if "accuracy" in estimator.path_ else "r2"
+        score = getattr(estimator, "scoring_", usual) if score is None else score
+        names = ("max_instances", "max_features")
+        found = [getattr(estimator, f"{name}_", getattr(estimator, name)) for name in names]
+        on_grid = all(value in estimator.path_[name] for name, value in zip(names, found, strict=True))
+        chosen = (found[0], found[1]) if on_grid else None
+        return cls(estimator.path_, score=score, chosen=chosen).plot(ax)
+
+    def plot(self, ax: Any = None) -> BudgetPathDisplay:
+        """Draw."""
+        cases, features = self.path["max_instances"].tolist(), self.path["max_features"].tolist()
+        scores = [name for name in self.path if not name.startswith("max_")]
+        if self.score not in scores:
+            raise ValueError(f"score={self.score!r} is not in the path: use one of {scores}")
+        values = self.path[self.score]
+        size = (2.2 + 0.42 * max(6, len(features)), 1.4 + 0.32 * max(6, len(cases)))
+        axis = self._panels(ax, (1, 1), size)[0, 0]
+        lower = self.score in LOWER_IS_BETTER
+        self.image_ = axis.imshow(values, origin="lower", cmap=SCALE + "_r" if lower else SCALE, aspect="auto")
+        if max(values.shape) <= MOST_NUMBERS:
+            low, high = float(np.nanmin(values)), float(np.nanmax(values))
+            bright = (values - low) / ((high - low) or 1.0)
+            cell_texts(axis, values, ".3f", (1.0 - bright if lower else bright) < 0.5)
+        axis.set_xticks(range(len(features)), features)
+        axis.set_yticks(range(len(cases)), cases)
+        axis.set(xlabel="most features", ylabel="most cases")
+        self.colorbar_ = axis.figure.colorbar(self.image_, ax=axis, label=SCORES.get(self.score, self.score))
+        if self.chosen is not None:
+            x, y = features.index(self.chosen[1]), cases.index(self.chosen[0])
+            corners = np.array([[-0.5, 0.5, 0.5, -0.5, -0.5], [-0.5, -0.5, 0.5, 0.5, -0.5]])
+            (self.chosen_mark_,) = axis.plot(x + corners[0], y + corners[1], color=MINUS, linewidth=3, clip_on=False)
+            axis.set_title("framed: the chosen budgets", fontsize="small")
+        return self
+
+
+class FeaturePathDisplay(Display):
+    """Accuracy on held-out rows of models that are offered the best one, two, ... features of a selection.
+
+    Parameters
+    ----------
+    n_features : (k,) numbers of features on offer
+    accuracy : (k,) accuracy with them
+    kept : how many features the estimator kept, or None
+    name : of the estimator
+
+    Attributes
+    ----------
+    figure_, ax_ : figure and axes
+    line_, kept_mark_ : the curve, and a line at the number that was kept
+    """
+
+    def __init__(
+        self, n_features: Sequence[int], accuracy: Sequence[float], *, kept: int | None = None, name: str = ""
+    ):
+        self.n_features = n_features
+        self.accuracy = accuracy
+        self.kept = kept
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any, *, most: int = MOST, ax: Any = None
+    ) -> FeaturePathDisplay:
+        """Fit the same kind of model to the first k columns of `feature_path_`, and score it on test rows.
+
+        Where the estimator has `lambda2` and `max_features`, these models have neither: what is on offer is used,
+        unless the weights of the kernels leave it out.
+
+        Parameters
+        ----------
+        estimator : fitted to X and y, with a `feature_path_`
+        X, y : the training rows
+        X_test, y_test : other rows
+        most : largest number of features
+        ax : axes
+        """
+        cls._check_matplotlib()
+        if not hasattr(estimator, "feature_path_"):
+            raise ValueError(f"{type(estimator).__name__} has no feature_path_: fit a selector such as L0MKLClassifier")
+        path = estimator.feature_path_[:most]
+        if not len(path):
+            raise ValueError(f"{type(estimator).__name__} selected no feature: there is nothing to draw")
+        if not estimator.model_.expansion.bank.one_to_one or estimator.categorical_features != "auto":
+            raise ValueError(
+                "a curve over features needs one kernel per feature and categorical_features='auto': columns are taken "
+                "out one by one, and positions would no longer hold"
+            )
+        model = _free(estimator)
+        accuracy = []
+        for k in range(1, len(path) + 1):
+            model.fit(take_columns(X, path[:k]), y)
+            accuracy.append(float(model.score(take_columns(X_test, path[:k]), y_test)))
+        sizes = range(1, len(path) + 1)
+        return cls(sizes, accuracy, kept=len(estimator.features_), name=type(estimator).__name__).plot(ax)
+
+    def plot(self, ax: Any = None) -> FeaturePathDisplay:
+        """Draw."""
+        axis = self._panels(ax, (1, 1), (6.0, 3.6)).flat[0]
+        (self.line_,) = axis.plot(self.n_features, self.accuracy, marker="o", markersize=4, color=PLUS, label=self.name)
+        self.kept_mark_ = None
+        if self.kept is not None:
+            self.kept_mark_ = axis.axvline(self.kept, color=MINUS, linestyle="--", label=f"{self.kept} kept")
+        axis.set(xlabel="number of features on offer, best first", ylabel="accuracy on test rows")
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.legend(loc="lower right")
+        return self
+
+
+def _free(estimator: Any) -> Any:
+    """An unfitted copy that neither calibrates nor selects more than it must."""
+    model = estimator.without_search()
+    freed = {"calibration": None, "lambda2": 0.0, "max_features": None}
+    return model.set_params(**{name: value for name, value in freed.items() if name in model.get_params(deep=False)})
+
+
+def histories(estimator: KernelEstimator) -> tuple[list[History], list[Any]]:
+    """The histories of all problems that were solved, and what each is about."""
+    about = kept.outputs(estimator)
+    found = estimator.history_
+    found = list(found) if isinstance(found, list | tuple) else [found]
+    return found, about if len(found) == len(about) else ["all classes"] * len(found)
+
+
+class ConvergenceDisplay(Display):
+    """Objective and violation of the optimality conditions over the rounds of a fit.
+
+    Parameters
+    ----------
+    histories : one per problem that was solved
+    names : what each is about
+    tol : the violation at which a run stops, or None
+    measure : what the violation is, where the method has a word of its own for it
+
+    Attributes
+    ----------
+    figure_, ax_ : figure, and the axes of the objective and of the violation
+    objective_lines_, violation_lines_ : lists of lines, one per problem
+    """
+
+    def __init__(
+        self,
+        histories: Sequence[History],
+        *,
+        names: Sequence[Any],
+        tol: float | None = None,
+        measure: str = "violation of optimality",
+    ):
+        self.histories = histories
+        self.names = names
+        self.tol = tol
+        self.measure = measure
+
+    @classmethod
+    def from_estimator(cls, estimator: KernelEstimator, *, ax: Any = None) -> ConvergenceDisplay:
+        """Draw the fit of a classifier; several classes are several lines."""
+        cls._check_matplotlib()
+        found, names = histories(estimator)
+        own = {"measure": estimator.violation_means} if hasattr(estimator, "violation_means") else {}
+        return cls(found, names=names, tol=getattr(estimator, "tol", None), **own).plot(ax)
+
+    def plot(self, ax: Any = None) -> ConvergenceDisplay:
+        """Draw; `ax` may be two axes."""
+        above, below = self._panels(ax, (2, 1), (6.0, 4.6), sharex=True).ravel()
+        self.objective_lines_, self.violation_lines_ = [], []
+        for k, history in enumerate(self.histories):
+            rounds, style = np.arange(len(history)), {**class_style(k), "marker": MARKERS[k % len(MARKERS)]}
+            self.objective_lines_ += above.plot(rounds, history.objective, markersize=4, **style)
+            self.violation_lines_ += below.plot(rounds, history.violation, markersize=4, **style)
+        violation = np.concatenate([h.violation for h in self.histories])
+        positive = violation[violation > 0]
+        if len(positive) == len(violation):
+            below.set_yscale("log")
+        elif len(positive):  # a logarithm has no place for zero
+            below.set_yscale("symlog", linthresh=float(positive.min()))
+        if self.tol:
+            below.axhline(self.tol, color=PLAIN, linestyle=":")
+            below.annotate("tol", (1.0, self.tol), xycoords=("axes fraction", "data"), xytext=(3, 0),
+                           textcoords="offset points", va="center", fontsize="small", color=PLAIN)  # fmt: skip
+        above.set_ylabel("objective")
+        below.set(xlabel="round (0 is the start)", ylabel=self.measure)
+        below.xaxis.get_major_locator().set_params(integer=True)
+        if len(self.histories) > 1:
+            legend_beside(above, self.objective_lines_, self.names, "class")
+        return self
+
+
+class KernelWeightDisplay(Display):
+    """Weights of the kept kernels over the rounds of a fit, a panel per problem that was solved.
+
+    Parameters
+    ----------
+    weights : list of (iterates, kernels), one per problem
+    kernel_names : names of the kernels
+    names : what each problem is about
+
+    Attributes
+    ----------
+    figure_, ax_ : figure and axes, one per problem
+    lines_ : list of lists of lines; within a panel the largest final weight first, and only kernels that
+        had a weight there
+    """
+
+    def __init__(self, weights: Sequence[np.ndarray], *, kernel_names: Sequence[str], names: Sequence[Any]):
+        self.weights = weights
+        self.kernel_names = kernel_names
+        self.names = names
+
+    @classmethod
+    def from_estimator(cls, estimator: KernelEstimator, *, ax: Any = None) -> KernelWeightDisplay:
+        """Draw the fit of a classifier."""
+        cls._check_matplotlib()
+        found, names = histories(estimator)
+        weights = [history.weights for history in found if history.weights is not None]
+        if len(weights) < len(found):
+            raise ValueError(f"{type(estimator).__name__} does not record the kernel weights of its rounds")
+        return cls(weights, kernel_names=list(estimator.kernel_names_), names=names).plot(ax)
+
+    def plot(self, ax: Any = None) -> KernelWeightDisplay:
+        """Draw; `ax` may be as many axes as there are problems."""
+        n, most = len(self.weights), max(int(np.any(w != 0, axis=0).sum()) for w in self.weights)
+        axes = self._panels(ax, (n, 1), (7.0, n * max(2.6, 0.9 + 0.19 * most)), sharex=True).ravel()
+        self.lines_: list[list[Any]] = []
+        for axis, weights, name in zip(axes, self.weights, self.names, strict=True):
+            used = np.flatnonzero(np.any(weights != 0, axis=0))
+            used = used[np.argsort(-np.abs(weights[-1, used]), kind="stable")]
+            lines = [axis.plot(weights[:, k], markersize=4, **line_style(int(k)))[0] for k in used]
+            axis.axhline(0.0, color="black", linewidth=0.8)
+            axis.set_ylabel("kernel weight" if n == 1 else f"kernel weight\nclass {label(name, 18)}")
+            legend_beside(axis, lines, [self.kernel_names[int(k)] for k in used], "kernel, by final weight")
+            self.lines_.append(lines)
+        axes[-1].set_xlabel("round (0 is the start)")
+        axes[-1].xaxis.get_major_locator().set_params(integer=True)
+        return self
