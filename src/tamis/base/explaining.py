@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from tamis.arrays import beside, namespace
 from tamis.base.model import Model
 from tamis.explain import Explanation, variation
-from tamis.table.encoding import Nominal, Position
 from tamis.table.rows import Rows, sampled
 from tamis.table.sources.opening import is_in_blocks
 from tamis.table.table import row_labels
@@ -100,7 +99,7 @@ def _shaped_place(estimator: KernelEstimator, feature: int | str) -> int:
     """The place of a kept feature that kernels may give a shape."""
     check_is_fitted(estimator)
     place = _kept_place(estimator, feature)
-    if isinstance(estimator.model_.encoder.columns[place], Position):
+    if estimator.model_.encoder.columns[place].kind == "position":
         raise ValueError(f"feature {feature!r} holds positions in precomputed kernels: it has no shape")
     if estimator.model_.expansion.row_dependent:
         raise ValueError(
@@ -170,7 +169,7 @@ def variation_shares(model: Model, Z: np.ndarray, mass: np.ndarray) -> tuple[np.
 
 def _grid(column: Any, grid: Any, points: int) -> np.ndarray:
     """Values of an encoded column: those given, the levels of a category, or `points` over the training range."""
-    if isinstance(column, Nominal):
+    if column.kind == "category":
         return np.array(list(column.levels) if grid is None else list(grid), dtype=object)
     values = np.linspace(column.low, column.high, points) if grid is None else np.asarray(grid, dtype=float)
     if values.ndim != 1:

@@ -43,7 +43,6 @@ from tamis.kernels.recipes import Recipe, per_feature
 from tamis.kernels.spectrum import check_positive
 from tamis.kernels.unit import LabelledRows, UnitKernels
 from tamis.optim.driver import Solution
-from tamis.table.encoding import Number
 from tamis.table.rows import Rows, by_class, merge_places
 from tamis.table.table import Table
 
@@ -408,7 +407,7 @@ class PrototypeClassifier(KernelClassifier):
 
 def _is_steady(column: Any) -> bool:
     """Whether a column of numbers varies by no more than rounding."""
-    if not isinstance(column, Number):
+    if column.kind != "number":
         return False
     return column.high - column.low <= STEADY * max(abs(column.low), abs(column.high))
 

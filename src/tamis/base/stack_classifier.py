@@ -27,7 +27,7 @@ from tamis.errors import warn
 from tamis.kernels.recipes import Recipe, bandwidths
 from tamis.kernels.spectrum import check_positive
 from tamis.kernels.stacks.base import KernelStack
-from tamis.kernels.stacks.landmarks import LandmarkError, LandmarkStack
+from tamis.kernels.stacks.landmarks import LandmarkError
 from tamis.optim.driver import Solution
 from tamis.table.checks import check_cost
 from tamis.table.rows import Rows
@@ -49,6 +49,7 @@ class Task:
     cost : (n,) of each row
     rough : whether a low accuracy is enough
     incidence : (L, columns) which columns are behind each kernel; None where each has its own one
+    present : (n, L) which rows have which kernel; None: all have all
     """
 
     stack: KernelStack
@@ -56,6 +57,7 @@ class Task:
     cost: np.ndarray
     rough: bool
     incidence: np.ndarray | None = None
+    present: Any = None
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class StackClassifier(KernelClassifier):
         """The model with the factors of its coefficients, and the learned attributes of the method."""
         attributes = {**self._report(answers, prepared), **extending.sizes_of(prepared.bank)}
         dual, weights = factors_of(model.expansion.coef)
-        if isinstance(prepared.stack, LandmarkStack):
+        if prepared.stack.error is not None:
             weights = normalised(self._shares(prepared, answers)[:, model.kernels])
             error = prepared.stack.error.take(model.kernels)
             warn_lost_variance(type(self).__name__, error, weights, model.expansion.bank.names)
@@ -204,7 +206,7 @@ class StackClassifier(KernelClassifier):
 def model_of(prepared: PreparedRows, answers: Sequence[Answer]) -> Model:
     """The model of the answers, one for each output."""
     stack = prepared.stack
-    if isinstance(stack, LandmarkStack):
+    if stack.error is not None:
         m = len(prepared.pool)
         tables = [stack.folded(a.weights, a.dual_coef, m) for a in answers]
         blocks = [

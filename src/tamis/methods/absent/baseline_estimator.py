@@ -21,7 +21,6 @@ from tamis.methods.absent import solver as absent_mkl
 from tamis.methods.absent.channels import (
     MULTICLASS,
     ChannelProblems,
-    ChannelTask,
     channel_ranges,
     explain_channels,
     mirrored,
@@ -209,11 +208,10 @@ class ChannelBaselineClassifier(StackClassifier):
         return other
 
     def _solve(self, task: Task) -> Answer:
-        assert isinstance(task, ChannelTask)
         solvers = {"fusion": self._fuse, "mean_filling": self._fill, "max_margin": self._widen}
         return solvers[self.method](task)
 
-    def _fuse(self, task: ChannelTask) -> Answer:
+    def _fuse(self, task: Task) -> Answer:
         fused = method.fuse(task.stack, task.y, task.cost, task.present, tol=self.tol)
         status = Status.CONVERGED if fused.converged else Status.STALLED
         solution = run(iter([Iterate(None, fused.value, 0.0, status)]), tol=self.tol, max_iter=1)
@@ -222,7 +220,7 @@ class ChannelBaselineClassifier(StackClassifier):
         offsets = np.where(machines, fused.intercepts - base, 0.0)
         return Answer(fused.dual_coef, np.ones(len(offsets)), base, solution, offsets)
 
-    def _fill(self, task: ChannelTask) -> Answer:
+    def _fill(self, task: Task) -> Answer:
         everywhere = np.tile(task.present.any(axis=0), (len(task.y), 1))
         scale = sizes(replace(task, present=everywhere))
         seen = np.flatnonzero(scale > 0)
@@ -236,7 +234,7 @@ class ChannelBaselineClassifier(StackClassifier):
         history = solution.history.among(seen, len(scale))
         return Answer(solution.state.dual_coef, weights, solution.state.intercept, replace(solution, history=history))
 
-    def _widen(self, task: ChannelTask) -> Answer:
+    def _widen(self, task: Task) -> Answer:
         solution = method.solve_max_margin(
             task.stack, task.y, task.cost, task.present, tol=self.tol, callback=self._log_callback()
         )

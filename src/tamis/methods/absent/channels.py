@@ -20,18 +20,10 @@ from tamis.base.model import Model, PreparedRows
 from tamis.base.stack_classifier import Answer, Task
 from tamis.explain import Explanation
 from tamis.explain.channels import ChannelExplanation, typical_range
-from tamis.kernels.stacks.landmarks import LandmarkStack
 from tamis.table.rows import Rows, spread
 
 MULTICLASS = ("one_vs_rest", "one_vs_one")
 MIN_CHANNEL_ROWS = 20  # that have a channel, where there are so many, to measure what it contributes
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChannelTask(Task):
-    """A task with the presence (n, L) of the channels."""
-
-    present: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -72,7 +64,7 @@ class ChannelProblems:
         tasks: list[Task] = []
         for members, y in self.problems():
             part = stack if len(members) == len(self.rows) else stack.take(rows=members, cols=members)
-            tasks.append(ChannelTask(part, y, cost[members], rough, present=present[members]))
+            tasks.append(Task(part, y, cost[members], rough, present=present[members]))
         return tasks
 
     def votes(self) -> np.ndarray:
@@ -95,7 +87,7 @@ class ChannelProblems:
         The rows of an answer may have one coefficient or one for each channel.
         """
         stack, m = self.prepared.stack, len(self.prepared.pool)
-        if isinstance(stack, LandmarkStack):
+        if stack.error is not None:
             dual_coef = np.zeros(stack.shape[1])
             dual_coef[members] = answer.dual_coef
             return np.arange(m), stack.folded(answer.weights, dual_coef, m)

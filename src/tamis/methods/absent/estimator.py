@@ -22,7 +22,6 @@ from tamis.methods.absent import solver as method
 from tamis.methods.absent.channels import (
     MULTICLASS,
     ChannelProblems,
-    ChannelTask,
     channel_ranges,
     explain_channels,
     mirrored,
@@ -280,7 +279,6 @@ class AbsentMKLClassifier(StackClassifier):
 
     def _answer(self, task: Task, start: Answer | None) -> Answer:
         """The answer to a task, found from that to a similar one."""
-        assert isinstance(task, ChannelTask)
         scale = sizes(task)
         seen = np.flatnonzero(scale > 0)
         if not len(seen):
@@ -316,7 +314,6 @@ class AbsentMKLClassifier(StackClassifier):
 
     def _shape(self, task: Task) -> tuple[bytes, bytes]:
         """What says whether two settings of programs without a cone allow the same weights."""
-        assert isinstance(task, ChannelTask)
         scale = sizes(task)
         seen = np.flatnonzero(scale > 0)
         if not len(seen):
@@ -324,7 +321,7 @@ class AbsentMKLClassifier(StackClassifier):
         polytope = self._polytope(task, scale, seen)
         return polytope.rows.tobytes(), b"" if polytope.caps is None else polytope.caps.tobytes()
 
-    def _polytope(self, task: ChannelTask, scale: np.ndarray, seen: np.ndarray) -> Polytope:
+    def _polytope(self, task: Task, scale: np.ndarray, seen: np.ndarray) -> Polytope:
         """The weights of the channels `seen` that are allowed."""
         program = "amkl" if self.program in CONIC else self.program
         tail = SHARE if self.pattern_weight == "share" else self.pattern_weight
@@ -333,7 +330,7 @@ class AbsentMKLClassifier(StackClassifier):
         )
 
     def _solve_conic(
-        self, stack: KernelStack, task: ChannelTask, polytope: Polytope, scale: np.ndarray
+        self, stack: KernelStack, task: Task, polytope: Polytope, scale: np.ndarray
     ) -> Solution[method.State]:
         """The same by a conic program, on kernels of size one."""
         grams = [stack.one(k) / scale[k] for k in range(len(scale))]
@@ -367,7 +364,7 @@ class AbsentMKLClassifier(StackClassifier):
         return {**found, "duality gap": self.duality_gap_} if hasattr(self, "duality_gap_") else found
 
 
-def sizes(task: ChannelTask) -> np.ndarray:
+def sizes(task: Task) -> np.ndarray:
     """Mean diagonal (L,) of each kernel over the rows that have it; zero if there are none."""
     weight = task.cost @ task.present
     total = (task.stack.diagonal() * task.present.T) @ task.cost
@@ -398,7 +395,7 @@ def check_pattern_weight(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r} must be None, 'share' or a number above 0 and at most 1")
 
 
-def nothing(task: ChannelTask) -> Answer:
+def nothing(task: Task) -> Answer:
     """Where no row has any channel the class of larger cost gets all rows."""
     sign = 1.0 if task.y @ task.cost >= 0 else -1.0
     n, L = task.present.shape

@@ -10,7 +10,6 @@ from tamis.base.memory import MemoryEstimate, Size
 from tamis.base.model import PreparedRows
 from tamis.base.stack_classifier import Answer, StackClassifier, Task
 from tamis.codec import stored
-from tamis.kernels.stacks.landmarks import LandmarkStack
 from tamis.methods.zero_one import solver as method
 from tamis.methods.zero_one.certificate import Certificate
 from tamis.table.checks import check_choice, check_number
@@ -210,7 +209,7 @@ class ZeroOneMKLClassifier(StackClassifier):
             self._check_start(problem)
         solution = method.solve(
             problem,
-            solver="admm" if isinstance(task.stack, LandmarkStack) else self.solver,
+            solver="admm" if task.stack.error is not None else self.solver,
             d_step=self.d_step,
             tol=self.tol,
             max_iter=min(self.max_iter, QUICK) if task.rough else self.max_iter,
