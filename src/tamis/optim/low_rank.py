@@ -110,7 +110,13 @@ def woodbury(A: np.ndarray, diagonal: np.ndarray, right: np.ndarray) -> np.ndarr
     thin = A / diagonal
     inner = thin @ A.T
     inner[np.diag_indices(len(inner))] += 1.0
-    return right / D - thin.T @ cho_solve(cho_factor(inner, lower=True, overwrite_a=True), A @ (right / D))
+    root = cho_factor(inner, lower=True, overwrite_a=True)
+
+    def once(b: np.ndarray) -> np.ndarray:
+        return b / D - thin.T @ cho_solve(root, A @ (b / D))
+
+    first = once(right)
+    return first + once(right - A.T @ (A @ first) - D * first)  # the terms of a small diagonal cancel
 
 
 def whitening(gram: np.ndarray, corner: np.ndarray, size: float) -> np.ndarray:

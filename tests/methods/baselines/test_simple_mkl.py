@@ -14,8 +14,10 @@ from tamis.base.expansion import Coefficients
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian
 from tamis.kernels.stacks.base import DenseStack
+from tamis.methods.absent.conic import solve_conic_over
 from tamis.methods.baselines.simple_mkl import Problem, State, iterates, objective, reduced_descent, solve, violation
 from tamis.optim.driver import Status
+from tamis.optim.polytope import Polytope
 from tamis.optim.svm import curvature, solve_svm
 
 import zoo
@@ -281,3 +283,65 @@ def test_coefficients_give_the_decision_of_the_machine():
     f = sum(K @ parts.coef[0, :, m] for m, K in enumerate(values)) + parts.intercept[0]
     np.testing.assert_allclose(f, task.stack.combine(state.weights) @ state.dual_coef + state.intercept, atol=1e-10)
     assert np.mean(np.sign(f) == np.where(labels > 0, 1, -1)) > 0.9
+
+
+class TestSingularKernels:
+    """Kernels of few distinct values, copies and low ranks, where the objective has kinks."""
+
+    @staticmethod
+    def random(seed):
+        rng = np.random.default_rng(seed)
+        n, L, d = rng.integers(10, 61), rng.integers(2, 7), rng.integers(1, 4)
+        X = rng.normal(size=(n, d))
+        X = np.round(X) if rng.random() < 0.4 else X
+        squares, Ks = ((X[:, None] - X[None]) ** 2).sum(axis=2), []
+        for _ in range(L):
+            kind = rng.random()
+            if kind < 0.5:
+                Ks.append(np.exp(-0.5 * squares / rng.choice([0.2, 0.5, 1.0, 2.0]) ** 2))
+            elif kind < 0.8:
+                F = rng.normal(size=(n, rng.integers(1, 4)))
+                Ks.append(F @ F.T)
+            else:
+                Ks.append(Ks[rng.integers(len(Ks))].copy() if Ks else np.eye(n))
+        y = np.where(rng.random(n) < rng.choice([0.5, 0.2]), 1.0, -1.0)
+        y[:2] = 1.0, -1.0
+        return Problem(DenseStack(np.array(Ks)), y, 10 ** rng.uniform(-2, 2) * rng.uniform(0.1, 3.0, n))
+
+    @pytest.mark.parametrize("solver", module.SOLVERS)
+    def test_every_direction_reaches_the_gap_on_300_random_problems(self, solver):
+        failed = []
+        for seed in range(300):
+            task = self.random(seed)
+            solution = solve(task, solver=solver, tol=1e-6, max_iter=500)
+            if solution.status is not Status.CONVERGED or violation(task, solution.state) > 1e-6:
+                failed.append((seed, solution.status, float(solution.history.violation[-1])))
+        assert not failed
+
+    def test_values_are_those_of_a_conic_solver_on_300_random_problems(self):
+        pytest.importorskip("clarabel")
+        for seed in range(300):
+            task = self.random(seed)
+            L = task.stack.shape[0]
+            scale = np.array([max(np.trace(task.stack.one(k)) / len(task.y), 1e-12) for k in range(L)])
+            grams = [task.stack.one(k) / scale[k] for k in range(L)]
+            exact = solve_conic_over(grams, task.y, task.cost, Polytope(1.0 / scale[None]), "weights").objective
+            found = solve(task, tol=1e-6, max_iter=500).objective
+            assert found == pytest.approx(exact, rel=1e-5, abs=1e-8), seed
+
+    @pytest.mark.parametrize("solver", module.SOLVERS)
+    def test_categories_do_not_end_at_a_vertex(self, solver, data_folder):
+        file = data_folder / "p1" / "heart_statlog.npz"
+        if not file.exists():
+            pytest.skip("heart_statlog is not in the folder of datasets")
+        data = np.load(file)
+        X, y = data["X"].astype(float), data["y"]
+        Z, y = (X - X.mean(axis=0)) / X.std(axis=0), np.where(y == np.unique(y)[1], 1.0, -1.0)
+        values = []
+        for columns in ((2, 7, 4, 11), (1, 5, 8, 12)):
+            channels = [Channel(f"{j}", Gaussian(1.0), (j,)) for j in columns]
+            task = Problem(KernelBank(tuple(channels)).stack(Z[:60], form="dense"), y[:60], np.ones(60))
+            solution = solve(task, solver=solver, tol=1e-6)
+            assert solution.status is Status.CONVERGED
+            values.append(solution.objective)
+        np.testing.assert_allclose(values, [34.654460, 31.445424], rtol=2e-6)

@@ -25,7 +25,8 @@ Departures from the paper, with reasons:
    inverse of [[K_SS, 1], [1', 0]]. It needs the vectors K_l b, which the gradient needs as well, and a tenth of the
    machines; ``solver="reduced_gradient"`` is the published direction.
 2. The line search looks for the zero of dJ/ds = -1/2 b'K(D)b, which a trial gives for nothing, where the paper
-   compares values by golden section; J is convex along the line, so both end at the same point.
+   compares values by golden section; J is convex along the line, so both end at the same point. Where the slope
+   has hardly changed at the end of a Newton step, the search goes on to the border of the simplex.
 3. K along the direction is K + s K(D): a trial costs one machine, started from the last one, and no pass over
    the kernels.
 4. With many kernels steps are made on those that have weight and the few that violate optimality most; only their
@@ -33,6 +34,16 @@ Departures from the paper, with reasons:
    equal weights of the kernels that the machine of the mean kernel asks for.
 5. The loop stops on the duality gap relative to J, with the primal value of the machine in the place of J, so
    that the certificate holds although machines are solved to a tolerance.
+6. The paper takes J for differentiable. It has kinks where K(d) is singular, as with kernels of few distinct values:
+   several alpha are optimal, each gives another gradient, and the one at hand need neither give a direction of
+   descent nor certify the optimum. Once a direction makes no progress, or the gap has not halved in `STALL` rounds,
+   Newton's direction goes on with a smooth function, whatever `solver` is:
+
+       J_r(d) = max over the same alpha of sum(alpha) - 1/2 (alpha*y)'(K(d) + r I)(alpha*y)
+       J(d) - r/2 sum(cost^2) <= J_r(d) <= J(d)
+
+   Its alpha is unique, and gives both bounds of the gap of J. Whenever J_r is minimised to a fifth of that gap, or
+   no further, a smaller ridge r takes over, until the gap of J is small enough.
 """
 
 from __future__ import annotations
@@ -47,7 +58,7 @@ from tamis.kernels.stacks.base import KernelStack
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.line import zero_of_slope
 from tamis.optim.low_rank import LowRank
-from tamis.optim.matrices import Matrix
+from tamis.optim.matrices import Matrix, with_diagonal
 from tamis.optim.simplex import solve_simplex_qp
 from tamis.optim.svm import Machine, curvature, objectives, relative_gap, solve_svm
 
@@ -60,6 +71,11 @@ MARGIN = 1e-3  # tolerance of margins, relative to that of the gap
 FINEST = 1e-8  # tolerance of margins, at the least
 TRIALS = 12  # machines in one line search
 FLAT = 0.1  # share of the slope at which a line search ends
+STEEP = 0.5  # share of the slope that is left by a Newton step that is too short
+ROUNDING = 1e-14  # by which J may seem to rise, relative to itself; weights up to this are zero
+STALL = 10  # rounds in which the gap has to halve
+SHRINK = 0.1  # least factor from one ridge to the next
+LEAST_RIDGE = 1e-12  # relative to the largest diagonal entry of the kernel
 RIDGE = 1e-6  # added to the curvature, relative to its mean diagonal entry
 
 
@@ -128,7 +144,7 @@ def _gap(dual_coef: np.ndarray, primal: float, energies: np.ndarray) -> float:
 class _Point:
     """Weights of the active kernels, their combination K (n, n), its machine, and the work so far.
 
-    `touched` counts kernels, `solves` machines.
+    `touched` counts kernels, `solves` machines. A `ridge` is part of K and of the machine.
     """
 
     weights: np.ndarray
@@ -136,9 +152,21 @@ class _Point:
     machine: Machine
     touched: float
     solves: int
+    ridge: float = 0.0
 
     def gap(self, energies: np.ndarray) -> float:
-        return _gap(self.machine.dual_coef, self.machine.primal, energies)
+        """The relative gap of J_r, with r the ridge."""
+        coef = self.machine.dual_coef
+        return _gap(coef, self.machine.primal, energies + self.ridge * (coef @ coef))
+
+    def certificate(self, problem: Problem, energies: np.ndarray) -> tuple[float, float]:
+        """J as the coefficients attain it, and its relative gap, whatever the ridge."""
+        machine, coef = self.machine, self.machine.dual_coef
+        value, primal = machine.value, machine.primal
+        if self.ridge:
+            image = self.K @ coef - self.ridge * coef
+            value, primal = objectives(image, problem.y, problem.cost, coef, machine.intercept)
+        return value, _gap(coef, primal, energies)
 
     def slope(self, KD: Matrix) -> float:
         """dJ/ds along ``K + s KD``."""
@@ -156,8 +184,14 @@ class _Line:
         """The point a step `s` from `point`, with its machine."""
         K = point.K + s * self.KD
         machine = solve_svm(K, problem.y, problem.cost, tol=tol, start=point.machine.dual_coef)
-        weights = np.maximum(point.weights + s * self.direction, 0.0)
+        weights = point.weights + s * self.direction
+        weights[weights <= ROUNDING] = 0.0  # a rest would leave no room for the next direction
         return replace(point, weights=weights, K=K, machine=machine, solves=point.solves + 1)
+
+    def room(self, weights: np.ndarray) -> np.ndarray:
+        """The steps (L,) after which weights are zero."""
+        falls = self.direction < 0
+        return np.divide(-weights, self.direction, out=np.full(len(weights), np.inf), where=falls)
 
 
 def _gradient_step(problem: Problem, stack: KernelStack, point: _Point, images: np.ndarray, tol: float) -> _Point:
@@ -168,7 +202,7 @@ def _gradient_step(problem: Problem, stack: KernelStack, point: _Point, images: 
     point = replace(point, touched=point.touched + np.count_nonzero(direction))
     while np.any(line.direction < 0):
         D = line.direction
-        room = np.divide(-point.weights, D, out=np.full(len(D), np.inf), where=D < 0)
+        room = line.room(point.weights)
         out = int(np.argmin(room))
         end = line.at(problem, point, float(room[out]), tol)
         end.weights[out] = 0.0
@@ -208,14 +242,20 @@ def _newton_step(problem: Problem, stack: KernelStack, point: _Point, images: np
     H[np.diag_indices(len(H))] += RIDGE * size
     energies = point.machine.dual_coef @ images
     try:
-        direction = solve_simplex_qp(H, H @ point.weights + 0.5 * energies, point.weights) - point.weights
+        target = solve_simplex_qp(H, H @ point.weights + 0.5 * energies, point.weights)
     except LinAlgError:  # kernels that do the same: the curvature between them is rounding errors
         return _gradient_step(problem, stack, point, images, tol)
+    direction = target - point.weights / point.weights.sum()  # a sum other than zero would grow with long steps
     line = _Line(direction, stack.matrix(direction))
     point = replace(point, touched=point.touched + np.count_nonzero(direction))
     end = line.at(problem, point, 1.0, tol)
-    if end.slope(line.KD) > FLAT * abs(point.slope(line.KD)) or end.machine.value >= point.machine.value:
+    slope, first, left = end.slope(line.KD), point.slope(line.KD), float(line.room(end.weights).min())
+    if STEEP * first <= slope <= FLAT * -first and end.machine.value <= point.machine.value * (1.0 + ROUNDING):
+        return end
+    if slope > 0 or end.machine.value >= point.machine.value:
         end = _search(problem, line, point, end, 1.0, tol)
+    elif 0 < left < np.inf:  # the curvature at the start ended on the way
+        end = _search(problem, line, end, line.at(problem, end, left, tol), left, tol)
     if end.machine.value >= point.machine.value:
         return _gradient_step(problem, stack, replace(point, solves=end.solves), images, tol)
     return end
@@ -223,13 +263,18 @@ def _newton_step(problem: Problem, stack: KernelStack, point: _Point, images: np
 
 def _search(problem: Problem, line: _Line, point: _Point, end: _Point, limit: float, tol: float) -> _Point:
     """The best point between two, near the zero of the slope."""
+    first = point.slope(line.KD)
+
+    def slope(trial: _Point) -> float:
+        """That of J; where J has not fallen it is steep, whatever it is beyond a kink, so that no search ends there."""
+        own = trial.slope(line.KD)
+        return own if trial.machine.value < point.machine.value else max(own, abs(first))
 
     def at(s: float) -> tuple[_Point, float]:
         trial = line.at(problem, point, s, tol)
-        return trial, trial.slope(line.KD)
+        return trial, slope(trial)
 
-    slopes = point.slope(line.KD), end.slope(line.KD)
-    trials = zero_of_slope(at, *slopes, length=limit, trials=TRIALS, flat=FLAT)
+    trials = zero_of_slope(at, first, slope(end), length=limit, trials=TRIALS, flat=FLAT)
     best = min([point, end, *trials], key=lambda p: p.machine.value)
     return replace(best, solves=end.solves + len(trials))
 
@@ -247,7 +292,7 @@ def _descend(problem: Problem, stack: KernelStack, point: _Point, step: Step, ta
         if point.gap(point.machine.dual_coef @ images) <= target:
             break
         moved = step(problem, stack, point, images, tol)
-        if moved.machine.value >= point.machine.value:
+        if np.array_equal(moved.weights, point.weights):
             return replace(point, touched=moved.touched, solves=moved.solves)
         point = moved
     return point
@@ -280,45 +325,81 @@ def _first(problem: Problem, start: State | None, tol: float) -> _Point:
 
 
 def _point(
-    problem: Problem, weights: np.ndarray, known: np.ndarray | None, touched: float, solves: int, tol: float
+    problem: Problem,
+    weights: np.ndarray,
+    known: np.ndarray | None,
+    touched: float,
+    solves: int,
+    tol: float,
+    ridge: float = 0.0,
 ) -> _Point:
-    K = problem.stack.matrix(weights)
+    K = _matrix(problem.stack, weights, ridge)
     machine = solve_svm(K, problem.y, problem.cost, tol=tol, start=known)
-    return _Point(weights, K, machine, touched + np.count_nonzero(weights), solves + 1)
+    return _Point(weights, K, machine, touched + np.count_nonzero(weights), solves + 1, ridge)
 
 
-def _among(stack: KernelStack, weights: np.ndarray, K: Matrix) -> Matrix:
+def _matrix(stack: KernelStack, weights: np.ndarray, ridge: float) -> Matrix:
+    K = stack.matrix(weights)
+    return with_diagonal(K, ridge) if ridge else K
+
+
+def _smoother(problem: Problem, point: _Point, gap: float, tol: float, fine: float) -> _Point | None:
+    """The same weights with a first ridge, or with a smaller one; None where it would be lost in rounding errors."""
+    coef = point.machine.dual_coef
+    if point.ridge:
+        ridge = point.ridge * max(SHRINK, 0.5 * tol / gap)  # the gap falls with the ridge
+    else:
+        ridge = min(gap, 1.0) * point.machine.primal / float(coef @ coef)  # moves J by half its gap
+    if ridge <= LEAST_RIDGE * float(np.max(point.K.diagonal())):
+        return None
+    return _point(problem, point.weights, coef, point.touched, point.solves, fine, ridge)
+
+
+def _among(stack: KernelStack, weights: np.ndarray, point: _Point) -> Matrix:
     """K, the sum of all kernels, in terms of the active ones, where it is held as factors."""
-    return stack.matrix(weights) if isinstance(K, LowRank) else K
+    return _matrix(stack, weights, point.ridge) if isinstance(point.K, LowRank) else point.K
 
 
 def iterates(
     problem: Problem, start: State | None = None, *, solver: str = "newton", tol: float = 1e-3
 ) -> Iterator[Iterate[State]]:
-    """Descend; every iterate is certified by a pass over all kernels, and J never rises.
+    """Descend; every iterate is certified by a pass over all kernels, and J never rises until it is smoothed.
 
     Parameters
     ----------
     tol : the gap that is aimed at; machines and the steps between two iterates are solved accordingly
+
+    Notes
+    -----
+    If no step is left above `tol`, the iterate with the smallest gap comes once more.
     """
-    L, fine = problem.stack.shape[0], max(MARGIN * tol, FINEST)
+    L, fine, step = problem.stack.shape[0], max(MARGIN * tol, FINEST), SOLVERS[solver]
     point = _first(problem, start, fine)
     active, stack = np.arange(0), problem.stack
+    best, stuck, goal, rounds = None, False, np.inf, STALL
     while True:
-        machine, weights = point.machine, point.weights
-        energies = (stack if len(active) == L else problem.stack).quad(machine.dual_coef)
+        weights, coef = point.weights, point.machine.dual_coef
+        energies = (stack if len(active) == L else problem.stack).quad(coef)
         point = replace(point, touched=point.touched + L)
-        gap = point.gap(energies)
-        state = State(weights, machine.dual_coef, machine.intercept, point.touched / L, point.solves)
-        yield Iterate(state, machine.value, gap, weights=weights)
+        value, gap = point.certificate(problem, energies)
+        state = State(weights, coef, point.machine.intercept, point.touched / L, point.solves)
+        now = Iterate(state, value, gap, weights=weights)
+        yield now
+        best = now if best is None or gap < best.violation else best
+        goal, rounds = (0.5 * gap, STALL) if gap <= goal else (goal, rounds - 1)
+        if stuck or not rounds or (point.ridge and point.gap(energies) <= EASE * gap):
+            smoother = _smoother(problem, point, gap, tol, fine)
+            if smoother is None:
+                yield best
+                return
+            point, step, goal, rounds = smoother, _newton_step, np.inf, STALL
         chosen = _active(weights, energies)
         if not np.array_equal(chosen, active):
             active, stack = chosen, problem.stack.take(kernels=chosen).held(HELD)
             point = replace(point, touched=point.touched + len(active))
-        inner = replace(point, weights=weights[active], K=_among(stack, weights[active], point.K))
-        inner = _descend(problem, stack, inner, SOLVERS[solver], max(0.5 * tol, EASE * gap), fine)
-        if inner.machine.value >= machine.value:
-            return
+        inner = replace(point, weights=weights[active], K=_among(stack, weights[active], point))
+        inner = _descend(problem, stack, inner, step, max(0.5 * tol, EASE * gap), fine)
+        stuck = np.array_equal(inner.weights, weights[active])
         spread = np.zeros(L)
         spread[active] = inner.weights
         point = replace(inner, weights=spread)
