@@ -286,7 +286,7 @@ def test_fitted_models_need_neither_torch_nor_the_device(classifier, device, rng
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (3, "no name of a device"),
+        (3, "not the name of a device"),
         ("gpu", "is unknown"),
         ("meta", "float64"),
         ("cuda:99", "not available"),

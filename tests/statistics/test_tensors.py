@@ -225,7 +225,9 @@ class TestFolds:
         (one,) = found
         fold, plan = group_folds(group_keys(groups), 4, 3), one.statistics.plan
         np.testing.assert_array_equal(one.statistics.count, np.bincount(fold[W > 0], minlength=4))
-        np.testing.assert_array_equal(plan.pool_fold, fold[plan.pool.position])
+        alone = plan.pool_fold < 4  # the others have copies in several folds, which hold none of them out
+        assert alone.mean() > 0.8
+        np.testing.assert_array_equal(plan.pool_fold[alone], fold[plan.pool.position][alone])
         np.testing.assert_array_equal(one.sample_fold, fold[one.sample.position])
         assert 180 <= len(plan.pool) <= 220 and (W[plan.pool.position] > 0).all()
         np.testing.assert_allclose(one.sample.weight.sum(), np.sum(W > 0))
