@@ -292,6 +292,12 @@ class TestSingularKernels:
     def random(seed):
         rng = np.random.default_rng(seed)
         n, L, d = rng.integers(10, 61), rng.integers(2, 7), rng.integers(1, 4)
+        cost = 10 ** rng.uniform(-2, 2) * rng.uniform(0.1, 3.0, n)
+        if rng.random() < 0.4:  # one kernel for each column of categories
+            X = rng.integers(0, rng.integers(2, 6, L), (n, L)).astype(float)
+            total = X.sum(axis=1) + 2.0 * rng.normal(size=n)
+            y = np.where(total > np.quantile(total, rng.choice([0.5, 0.8])), 1.0, -1.0)
+            return Problem(DenseStack(np.exp(-0.5 * (X.T[:, :, None] - X.T[:, None]) ** 2)), y, cost)
         X = rng.normal(size=(n, d))
         X = np.round(X) if rng.random() < 0.4 else X
         squares, Ks = ((X[:, None] - X[None]) ** 2).sum(axis=2), []
@@ -306,7 +312,7 @@ class TestSingularKernels:
                 Ks.append(Ks[rng.integers(len(Ks))].copy() if Ks else np.eye(n))
         y = np.where(rng.random(n) < rng.choice([0.5, 0.2]), 1.0, -1.0)
         y[:2] = 1.0, -1.0
-        return Problem(DenseStack(np.array(Ks)), y, 10 ** rng.uniform(-2, 2) * rng.uniform(0.1, 3.0, n))
+        return Problem(DenseStack(np.array(Ks)), y, cost)
 
     @pytest.mark.parametrize("solver", module.SOLVERS)
     def test_every_direction_reaches_the_gap_on_300_random_problems(self, solver):
@@ -338,10 +344,15 @@ class TestSingularKernels:
         X, y = data["X"].astype(float), data["y"]
         Z, y = (X - X.mean(axis=0)) / X.std(axis=0), np.where(y == np.unique(y)[1], 1.0, -1.0)
         values = []
-        for columns in ((2, 7, 4, 11), (1, 5, 8, 12)):
+        for columns in ((2, 7, 4, 11), (1, 5, 8, 12), (2, 8, 9, 12)):
             channels = [Channel(f"{j}", Gaussian(1.0), (j,)) for j in columns]
             task = Problem(KernelBank(tuple(channels)).stack(Z[:60], form="dense"), y[:60], np.ones(60))
             solution = solve(task, solver=solver, tol=1e-6)
             assert solution.status is Status.CONVERGED
             values.append(solution.objective)
-        np.testing.assert_allclose(values, [34.654460, 31.445424], rtol=2e-6)
+        np.testing.assert_allclose(values, [34.654460, 31.445424, 31.445405], rtol=2e-6)
+
+    def test_a_run_that_ends_above_its_gap_says_so_and_returns_its_best_point(self):
+        solution = solve(self.random(3), tol=0.0)
+        assert solution.status is Status.EXHAUSTED
+        assert solution.history.violation[-1] == solution.history.violation.min() <= 1e-7

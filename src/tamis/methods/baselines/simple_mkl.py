@@ -73,6 +73,7 @@ TRIALS = 12  # machines in one line search
 FLAT = 0.1  # share of the slope at which a line search ends
 STEEP = 0.5  # share of the slope that is left by a Newton step that is too short
 ROUNDING = 1e-14  # by which J may seem to rise, relative to itself; weights up to this are zero
+KEEP = 1e-3  # share of a direction of which more has to be left for K(D) to be changed in place of computed
 STALL = 10  # rounds in which the gap has to halve
 SHRINK = 0.1  # least factor from one ridge to the next
 LEAST_RIDGE = 1e-12  # relative to the largest diagonal entry of the kernel
@@ -198,7 +199,7 @@ def _gradient_step(problem: Problem, stack: KernelStack, point: _Point, images: 
     """Take kernels out as long as J falls all the way, then search along the line [Rakotomamonjy2008, Alg. 1]."""
     largest = int(np.argmax(point.weights))
     direction = reduced_descent(point.weights, point.machine.dual_coef @ images)
-    line = _Line(direction, stack.matrix(direction))
+    line, size = _Line(direction, stack.matrix(direction)), float(np.abs(direction).max())
     point = replace(point, touched=point.touched + np.count_nonzero(direction))
     while np.any(line.direction < 0):
         D = line.direction
@@ -214,8 +215,11 @@ def _gradient_step(problem: Problem, stack: KernelStack, point: _Point, images: 
         direction = D.copy()
         direction[[out, largest]] = 0.0
         direction[largest] = -direction.sum()  # zero once the others are: a rest would take out the last kernel
-        line = _Line(direction, line.KD + stack.matrix(direction - D))
-        point = replace(point, touched=point.touched + 2)
+        keep = np.abs(direction).max() > KEEP * size  # else K(D) would be rounding errors, which long steps enlarge
+        change = direction - D if keep else direction
+        KD = stack.matrix(change)
+        line = _Line(direction, line.KD + KD if keep else KD)
+        point = replace(point, touched=point.touched + np.count_nonzero(change))
     return point
 
 
@@ -245,7 +249,8 @@ def _newton_step(problem: Problem, stack: KernelStack, point: _Point, images: np
         target = solve_simplex_qp(H, H @ point.weights + 0.5 * energies, point.weights)
     except LinAlgError:  # kernels that do the same: the curvature between them is rounding errors
         return _gradient_step(problem, stack, point, images, tol)
-    direction = target - point.weights / point.weights.sum()  # a sum other than zero would grow with long steps
+    direction = target - point.weights
+    direction[np.argmax(point.weights)] -= direction.sum()  # long steps would make a rounding error large
     line = _Line(direction, stack.matrix(direction))
     point = replace(point, touched=point.touched + np.count_nonzero(direction))
     end = line.at(problem, point, 1.0, tol)
