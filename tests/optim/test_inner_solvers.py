@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 
 from tamis.optim import proximal_svm
 from tamis.optim.line import zero_of_slope
-from tamis.optim.low_rank import LowRank
+from tamis.optim.low_rank import LowRank, woodbury
 from tamis.optim.proximal_svm import FINE, Primal, approach
 from tamis.optim.ridge import fit_ridge_path, principal
 from tamis.optim.solve import factor
@@ -63,6 +63,11 @@ class TestZeroOfASlope:
         assert first == pytest.approx(0.99)
         assert second == pytest.approx(first * -slope(0.0) / (slope(first) - slope(0.0)))
         assert third == pytest.approx(second * -0.5 * slope(0.0) / (slope(second) - 0.5 * slope(0.0)))
+
+    def test_a_kink_near_the_end_is_found_by_halves(self):
+        """Halving the slope of the steep end alone would take thirty points to leave the start."""
+        points = self.search(lambda s: -1.0 if s < 0.999 else 1e9, length=1.0, trials=14)
+        assert min(abs(s - 0.999) for s in points) < 2e-3
 
     def test_it_ends_at_a_slope_that_is_flat_enough(self):
         assert self.search(lambda s: s - 1.0, flat=1.0) == []  # the slope at the end counts as zero
@@ -261,6 +266,14 @@ class TestProximalPoints:
         A, s, right = rng.normal(size=(6, k)), rng.uniform(0.5, 2.0, k), rng.normal(size=(6, 2))
         wanted = np.linalg.solve(np.eye(6) + (A * s) @ A.T, right)
         np.testing.assert_allclose(proximal_svm._shifted_solve(A, s, right), wanted, atol=1e-10)
+
+
+@pytest.mark.parametrize("ridge", [1e-2, 1e-5, 1e-8])
+def test_a_small_ridge_keeps_the_residual_of_a_low_rank_system_small(rng, ridge):
+    A, diagonal = rng.normal(size=(10, 200)), np.full(200, ridge)
+    right = A.T @ (A @ rng.normal(size=200))
+    x = woodbury(A, diagonal, right)
+    assert np.abs(A.T @ (A @ x) + diagonal * x - right).max() < 1e-9 * np.abs(right).max()
 
 
 class TestMachinesOfLowRank:
