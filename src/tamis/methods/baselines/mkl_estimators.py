@@ -31,7 +31,8 @@ class SimpleMKLClassifier(StackClassifier):
         Cost of a violated margin; sample and class weights multiply it.
     solver : {"newton", "reduced_gradient"}, default="newton"
         Direction of descent: by the curvature of the objective, which takes a fifth of the passes over the
-        kernels, or the published reduced gradient. Both end at the same optimum.
+        kernels, or the published reduced gradient. Both end at the same optimum. Where either makes no progress,
+        because kernels are singular, a smoothed objective takes over.
     max_iter : int, default=200
         Most rounds.
     landmarks : int or None, default=None
