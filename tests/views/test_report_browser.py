@@ -402,7 +402,7 @@ def test_every_control_has_a_name_and_can_be_reached(visit):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "row-pick"
     page.keyboard.press("ArrowDown")
-    page.wait_for_function("document.querySelector('#row-pick').value === '1'")
+    playwright.expect(page.locator("#row-pick")).to_have_value("1")
     page.focus("details summary")
     page.keyboard.press("Enter")
     assert page.evaluate("document.querySelector('details').open")
