@@ -12,8 +12,8 @@ import sklearn
 from sklearn.pipeline import make_pipeline
 
 from tamis import EM2NOLCClassifier, product
+from tamis.explain import Kept
 from tamis.explain.html import explanation_html, model_html
-from tamis.explain.importance import Kept
 
 import zoo
 

@@ -10,7 +10,7 @@ from scipy.stats import binomtest, ks_2samp, norm
 from sklearn import metrics
 
 from tamis.explain import intervals, measures
-from tamis.explain.stability import association, jaccard, kuncheva, stability
+from tamis.explain.measures import association, jaccard, kuncheva, stability
 
 
 @pytest.fixture

@@ -214,8 +214,8 @@ class TestWords:
 
     def test_notebooks_and_pictures(self, fit):
         X, _ = table(20)
-        assert "Predicts a number" in notebook_html(fit) and "speaks for" not in notebook_html(fit)
-        assert "speaks for" not in fit.explain(X)._repr_html_()
+        assert "Predicts a number" in notebook_html(fit) and "above zero" not in notebook_html(fit)
+        assert "above zero" not in fit.explain(X)._repr_html_()
         pytest.importorskip("matplotlib")
         shown = plots.ContributionDisplay.from_estimator(fit, X.head(1))
         assert shown.ax_.get_xlabel() == "prediction"

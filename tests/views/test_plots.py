@@ -20,7 +20,7 @@ from tamis import (
     product,
 )
 from tamis.base.kept import case_values, kept_features, kept_values
-from tamis.explain.stability import jaccard
+from tamis.explain.measures import jaccard
 from tamis.views.studies.across_folds import stability_across_folds
 from tamis.views.studies.atlas import assigned, embed
 

@@ -91,7 +91,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         classes = self.classes_.tolist()
         if len(classes) > 2:
             return f"Decides between {len(classes)} classes", ""
-        return f"Decides between {classes[0]} and {classes[1]}", f"Above zero speaks for {classes[1]}."
+        return f"Decides between {classes[0]} and {classes[1]}", f"Above zero favours {classes[1]}."
 
     # ------------------------------------------------------------------ fitting
 

@@ -8,9 +8,8 @@ import numpy as np
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.explain import part_names
+from tamis.explain import Kept, part_names
 from tamis.explain.html import model_html
-from tamis.explain.importance import Kept
 
 if TYPE_CHECKING:
     from tamis.base.estimator import KernelEstimator

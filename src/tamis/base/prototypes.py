@@ -36,7 +36,7 @@ from tamis.base.series import (
 from tamis.base.stack_classifier import largest_weights
 from tamis.errors import warn
 from tamis.explain import measures, signed_percentages
-from tamis.explain.prototypes import PrototypeExplanation
+from tamis.explain.explanation import PrototypeExplanation
 from tamis.kernels.alignment import Aligned, align, is_series
 from tamis.kernels.composed import unit_bank
 from tamis.kernels.recipes import Recipe, per_feature

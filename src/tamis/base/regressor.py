@@ -16,7 +16,7 @@ from tamis.base.estimator import KernelEstimator
 from tamis.base.expansion import KernelExpansion
 from tamis.base.explaining import checked_tensor
 from tamis.base.model import Model
-from tamis.explain.words import PREDICTION
+from tamis.explain.explanation import PREDICTION
 from tamis.table.checks import check_numbers
 from tamis.table.rows import Rows, check_groups, check_weights, weight_unit
 from tamis.table.table import Table

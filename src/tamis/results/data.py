@@ -14,7 +14,7 @@ from tamis.base.classifier import KernelClassifier
 from tamis.codec import Unreadable, read, stored, write
 from tamis.explain.explanation import Explanation
 from tamis.explain.intervals import Interval
-from tamis.explain.stability import Stability
+from tamis.explain.measures import Stability
 from tamis.registry import all_estimators
 from tamis.results.text import LOG_ODDS
 

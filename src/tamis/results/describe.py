@@ -12,8 +12,8 @@ from tamis.base.classifier import KernelClassifier
 from tamis.base.estimator import KernelEstimator
 from tamis.base.kept import case_pulls, case_values, kept_cases, kept_features, parts
 from tamis.explain import measures, part_names
-from tamis.explain.importance import variation
 from tamis.explain.intervals import UNKNOWN, Interval, bootstrap
+from tamis.explain.measures import variation
 from tamis.results.data import Case, Curve, Evaluation, Part, ShownRows
 from tamis.table.encoding import Nominal, Position
 from tamis.table.rows import spread

@@ -11,7 +11,7 @@ import numpy as np
 
 from tamis.base.classifier import KernelClassifier
 from tamis.explain import SIMILAR
-from tamis.explain.stability import Stability
+from tamis.explain.measures import Stability
 from tamis.results.data import Case, Evaluation, Part, Results
 from tamis.results.text import cell, effect, interval, number, percent, share, signed_percent
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tamis.errors import BadOption
 from tamis.explain import Explanation
-from tamis.explain.channels import ChannelExplanation
+from tamis.explain.explanation import ChannelExplanation
 from tamis.io.tables import Columns, blocks, header
 from tamis.results.data import Results
 from tamis.results.describe import as_cell, take

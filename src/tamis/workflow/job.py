@@ -18,7 +18,7 @@ import sklearn
 import tamis
 from tamis.base.classifier import KernelClassifier
 from tamis.errors import BadOption
-from tamis.explain.stability import Stability
+from tamis.explain.measures import Stability
 from tamis.io.cells import level, number
 from tamis.registry import all_estimators
 from tamis.results.data import Evaluation, Notes, Results, ShownRows, Task

@@ -14,7 +14,7 @@ from tamis.base.memory import MemoryEstimate, Size
 from tamis.base.model import Model, PreparedRows
 from tamis.base.stack_classifier import Answer, StackClassifier, Task
 from tamis.codec import stored
-from tamis.explain.channels import ChannelExplanation
+from tamis.explain.explanation import ChannelExplanation
 from tamis.kernels.recipes import per_feature
 from tamis.methods.absent import baselines as method
 from tamis.methods.absent import solver as absent_mkl

@@ -19,7 +19,7 @@ from tamis.base.explaining import variation_rows
 from tamis.base.model import Model, PreparedRows
 from tamis.base.stack_classifier import Answer, Task
 from tamis.explain import Explanation
-from tamis.explain.channels import ChannelExplanation, typical_range
+from tamis.explain.explanation import ChannelExplanation, typical_range
 from tamis.table.rows import Rows, spread
 
 MULTICLASS = ("one_vs_rest", "one_vs_one")

@@ -15,7 +15,7 @@ from tamis.base.model import Model, PreparedRows
 from tamis.base.stack_classifier import Answer, StackClassifier, Task
 from tamis.codec import stored
 from tamis.errors import warn
-from tamis.explain.channels import ChannelExplanation
+from tamis.explain.explanation import ChannelExplanation
 from tamis.kernels.recipes import per_feature
 from tamis.kernels.stacks.base import KernelStack
 from tamis.methods.absent import solver as method

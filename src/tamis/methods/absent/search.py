@@ -28,7 +28,7 @@ from tamis.base.search import (
 )
 from tamis.base.stack_classifier import Answer, Task, landmarks_in_words, weights_in_words
 from tamis.codec import stored
-from tamis.explain.channels import ChannelExplanation
+from tamis.explain.explanation import ChannelExplanation
 from tamis.kernels.recipes import per_feature
 from tamis.methods.absent.channels import explain_channels, mirrored
 from tamis.methods.absent.estimator import AbsentMKLClassifier, check_pattern_weight

@@ -9,10 +9,9 @@ import numpy as np
 
 from tamis.base import kept
 from tamis.base.estimator import KernelEstimator
-from tamis.explain.explanation import Explanation
-from tamis.explain.words import contribution_of, decided, decision_of
+from tamis.explain.explanation import PREDICTION, Explanation
 from tamis.results.text import shortened
-from tamis.views.plots.drawing import PLAIN, SCALE, Display, label, name_rows, signed_bars
+from tamis.views.plots.drawing import PLAIN, SCALE, Display, decision_name, label, name_rows, signed_bars
 
 MOST = 20  # parts that get a line of their own
 KINDS = ("waterfall", "beeswarm")
@@ -137,6 +136,10 @@ class ContributionDisplay(Display):
         draw(axis, rows, order, others)
         return self
 
+    @property
+    def _favoured(self) -> str:
+        return "" if self.output == PREDICTION else f", above zero favours {label(self.output)}"
+
     def _lines(self, rows: np.ndarray, order: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, list[str]]:
         """Contributions (rows, lines) and the names of the lines."""
         values, names = self.contributions[rows][:, order], [shortened(self.names[k], 44) for k in order]
@@ -163,8 +166,8 @@ class ContributionDisplay(Display):
         low, high = min(*ends, self.base_value), max(*ends, self.base_value)
         room = 0.2 * ((high - low) or 1.0)  # for the numbers beside the bars
         ax.set_xlim(low - room, high + room)
-        ax.set_xlabel(decision_of(self.output, label(self.output)))
-        words = f"base value {self.base_value:.4g} (dotted), {decided(self.output)} {decision:.4g} (dashed)"
+        ax.set_xlabel(f"decision value{self._favoured}" if self._favoured else PREDICTION)
+        words = f"base value {self.base_value:.4g} (dotted), {decision_name(self.output)} {decision:.4g} (dashed)"
         ax.set_title(f"row {label(self.rows[rows[0]])}: {words}", fontsize="small")
 
     def _beeswarm(self, ax: Any, rows: np.ndarray, order: np.ndarray, others: np.ndarray) -> None:
@@ -185,7 +188,7 @@ class ContributionDisplay(Display):
             self.points_.append(coloured)
         name_rows(ax, names, width=62)
         ax.axvline(0.0, color="black", linewidth=0.8)
-        ax.set_xlabel(contribution_of(self.output, label(self.output)))
+        ax.set_xlabel(f"contribution to the {decision_name(self.output)}{self._favoured}")
         ax.set_title(f"{len(rows)} rows, base value {self.base_value:.3g}", fontsize="small")
         if coloured is not None:
             bar = ax.figure.colorbar(coloured, ax=ax, ticks=[0.0, 1.0], label="feature value")

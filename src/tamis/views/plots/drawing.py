@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.explain.words import PREDICTION, decided
+from tamis.explain.explanation import PREDICTION
 from tamis.results.text import shortened
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # of Okabe and Ito
@@ -90,11 +90,16 @@ def label(name: Any, width: int = 28) -> str:
     return f" {text}" if text.startswith("_") else text  # legends leave out what starts so
 
 
+def decision_name(output: Any) -> str:
+    """The word for what an estimator computes for a row."""
+    return PREDICTION if output == PREDICTION else "decision"
+
+
 def added(outputs: Sequence[Any], between: str = " ") -> str:
-    """What shapes and surfaces are measured in: an axis label that says what a positive value speaks for."""
+    """The axis label of shapes and surfaces, with the class that positive values favour."""
     class_alone = len(outputs) == 1 and outputs[0] != PREDICTION
     towards = f"{between}(+ for {label(outputs[0], 18)})" if class_alone else ""
-    return f"added to the {decided(outputs[0])}{towards}"
+    return f"added to the {decision_name(outputs[0])}{towards}"
 
 
 def line_style(k: int) -> dict[str, Any]:

@@ -9,9 +9,9 @@ import numpy as np
 
 from tamis.base import kept
 from tamis.base.estimator import KernelEstimator
-from tamis.explain.importance import Kept
+from tamis.explain import Kept
 from tamis.explain.intervals import Interval
-from tamis.explain.stability import Stability
+from tamis.explain.measures import Stability
 from tamis.views.plots.drawing import (
     COLOURS,
     HATCH,

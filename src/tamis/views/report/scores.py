@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.explain.stability import Stability
+from tamis.explain.measures import Stability
 from tamis.results.data import Curve, Evaluation
 from tamis.results.tables import Table
 from tamis.results.text import LOWER_IS_BETTER, SCORES, interval, literal, number

@@ -1,4 +1,4 @@
-"""Do folds of the rows lead to the same features? The fits behind `tamis.explain.stability`."""
+"""Do folds of the rows lead to the same features? The fits behind `tamis.explain.measures.stability`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.parallel import Parallel, delayed
 
 from tamis.base.estimator import KernelEstimator
-from tamis.explain.stability import Stability, stability
+from tamis.explain.measures import Stability, stability
 from tamis.progress import tracked
 from tamis.table.checks import check_cv
 from tamis.table.folds import fold_positions
