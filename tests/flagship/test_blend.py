@@ -11,9 +11,7 @@ from tamis.kernels.composed import Mixture, Tensor
 from tamis.kernels.grouping import keep_columns, rank_columns, telling_columns
 from tamis.kernels.recipes import Sample
 from tamis.kernels.terms import terms
-from tamis.optim.logistic import fit_logistic, fit_logistic_path
-from tamis.optim.losses import Logistic
-from tamis.optim.ridge_blocks import Block, Problem, _hessians, minimise
+from tamis.optim.losses import Block, Logistic, Problem, _hessians, fit_logistic, fit_logistic_path, minimise
 
 from zoo import line_bump_product
 
@@ -268,8 +266,8 @@ def rows_of(rng, n, ranks, weight=None, outputs=1, ridge=1.0):
 class TestRows:
     @pytest.mark.parametrize("size", [2048, 50])
     def test_the_minimum_over_all_rows_is_that_of_one_regression(self, rng, monkeypatch, size):
-        monkeypatch.setattr("tamis.optim.ridge_blocks.BLOCK", size)
-        monkeypatch.setattr("tamis.optim.ridge_blocks.TOL", 1e-9)
+        monkeypatch.setattr("tamis.optim.losses.BLOCK", size)
+        monkeypatch.setattr("tamis.optim.losses.TOL", 1e-9)
         w = rng.uniform(0.5, 2.0, 400)
         problem, X, Y = rows_of(rng, 400, (2, 3), w, outputs=2, ridge=3.0)
         solution = minimise(problem, np.zeros((2, 6)))
@@ -287,7 +285,7 @@ class TestRows:
         np.testing.assert_allclose(coef @ values + free, X.sum(axis=1)[None] + 2.0, atol=1e-10)
 
     def test_hessians_are_weighted_and_scaled_to_all_rows(self, rng, monkeypatch):
-        monkeypatch.setattr("tamis.optim.ridge_blocks.BLOCK", 50)
+        monkeypatch.setattr("tamis.optim.losses.BLOCK", 50)
         w, x = rng.uniform(0.1, 5.0, 330), np.array([[0.5, -0.2, 0.1, 0.3]])
         problem, X, _ = rows_of(rng, 330, (1, 2), w, ridge=2.0)
         D = np.column_stack([X, np.ones(330)])
@@ -295,7 +293,7 @@ class TestRows:
         curved = w * p * (1 - p)
         wanted = (D.T * curved) @ D + np.diag([2.0, 2.0, 2.0, 0.0])
         np.testing.assert_allclose(_hessians(problem, x)[0], wanted, rtol=1e-6)
-        monkeypatch.setattr("tamis.optim.ridge_blocks.HESSIAN_ROWS", 110)  # every third block
+        monkeypatch.setattr("tamis.optim.losses.HESSIAN_ROWS", 110)  # every third block
         some = np.isin(np.arange(330) // 50, (0, 3, 6))
         part = (D[some].T * curved[some]) @ D[some] * w.sum() / w[some].sum() + np.diag([2.0, 2.0, 2.0, 0.0])
         np.testing.assert_allclose(_hessians(problem, x)[0], part, rtol=1e-6)
@@ -308,9 +306,9 @@ class TestRows:
         assert np.all(np.diff(solution.history.objective) < 0) and solution.objective < 1.0
 
     def test_the_hessian_of_some_blocks_stands_for_all(self, rng, monkeypatch):
-        monkeypatch.setattr("tamis.optim.ridge_blocks.BLOCK", 50)
-        monkeypatch.setattr("tamis.optim.ridge_blocks.HESSIAN_ROWS", 200)
-        monkeypatch.setattr("tamis.optim.ridge_blocks.TOL", 1e-9)
+        monkeypatch.setattr("tamis.optim.losses.BLOCK", 50)
+        monkeypatch.setattr("tamis.optim.losses.HESSIAN_ROWS", 200)
+        monkeypatch.setattr("tamis.optim.losses.TOL", 1e-9)
         problem, X, y = rows_of(rng, 800, (1, 2))
         solution = minimise(problem, np.zeros((1, 4)))
         wanted = fit_logistic(np.column_stack([X, np.ones(800)]), y[:, 0], np.ones(800), np.array([1.0, 1.0, 1.0, 0.0]))

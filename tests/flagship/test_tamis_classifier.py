@@ -6,7 +6,7 @@ import pytest
 from tamis import TamisClassifier
 from tamis.flagship import blend as method
 from tamis.flagship import blending as estimator
-from tamis.optim.logistic import fit_logistic
+from tamis.optim.losses import fit_logistic
 from tamis.table.rows import merge_rows, some_of_each_class
 
 from small_fits import rows_of
@@ -159,7 +159,7 @@ class TestTamisClassifier:
 
     def test_the_last_fit_is_one_regression_on_all_weighted_rows(self, monkeypatch):
         monkeypatch.setattr(estimator, "MOST", 150)
-        monkeypatch.setattr("tamis.optim.ridge_blocks.TOL", 1e-9)
+        monkeypatch.setattr("tamis.optim.losses.TOL", 1e-9)
         X, y = table(600)
         weight = np.random.default_rng(0).uniform(0.2, 3.0, 600)
         blend = np.zeros((3, 3))

@@ -11,7 +11,7 @@ from tamis.base.kept import notebook_html
 from tamis.base.regressor import Units, _strata
 from tamis.flagship import blend as method
 from tamis.flagship import blending
-from tamis.optim.ridge import fit_ridge_path
+from tamis.optim.losses import fit_ridge_path
 from tamis.views import plots
 
 from small_fits import rows_of
@@ -139,7 +139,7 @@ class TestRows:
 
     def test_beyond_the_sample_the_coefficients_are_those_of_all_rows(self, monkeypatch):
         monkeypatch.setattr(blending, "MOST", 200)
-        monkeypatch.setattr("tamis.optim.ridge_blocks.TOL", 1e-12)
+        monkeypatch.setattr("tamis.optim.losses.TOL", 1e-12)
         X, y = table(900, noise=3.0)
         blend = np.zeros((3, 3))
         blend[2, 1] = 1.0

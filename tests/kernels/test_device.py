@@ -31,8 +31,7 @@ from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, P
 from tamis.kernels.composed import Mixture, Tensor, Whole
 from tamis.kernels.stacks.base import DenseStack
 from tamis.kernels.stacks.device import DeviceStack, check_room
-from tamis.optim.matrices import DeviceMatrix, fill_diagonal, inner, with_diagonal
-from tamis.optim.solve import factor
+from tamis.optim.matrices import DeviceMatrix, factor, fill_diagonal, inner, with_diagonal
 
 SAME = 1e-10  # of stacks and matrices, relative to the size of the result
 MODEL = 1e-6  # of decisions: solvers stop at the same points, and end in the same linear systems

@@ -28,7 +28,7 @@ from tamis.base.model import draw_landmarks
 from tamis.kernels.recipes import Sample
 from tamis.kernels.stacks import landmarks as module
 from tamis.kernels.stacks.landmarks import LandmarkStack
-from tamis.optim.low_rank import LowRank
+from tamis.optim.matrices import LowRank
 from tamis.optim.svm import curvature, relative_gap, solve_svm
 
 WIDE = bandwidths([1.0, 3.0])

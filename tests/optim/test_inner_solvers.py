@@ -9,11 +9,10 @@ from sklearn.linear_model import Ridge
 from sklearn.svm import SVC
 
 from tamis.optim import proximal_svm
-from tamis.optim.line import zero_of_slope
-from tamis.optim.low_rank import LowRank, woodbury
+from tamis.optim.losses import fit_ridge_path, principal
+from tamis.optim.matrices import LowRank, factor, woodbury
 from tamis.optim.proximal_svm import FINE, Primal, approach
-from tamis.optim.ridge import fit_ridge_path, principal
-from tamis.optim.solve import factor
+from tamis.optim.quadratic import zero_of_slope
 from tamis.optim.svm import _level, _sketched, _started, solve_svm
 
 

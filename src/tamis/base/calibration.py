@@ -9,8 +9,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax
 
 from tamis.codec import stored
-from tamis.optim.logistic import fit_logistic
-from tamis.optim.losses import Logistic
+from tamis.optim.losses import Logistic, fit_logistic
 
 FLAT = 1e-6  # slope per standard deviation of the decisions, up to which they do not tell the classes apart
 ROUNDING = 1e-9  # offset in log-odds that is none

@@ -30,10 +30,8 @@ from scipy.linalg import solve
 from scipy.special import softmax
 
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
-from tamis.optim.logistic import fit_logistic_path
-from tamis.optim.losses import Logistic, Loss, Squared
-from tamis.optim.low_rank import whitening
-from tamis.optim.ridge import fit_ridge_path
+from tamis.optim.losses import Logistic, Loss, Squared, fit_logistic_path, fit_ridge_path
+from tamis.optim.matrices import whitening
 
 MEMBERS: dict[str, dict[str, float]] = {  # shares of the kinds of channels
     "lines": {"line": 1.0},

@@ -24,7 +24,7 @@ from tamis.kernels.grouping import keep_columns, telling_columns
 from tamis.kernels.recipes import Sample
 from tamis.kernels.terms import Terms, terms
 from tamis.optim.driver import Callback, Solution
-from tamis.optim.ridge_blocks import Block, Problem, minimise
+from tamis.optim.losses import Block, Problem, minimise
 from tamis.table.checks import check_cv, check_integer, check_values
 from tamis.table.encoding import usual_ranges
 from tamis.table.folds import folds, positions, resolve_cv

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from tamis.optim.low_rank import LowRank, woodbury
+from tamis.optim.matrices import LowRank, woodbury
 
 FIRST = 10.0  # sigma at the start, relative to the mean cost
 GROWTH = 10.0

@@ -17,19 +17,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import singledispatch
 from typing import Protocol
 
 import numpy as np
-from numpy.linalg import LinAlgError
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from tamis.optim.low_rank import LowRank
-from tamis.optim.matrices import Matrix, with_diagonal
+from tamis.optim.matrices import LowRank, Matrix, image_on, solve_on
 from tamis.optim.proximal_svm import FINE, Primal, approach
-from tamis.optim.solve import factor
 
 STEPS = 300  # decomposition steps per row before another method takes over
 LEAST_STEPS = 30_000
@@ -70,17 +66,6 @@ class Machine:
     value: float
     converged: bool
     primal: float
-
-
-@singledispatch
-def corner(K: Matrix, rows: np.ndarray) -> Matrix:
-    """The matrix between some rows."""
-    return K[np.ix_(rows, rows)]
-
-
-@corner.register
-def _(K: LowRank, rows: np.ndarray) -> LowRank:
-    return K.take(rows)
 
 
 class Gram(Protocol):
@@ -173,9 +158,10 @@ def solve_svm_on(gram: Gram, rough: Matrix, y: np.ndarray, cost: np.ndarray, *, 
         known = dual_coef[rows]
 
 
-@singledispatch
 def _decompose(K: Matrix, y: np.ndarray, cost: np.ndarray, tol: float, start: np.ndarray | None) -> Machine:
-    """libsvm from nothing, whatever the start."""
+    """libsvm from nothing, whatever the start; for a matrix of low rank proximal points."""
+    if isinstance(K, LowRank):
+        return _approach(K, y, cost, tol, start)
     svc = SVC(kernel="precomputed", C=1.0, tol=tol, max_iter=max(LEAST_STEPS, STEPS * len(y)), cache_size=1000)
     with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -185,8 +171,7 @@ def _decompose(K: Matrix, y: np.ndarray, cost: np.ndarray, tol: float, start: np
     return _machine(K, y, cost, dual_coef, float(svc.intercept_[0]), svc.fit_status_ == 0)
 
 
-@_decompose.register
-def _(K: LowRank, y: np.ndarray, cost: np.ndarray, tol: float, start: np.ndarray | None) -> Machine:
+def _approach(K: LowRank, y: np.ndarray, cost: np.ndarray, tol: float, start: np.ndarray | None) -> Machine:
     """Proximal points from a start, or from the machine of a few rows; then the exact solution, if it is near."""
     begun = _sketched(K, y, cost) if start is None else _started(K, y, cost, start)
     near = approach(K, y, cost, begun, tol)
@@ -292,7 +277,7 @@ def curvature(K: Matrix, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndarray,
     size = float(np.max(K.diagonal()[S]))
     G = images[S]
     # a constant does not change P, and K_SS may be singular where the bordered matrix is not
-    solved = _solved_on(K, S, size, SINGULAR * size, np.column_stack([G, np.ones(len(S))]))
+    solved = solve_on(K, S, size, SINGULAR * size, np.column_stack([G, np.ones(len(S))]))
     if solved is None:  # a kernel is not positive semi-definite, or rows are alike in too many ways
         return np.zeros((images.shape[1], images.shape[1]))
     ones = solved[:, -1]
@@ -381,16 +366,16 @@ def _on_margin(
     if not len(S):
         if abs(fixed.sum()) > ROUNDING * np.abs(fixed).sum():
             return None
-        gap = y * margins - _image_on(K, np.arange(len(y)), F, fixed)
+        gap = y * margins - image_on(K, np.arange(len(y)), F, fixed)
         up = (y > 0) == (fixed == 0)  # these rows want an intercept of at least their gap, the others of at most theirs
         least = gap[up].max() if up.any() else gap.min()
         most = gap[~up].min() if not up.all() else gap.max()
         return fixed, 0.5 * float(least + most)
     size = float(np.max(K.diagonal()[S]))
-    right = np.column_stack([np.ones(len(S)), (y * margins)[S] - _image_on(K, S, F, fixed)])
+    right = np.column_stack([np.ones(len(S)), (y * margins)[S] - image_on(K, S, F, fixed)])
     for jitter in JITTERS:
         # a constant changes the intercept alone, and K_SS may be singular where the system is not
-        solved = _solved_on(K, S, size, jitter * size, right)
+        solved = solve_on(K, S, size, jitter * size, right)
         if solved is not None:
             ones, plain = solved.T
             shifted = float((plain.sum() + fixed.sum()) / ones.sum())
@@ -398,30 +383,3 @@ def _on_margin(
             coef[S] = plain - shifted * ones
             return coef, shifted - size * float(fixed.sum())
     return None
-
-
-@singledispatch
-def _image_on(K: Matrix, rows: np.ndarray, cols: np.ndarray, coef: np.ndarray) -> np.ndarray:
-    """``K coef`` on some rows, for coefficients that are zero outside `cols`."""
-    return K[np.ix_(rows, cols)] @ coef[cols]
-
-
-@_image_on.register
-def _(K: LowRank, rows: np.ndarray, cols: np.ndarray, coef: np.ndarray) -> np.ndarray:
-    return (K @ coef)[rows]
-
-
-@singledispatch
-def _solved_on(K: Matrix, rows: np.ndarray, constant: float, jitter: float, right: np.ndarray) -> np.ndarray | None:
-    """``(K_SS + constant + jitter I)^-1 right`` for some rows S; None where it is not positive definite."""
-    block = K[np.ix_(rows, rows)]
-    block += constant
-    try:
-        return factor(with_diagonal(block, jitter)).solve(right)
-    except LinAlgError:
-        return None
-
-
-@_solved_on.register
-def _(K: LowRank, rows: np.ndarray, constant: float, jitter: float, right: np.ndarray) -> np.ndarray | None:
-    return K.solved(rows, constant, jitter, right)

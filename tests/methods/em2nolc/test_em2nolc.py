@@ -220,7 +220,7 @@ def test_splicing_ends_at_or_below_the_other_solvers_nearly_always_and_never_abo
 def test_paper_mode_follows_the_printed_updates_for_one_round():
     X, y = zoo.planted(n=20)
     task, K = make(X, y, budgets=(3, 2))
-    from tamis.optim.admm import sparse_least_squares
+    from tamis.optim.prox import sparse_least_squares
 
     t, mu = task.design.targets[:, 0], np.full(8, 1 / 8)
     A = np.tensordot(mu, K, axes=1)

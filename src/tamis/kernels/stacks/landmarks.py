@@ -24,7 +24,7 @@ from tamis.codec import stored
 from tamis.kernels.stacks.base import ALL, Index, OnColumns, StreamingStack
 from tamis.kernels.stacks.factored import FactoredStack, diagonal_of
 from tamis.kernels.stacks.passes import slices
-from tamis.optim.low_rank import LowRank
+from tamis.optim.matrices import LowRank
 
 TOLERANCE = 1e-8  # variance among landmarks that may remain, relative to what the first one left
 ROUNDING = 1e-13  # and at the least, relative to the largest

@@ -50,9 +50,9 @@ import numpy as np
 
 from tamis.kernels.stacks.base import KernelStack
 from tamis.optim.driver import Callback, Iterate, Solution, run
-from tamis.optim.line import zero_of_slope
 from tamis.optim.matrices import Matrix
 from tamis.optim.polytope import Polytope, centre, lowest, nearest, spread, widest
+from tamis.optim.quadratic import zero_of_slope
 from tamis.optim.svm import Machine, curvature, objectives, relative_gap, solve_svm
 
 PROGRAMS = ("amkl", "zero_filling", "mean_margin", "sum")

@@ -34,8 +34,7 @@ from numpy.linalg import LinAlgError
 from tamis.methods.baselines.admm import Certificate, certified, splits
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.losses import slack
-from tamis.optim.matrices import Matrix, with_diagonal
-from tamis.optim.solve import factor
+from tamis.optim.matrices import Matrix, factor, with_diagonal
 from tamis.optim.svm import check_labels, relative_gap
 
 

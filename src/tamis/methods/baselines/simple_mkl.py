@@ -56,10 +56,8 @@ from numpy.linalg import LinAlgError
 
 from tamis.kernels.stacks.base import KernelStack
 from tamis.optim.driver import Callback, Iterate, Solution, run
-from tamis.optim.line import zero_of_slope
-from tamis.optim.low_rank import LowRank
-from tamis.optim.matrices import Matrix, with_diagonal
-from tamis.optim.simplex import solve_simplex_qp
+from tamis.optim.matrices import LowRank, Matrix, with_diagonal
+from tamis.optim.quadratic import solve_simplex_qp, zero_of_slope
 from tamis.optim.svm import Machine, curvature, objectives, relative_gap, solve_svm
 
 FEW = 32  # up to so many kernels all are active

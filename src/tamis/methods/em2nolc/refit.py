@@ -8,8 +8,8 @@ from scipy.linalg import block_diag, solve
 from tamis.base.design import Design, RowDesign, centre
 from tamis.base.expansion import Coefficients
 from tamis.methods.em2nolc.solver import State, Task
-from tamis.optim.logistic import fit_logistic, fit_offset
-from tamis.optim.low_rank import whitening
+from tamis.optim.losses import fit_logistic, fit_offset
+from tamis.optim.matrices import whitening
 
 CURVATURE = 0.25  # of the logistic loss at zero, so that one ridge serves both losses
 

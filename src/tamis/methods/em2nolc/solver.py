@@ -37,8 +37,8 @@ import numpy as np
 
 from tamis.base.design import Design, RowDesign, spread
 from tamis.kernels.stacks.base import Index
-from tamis.optim.admm import sparse_least_squares
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
+from tamis.optim.prox import sparse_least_squares
 from tamis.optim.subset import (
     Budget,
     Cardinality,

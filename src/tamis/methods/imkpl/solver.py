@@ -54,8 +54,8 @@ from tamis.arrays import Array, beside, device_of, namespace, scattered, to_nump
 from tamis.kernels.unit import LabelledRows
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.matrices import fill_diagonal, inner
-from tamis.optim.nonnegative_qp import solve_nonnegative_qp
 from tamis.optim.nqp import nqp_violation, solve_nqp
+from tamis.optim.quadratic import solve_nonnegative_qp
 
 LEAST = 1e-9  # of the weight of all rows: changes of J are compared with no less
 Rule = Callable[["Problem", Array, np.ndarray], np.ndarray]  # (problem, M, old weights) -> weights

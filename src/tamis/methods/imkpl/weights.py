@@ -34,8 +34,8 @@ from tamis.arrays import Array, namespace
 from tamis.kernels.unit import UnitKernels
 from tamis.methods.imkpl.solver import Problem, Rule
 from tamis.optim.matrices import fill_diagonal, inner
-from tamis.optim.nonnegative_qp import solve_nonnegative_qp
 from tamis.optim.prox import project_simplex
+from tamis.optim.quadratic import solve_nonnegative_qp
 
 RULES = ("align", "graph", "lp", "ball", "entropy", "uniform")
 ADDED = 64  # kernels that join the working set in a round

@@ -12,8 +12,8 @@ import numpy as np
 from tamis.kernels.stacks.base import KernelStack
 from tamis.methods.baselines import simple_mkl
 from tamis.methods.zero_one.certificate import Point
-from tamis.optim.matrices import Matrix
-from tamis.optim.svm import HARD, corner, solve_svm
+from tamis.optim.matrices import Matrix, corner
+from tamis.optim.svm import HARD, solve_svm
 
 MARGIN = 1e-6  # tolerance of margins
 ROUNDS = 30  # most rounds of learning weights

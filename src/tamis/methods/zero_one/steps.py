@@ -12,12 +12,9 @@ from scipy.linalg import solve as solve_dense
 
 from tamis.kernels.stacks.base import KernelStack
 from tamis.methods.zero_one.certificate import Point
-from tamis.optim.low_rank import LowRank
-from tamis.optim.matrices import with_diagonal
+from tamis.optim.matrices import Factor, LowRank, ShiftedSolver, factor, with_diagonal
 from tamis.optim.prox import project_simplex, prox_zero_one
-from tamis.optim.shifted import ShiftedSolver
-from tamis.optim.simplex import solve_simplex_qp
-from tamis.optim.solve import Factor, factor
+from tamis.optim.quadratic import solve_simplex_qp
 
 D_STEPS = ("simplex_qp", "paper")
 RESTS = 10  # rounds for which settled weights are left alone
