@@ -24,7 +24,7 @@ from tamis.kernels.alignment import (
     is_series,
 )
 from tamis.kernels.recipes import Recipe, Sample
-from tamis.methods.baselines.mkl_estimators import EasyMKLClassifier
+from tamis.methods.baselines.easy_mkl import EasyMKLClassifier
 from tamis.parallel import available_cores
 from tamis.progress import listening
 

@@ -10,7 +10,7 @@ from sklearn import model_selection
 
 from tamis import codec
 from tamis.base.estimator import KernelEstimator
-from tamis.methods.baselines.imputing import GaussianImputer
+from tamis.methods.baselines.filling import GaussianImputer
 from tamis.methods.em2nolc.solver import State
 from tamis.registry import all_estimators
 from tamis.results.data import Results

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tamis import GaussianImputer, SimpleMKLClassifier, bandwidths
 from tamis.codec import read, write
-from tamis.methods.baselines import imputing
+from tamis.methods.baselines import filling
 from tamis.methods.baselines.filling import (
     NormalLaw,
     Problem,
@@ -260,7 +260,7 @@ def test_scikit_learn_compatible(estimator, check):
 
 
 def test_examples_in_the_docstring():
-    failed, tried = doctest.testmod(imputing)
+    failed, tried = doctest.testmod(filling)
     assert tried and not failed
 
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from tamis.base.stack_classifier import Answer, StackClassifier, Task
+from tamis.codec import stored
 from tamis.kernels.stacks.base import KernelStack
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.svm import relative_gap, solve_svm
@@ -52,3 +55,132 @@ def iterates(problem: Problem, tol: float) -> Iterator[Iterate[State]]:
 def solve(problem: Problem, *, tol: float = 1e-3, callback: Callback | None = None) -> Solution[State]:
     """Solve to a relative duality gap of `tol`."""
     return run(iterates(problem, tol), tol=tol, max_iter=ATTEMPTS + 1, callback=callback)
+
+
+# ---------------------------------------------------------------------- the estimator
+
+
+@stored
+class AverageMKLClassifier(StackClassifier):
+    """Support vector machine on the unweighted mean of the kernels: the yardstick of multiple kernel learning.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a violated margin; sample and class weights multiply it.
+    landmarks : int or None, default=None
+        Number of training rows, drawn from every class, through which kernels are approximated (Nystrom). Time and
+        memory are then linear in the rows, the model is a sum over landmarks, and `landmark_error_` reports what the
+        kernels lost. None, or at least as many as there are distinct rows: exact kernels.
+    device : str or None, default=None
+        "cuda" or "cuda:1" holds all kernel values on that device and combines, multiplies and factors their matrices
+        there, in float64; "cpu" does so by torch; both need ``pip install 'tamis[gpu]'``. None is numpy. The model is
+        the same up to rounding, and needs neither torch nor the device.
+    kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
+        None is `tamis.bandwidths()`, ten Gaussians on all features; see also `tamis.per_feature()`,
+        `tamis.precomputed()`.
+    tol : float, default=0.001
+        Relative duality gap at which the fit stops.
+    calibration : int or None, default=3
+        Number of folds whose out-of-fold decisions fit the probabilities and move the intercept to probability one
+        half. None: no `predict_proba`, the method's own intercept, and a faster fit.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes; "balanced" gives all classes the same total weight.
+    scaling : {"standard", "rank", None}, default="standard"
+        "standard": numbers are scaled to mean zero and variance one; "rank": replaced by ranks, which suits columns
+        with long tails; None: used as they are.
+    missing : {"absent", "median", None}, default="absent"
+        "absent": a missing cell contributes nothing; in a kernel on several features it is replaced by the mean (by
+        zero with ``scaling=None``), and an indicator adds 1 to the squared distance. "median": it is filled with the
+        training median, or the most frequent category. None: missing cells are refused.
+    categorical_features : "auto" or list of names, positions or booleans, default="auto"
+        "auto": columns of text, booleans or a categorical type are categories. Columns of numeric codes must be named.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of everything else that is drawn at random. None is the same as 0.
+    n_jobs : int or None, default=None
+        Number of processes for the folds; None is one.
+    memory_limit : int, float, str or None, default=None
+        Largest memory of a fit in bytes, as a number or as text such as "2GB"; None: what is available. A fit that
+        would need more (see `memory_estimate`) is refused before it starts.
+    verbose : int, default=0
+        Whether to log every round of the fit; 0 is silent.
+
+    Attributes
+    ----------
+    landmark_error_ : `LandmarkError` of the kept kernels, in their order, where landmarks were used: the shares `mean`
+        and `largest` of the variance k(x, x) of training rows that are lost, and the landmarks `rank` that each
+        kernel stands on
+    dual_coef_ : coefficients of the rows; of landmarks, their sums over kernels
+    kernel_weights_ : weights of the kernels, adding up to one
+    instance_importance_ : signed percentages of the coefficients
+    kernel_importance_ : percentages of the weights
+    feature_importance_ : the same for features, where every kernel stands on one
+    classes_ : the class labels, sorted; of two the second is the positive one
+    instances_per_class_ : the instances of each output
+    instances_ : training rows with a coefficient, as positions
+    instance_labels_ : the same as index labels
+    features_ : kept features, as positions in X
+    kernels_ : kept kernels
+    kernel_names_ : their names
+    intercept_ : of each output
+    instance_variation_ : shares of the instances in the variation of the decision over training rows, in per cent
+    kernel_variation_ : shares of the kernels in it
+    feature_variation_ : shares of the features in it, where every kernel stands on one
+    pairs_ : pairs of features that have a `surface`, by name, those that matter most first
+    history_ : objective, violation and seconds of every round; a list where several problems were solved
+    n_iter_ : rounds, the most of all problems
+    objective_ : at the end, summed over all problems
+    status_ : how the fit ended
+    n_features_in_ : columns of X
+    feature_names_in_ : their names, where X has them
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tamis import AverageMKLClassifier
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> bool(AverageMKLClassifier(calibration=None).fit(X, y).score(X, y) > 0.95)
+    True
+    """
+
+    _form = "streaming"
+    _squares = 2.1
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        landmarks: int | None = None,
+        device: str | None = None,
+        kernels: Any = None,
+        tol: float = 0.001,
+        calibration: int | None = 3,
+        class_weight: Any = None,
+        scaling: str | None = "standard",
+        missing: str | None = "absent",
+        categorical_features: Any = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        memory_limit: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.landmarks = landmarks
+        self.device = device
+        self.kernels = kernels
+        self.tol = tol
+        self.calibration = calibration
+        self.class_weight = class_weight
+        self.scaling = scaling
+        self.missing = missing
+        self.categorical_features = categorical_features
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.memory_limit = memory_limit
+        self.verbose = verbose
+
+    def _solve(self, task: Task) -> Answer:
+        problem = Problem(task.stack, task.y, task.cost)
+        solution = solve(problem, tol=self.tol, callback=self._log_callback())
+        state = solution.state
+        return Answer(state.dual_coef, state.weights, state.intercept, solution)
