@@ -21,7 +21,7 @@ from experiments.summary import Table
 from tamis.cli.session import Session, session
 from tamis.errors import BadOption
 from tamis.io.writing import WRITERS, writing
-from tamis.table.sources.arrow import arrow
+from tamis.table.sources.parquet import arrow
 
 COUNTS = ("cells", "found", "ran", "failed", "left", "seconds", "compute", "overhead")
 ON_SCREEN = ("SVC", "majority", "boosting", "EBM", "tamis")  # methods beside that of the paper

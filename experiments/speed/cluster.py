@@ -15,8 +15,8 @@ import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster, wait
 
-import tamis.table.sources.base
 import tamis.table.sources.on_dask
+import tamis.table.sources.source
 from experiments.speed.scale import COLUMNS, additive
 
 STEP, REPEATS = 100_000, 3
@@ -52,7 +52,7 @@ def measure(workers: int, rows: int) -> tuple[float, float]:
     return float(np.median(fits)), float(np.median(passes))
 
 
-def update(statistics: tamis.Statistics, block: tamis.table.sources.base.Block) -> tamis.Statistics:
+def update(statistics: tamis.Statistics, block: tamis.table.sources.source.Block) -> tamis.Statistics:
     return statistics.update(block.X, block.y)
 
 

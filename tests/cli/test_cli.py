@@ -163,7 +163,7 @@ class TestPredict:
     def test_streams_in_blocks(self, folder, tmp_path, monkeypatch):
         model = folder / "out" / "model.tamis"
         whole = run("predict", model, folder / "new.csv").stdout
-        monkeypatch.setattr("tamis.io.formats.BLOCK", 1 << 9)
+        monkeypatch.setattr("tamis.io.readers.BLOCK", 1 << 9)
         assert run("predict", model, folder / "new.csv").stdout == whole
         assert len(whole.splitlines()) == N + 1
 

@@ -165,7 +165,7 @@ class TestOtherKinds:
     @pytest.mark.parametrize(
         ("old", "new", "match"),
         [
-            ("1,red,0", "one,red,0", "'my age' is declared a number, and row 1 holds 'one'"),
+            ("1,red,0", "one,red,0", "row 1: 'one' in column 'my age' is not a number, and the file declares it one"),
             ("1,red,0", "1,red", "line 8 has 2 cells"),
             ("1,red,0", "{0 1}", "sparse"),
             ("@data", "", "no @data"),
@@ -225,7 +225,7 @@ class TestOtherKinds:
 
 class TestBlocks:
     def test_blocks_are_the_table(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("tamis.io.formats.BLOCK", 1 << 10)
+        monkeypatch.setattr("tamis.io.readers.BLOCK", 1 << 10)
         rng = np.random.default_rng(0)
         x = rng.normal(size=500).round(3)
         (tmp_path / "t.csv").write_text("x,s\n" + "".join(f"{v},c{k % 3}\n" for k, v in enumerate(x)))
@@ -235,7 +235,7 @@ class TestBlocks:
         assert np.concatenate([c["s"] for _, c in parts])[4] == "c1"
 
     def test_a_cell_that_is_not_a_number_is_named(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("tamis.io.formats.BLOCK", 1 << 8)
+        monkeypatch.setattr("tamis.io.readers.BLOCK", 1 << 8)
         (tmp_path / "t.csv").write_text("x\n" + "1\n" * 300 + "two\n")
         with pytest.raises(ValueError, match="row 301: 'two' in column 'x' is not a number"):
             list(blocks(tmp_path / "t.csv", {"x": "number"}))

@@ -118,8 +118,8 @@ class TestNobodyIsTestedOnWhatItLearned:
 
     @pytest.mark.parametrize(("how", "cells"), [("rows", 4000), ("rows", 1 << 23), ("ward", 4000), ("part", 4000)])
     def test_whatever_the_split_and_the_blocks(self, folder, tmp_path, monkeypatch, how, cells):
-        monkeypatch.setattr("tamis.table.sources.base.BLOCK_CELLS", cells)
-        monkeypatch.setattr("tamis.table.sources.base.block_rows", lambda d: max(100, cells // d))
+        monkeypatch.setattr("tamis.table.sources.source.BLOCK_CELLS", cells)
+        monkeypatch.setattr("tamis.table.sources.source.block_rows", lambda d: max(100, cells // d))
         monkeypatch.setattr("tamis.table.sources.parquet.block_rows", lambda d: max(100, cells // d))
         frame = pq.read_table(folder).to_pandas().set_index("id")
         options = {

@@ -21,9 +21,8 @@ from tamis.statistics.sample import SAMPLE_ROWS, Reservoir, SampledRows
 from tamis.statistics.survey import Survey
 from tamis.table.folds import block_folds, group_folds
 from tamis.table.keys import group_keys, row_keys
-from tamis.table.sources import base, memory
-from tamis.table.sources.base import Block, prefetched
-from tamis.table.sources.opening import source_of
+from tamis.table.sources import source as sources
+from tamis.table.sources.source import Block, prefetched, source_of
 from tamis.table.table import Table, read_table
 
 N = 3000
@@ -99,7 +98,7 @@ class TestSameModel:
         np.testing.assert_allclose(other.decision_function(X), whole.decision_function(X), atol=1e-9)
 
     def test_from_a_parquet_file_and_a_folder_and_a_dataset(self, whole, tmp_path, monkeypatch):
-        monkeypatch.setattr(base, "BLOCK_CELLS", 1500)
+        monkeypatch.setattr(sources, "BLOCK_CELLS", 1500)
         parquet(tmp_path)
         data = pq.read_table(tmp_path / "part0.parquet").drop_columns(["g"])
         pq.write_table(data, tmp_path / "part0.parquet", row_group_size=700)
@@ -112,8 +111,8 @@ class TestSameModel:
         same(EM2NOLCClassifier(**OPTIONS).fit(ds.dataset(folder), "y", sample_weight="w"), whole)
 
     def test_from_a_memory_map(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(memory, "LARGE_BYTES", 1000)
-        monkeypatch.setattr(memory, "block_rows", lambda d: 640)
+        monkeypatch.setattr(sources, "LARGE_BYTES", 1000)
+        monkeypatch.setattr(sources, "block_rows", lambda d: 640)
         numbers = X[["a", "c"]].to_numpy()
         mapped = np.memmap(tmp_path / "rows", dtype=float, mode="w+", shape=numbers.shape)
         mapped[:] = numbers

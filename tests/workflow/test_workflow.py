@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, confusion_matrix, roc_auc_score
 
 from tamis import io, per_feature, product, progress
-from tamis.io.cells import level
+from tamis.io.tables import level
 from tamis.results import Results
 from tamis.results.words import sentence, summary
 from tamis.workflow import Job, UnknownColumn, describe, evaluate_on, run

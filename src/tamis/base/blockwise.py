@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.table.sources.opening import each_block
+from tamis.table.sources.source import each_block
 
 
 def blockwise(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

@@ -36,7 +36,7 @@ from tamis.parallel import blas_threads
 from tamis.progress import Remaining, heard, listening
 from tamis.table.checks import check_choice, check_columns, check_integer, check_jobs, check_number, check_seed
 from tamis.table.rows import Rows, merge_rows
-from tamis.table.sources.opening import check_in_memory
+from tamis.table.sources.source import check_in_memory
 from tamis.table.table import Table, checked_input, columns_by_name, row_labels
 
 logger = logging.getLogger("tamis")

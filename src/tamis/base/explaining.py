@@ -12,7 +12,7 @@ from tamis.arrays import beside, namespace
 from tamis.base.model import Model
 from tamis.explain import Explanation, variation
 from tamis.table.rows import Rows, sampled
-from tamis.table.sources.opening import is_in_blocks
+from tamis.table.sources.source import is_in_blocks
 from tamis.table.table import row_labels
 
 if TYPE_CHECKING:

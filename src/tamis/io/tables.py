@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tamis.io.cells import MISSING, cleaned, level, number, numbers
-from tamis.io.formats import open_raw
-from tamis.io.opening import Raw
-from tamis.table.sources.arrow import arrow
+from tamis.io.readers import Raw, open_raw
+from tamis.table.sources.parquet import arrow, column_values, is_text
+
+MISSING = frozenset({"", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "?", "."})
+DECLARED = {"text": "given", "number": "number", "date": "date"}  # what a file says of a column, and how it is read
+FLAGS = ("true", "false")  # in small letters in every table, however a file writes them
+LEADING_ZERO = re.compile(r"[+-]?0\d+")
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 
 class Columns(dict[str, np.ndarray]):
@@ -47,37 +52,41 @@ def read(
     columns = Columns()
     for k, name in enumerate(raw.names):
         if name not in raw.aside or name in text:
-            columns[name] = _typed(raw, name, table.column(k), name in text, missing)
+            kind = "text" if name in text else DECLARED.get(raw.declared.get(name, ""), "any")
+            columns[name] = _typed(raw, table.column(k), name, kind, missing)
     columns.categorical = tuple(name for name in columns if raw.declared.get(name) == "text")
     return columns
 
 
-def _typed(raw: Raw, name: str, column: Any, as_text: bool, missing: Collection[str]) -> np.ndarray:
-    declared = raw.declared.get(name)
-    if as_text and arrow().types.is_integer(column.type):  # a float could not tell long ids apart
-        return levels(np.array(column.to_pylist(), dtype=object))
-    if as_text:
-        return levels(_values(column, name, missing))
-    if declared == "date":
-        known = np.array([v is not None for v in _values(column, name, missing)])
-        return np.where(known, np.datetime64(0, "D"), np.datetime64("NaT", "D"))
-    if _is_text(column.type) and declared != "text":
-        found = _cast(column, missing)
+def _typed(raw: Raw, cells: Any, name: str, kind: str, missing: Collection[str], first: int = 1) -> np.ndarray:
+    """A column as "text", "flag", "number", "date", "given" or "any", which means numbers if all its cells are some.
+
+    `first` is the number of its first row in the file.
+    """
+    if kind == "text" and arrow().types.is_integer(cells.type):  # a float could not tell long ids apart
+        return levels(np.array(cells.to_pylist(), dtype=object))
+    if kind in ("number", "any") and is_text(cells.type):
+        found = _cast(cells, missing)
         if found is not None:
             return found
-    values = _values(column, name, missing)
-    if values.dtype != object or declared == "text" or not _is_text(column.type):
+    values = _values(cells, name, missing)
+    if kind == "text":
+        return levels(values)
+    if kind == "flag":
+        return flags(values)
+    if kind == "date":
+        known = np.array([v is not None for v in values])
+        return np.where(known, np.datetime64(0, "D"), np.datetime64("NaT", "D"))
+    if kind == "number" and values.dtype.kind in "mM":
+        raise ValueError(f"column {name!r} holds dates, and was a number when the model was fitted")
+    if values.dtype != object or kind == "given" or (kind == "any" and not is_text(cells.type)):
         return values
     found = numbers(values, raw.comma)
-    if found is None and declared == "number":
-        row = next(k for k, v in enumerate(values) if v is not None and number(v) is None)
-        raise ValueError(f"column {name!r} is declared a number, and row {row + 1} holds {values[row]!r}")
+    if found is None and kind == "number":
+        row = next(k for k, v in enumerate(values) if v is not None and number(v, raw.comma) is None)
+        why = ", and the file declares it one" if name in raw.declared else ""
+        raise ValueError(f"row {first + row}: {values[row]!r} in column {name!r} is not a number{why}")
     return values if found is None else found
-
-
-def _is_text(kind: Any) -> bool:
-    pa = arrow()
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
 
 
 def _cast(column: Any, missing: Collection[str]) -> np.ndarray | None:
@@ -92,7 +101,7 @@ def _cast(column: Any, missing: Collection[str]) -> np.ndarray | None:
         floats = pc.cast(pc.if_else(gaps, None, trimmed), pa.float64())
     except pa.ArrowInvalid:
         return None
-    return floats.to_numpy(zero_copy_only=False).astype(float) if isinstance(floats, pa.Array) else floats.to_numpy()
+    return np.asarray(floats)
 
 
 def levels(values: np.ndarray) -> np.ndarray:
@@ -109,25 +118,18 @@ def flags(values: np.ndarray) -> np.ndarray:
     return out
 
 
-def _values(column: Any, name: str, missing: Collection[str]) -> np.ndarray:
-    """A column of a batch: floats, dates, or objects with None for missing cells."""
-    pa = arrow()
-    kind = column.type
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if pa.types.is_dictionary(kind):
-        return _values(column.dictionary_decode(), name, missing)
-    if _is_text(kind):
-        return cleaned(column.to_pylist(), MISSING | set(missing))
-    if pa.types.is_temporal(kind) and not pa.types.is_duration(kind) and not pa.types.is_time(kind):
-        return column.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
-    if pa.types.is_boolean(kind):
-        return levels(np.array(column.to_pylist(), dtype=object))
-    if pa.types.is_null(kind):
-        return np.full(len(column), np.nan)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(float)
-    raise ValueError(f"column {name!r} holds values of the type {kind}: convert it to numbers or text first")
+def _values(cells: Any, name: str, missing: Collection[str]) -> np.ndarray:
+    """A column: floats, dates, or objects with None for missing cells."""
+    types, kind = arrow().types, cells.type
+    if types.is_dictionary(kind):
+        return _values(cells.cast(kind.value_type), name, missing)
+    if is_text(kind):
+        return cleaned(cells.to_pylist(), MISSING | set(missing))
+    if types.is_temporal(kind) and not types.is_duration(kind) and not types.is_time(kind):
+        return np.asarray(cells.cast(arrow().timestamp("us")))
+    if types.is_boolean(kind):
+        return levels(np.array(cells.to_pylist(), dtype=object))
+    return column_values(cells, name).astype(float)
 
 
 def blocks(
@@ -152,21 +154,9 @@ def blocks(
         for name, kind in kinds.items():
             if name in raw.names:
                 cells = batch.column(raw.names.index(name))
-                columns[name] = _block(raw, cells, name, kind, missing, first)
+                columns[name] = _typed(raw, cells, name, kind, missing, first)
         yield batch, columns
         first += batch.num_rows
-
-
-def _block(raw: Raw, cells: Any, name: str, kind: str, missing: Collection[str], first: int) -> np.ndarray:
-    found = _cast(cells, missing) if kind == "number" and _is_text(cells.type) else None
-    if found is not None:
-        return found
-    if kind == "text" and arrow().types.is_integer(cells.type):
-        return levels(np.array(cells.to_pylist(), dtype=object))
-    values = _values(cells, name, missing)
-    if kind == "flag":
-        return flags(values)
-    return levels(values) if kind == "text" else _as_numbers(values, name, first, raw.comma)
 
 
 def header(path: str | os.PathLike, encoding: str = "utf-8") -> list[str]:
@@ -174,13 +164,52 @@ def header(path: str | os.PathLike, encoding: str = "utf-8") -> list[str]:
     return open_raw(Path(path), encoding).names
 
 
-def _as_numbers(values: np.ndarray, name: str, first: int, comma: bool) -> np.ndarray:
-    if values.dtype != object:
-        if values.dtype.kind in "mM":
-            raise ValueError(f"column {name!r} holds dates, and was a number when the model was fitted")
-        return values
-    found = numbers(values, comma)
-    if found is not None:
-        return found
-    row = next(k for k, v in enumerate(values) if v is not None and number(v, comma) is None)
-    raise ValueError(f"row {first + row}: {values[row]!r} in column {name!r} is not a number")
+# ---------------------------------------------------------------------- cells
+
+
+def number(text: str, comma: bool = False) -> float | None:
+    """The number that a text means, or None; `comma` allows a decimal comma."""
+    if LEADING_ZERO.fullmatch(text):
+        return None  # a code
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return float(text.replace(",", ".")) if comma and DECIMAL_COMMA.fullmatch(text) else None
+
+
+def level(value: Any) -> str | None:
+    """The text of a category: whole numbers without a decimal point, booleans in small letters."""
+    if value is None or value != value:
+        return None
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value)).lower()
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return flag(str(value))
+
+
+def flag(text: str) -> str:
+    """Text, but "true" and "false" in small letters."""
+    return text.lower() if text.lower() in FLAGS else text
+
+
+def numbers(texts: np.ndarray, comma: bool = False) -> np.ndarray | None:
+    """Text cells as floats, NaN for None; or None if some cell is not a number."""
+    known: dict[str | None, float] = {None: np.nan}
+    for text in set(texts.tolist()) - {None}:
+        value = number(text, comma)
+        if value is None:
+            return None
+        known[text] = value
+    return np.fromiter((known[text] for text in texts.tolist()), dtype=float, count=len(texts))
+
+
+def cleaned(texts: list[str | None], marks: Collection[str]) -> np.ndarray:
+    """Stripped text, None where a cell is one of the marks of missing values."""
+    known: dict[str | None, str | None] = {None: None}
+    for text in set(texts) - {None}:
+        bare = str(text).strip()
+        known[text] = None if bare in marks else flag(bare)
+    out = np.empty(len(texts), dtype=object)
+    out[:] = [known[text] for text in texts]
+    return out

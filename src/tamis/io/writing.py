@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from tamis.codec import replacing
 from tamis.errors import BadOption
-from tamis.table.sources.arrow import arrow
+from tamis.table.sources.parquet import arrow
 
 Write = Callable[[Any], None]  # takes a record batch
 

@@ -47,7 +47,7 @@ from tamis.table.encoding import Encoder
 from tamis.table.folds import key_folds, summed_folds
 from tamis.table.keys import group_keys, row_keys
 from tamis.table.rows import Rows, by_class, check_weights, class_factors
-from tamis.table.sources.base import Block
+from tamis.table.sources.source import Block
 from tamis.table.table import (
     Table,
     block_names,

@@ -21,8 +21,7 @@ from tamis.table.encoding import UNSEEN, Nominal
 from tamis.table.folds import Earlier, block_folds, group_folds, units_of
 from tamis.table.keys import row_keys
 from tamis.table.rows import Rows
-from tamis.table.sources.base import Block
-from tamis.table.sources.opening import source_of
+from tamis.table.sources.source import Block, source_of
 from tamis.table.table import Table
 
 

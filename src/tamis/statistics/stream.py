@@ -21,7 +21,7 @@ from tamis.statistics.sums import Functions, sum_table
 from tamis.statistics.survey import Survey
 from tamis.table.encoding import Encoder
 from tamis.table.folds import Earlier
-from tamis.table.sources.base import Block, Source
+from tamis.table.sources.source import Block, Source
 
 FIRST_ROWS = 1 << 17  # rows from which the plan of an iterator is made
 SAVE_SECONDS = 30.0  # between two savings of a pass

@@ -22,7 +22,7 @@ from tamis.table.encoding import level_masses
 from tamis.table.folds import Earlier, UnitCounts, group_folds, key_folds, only_folds, units_of
 from tamis.table.keys import copies_before, lowest, lowest_distinct, mix, row_keys, sampling_keys
 from tamis.table.rows import Rows, class_factors
-from tamis.table.sources.base import Block
+from tamis.table.sources.source import Block
 from tamis.table.table import Table, block_names, read_block, with_empty_labels
 
 FIRST_ROWS = 1000  # rows that show that a column has many values

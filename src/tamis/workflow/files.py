@@ -18,7 +18,7 @@ from tamis.io.writing import writing
 from tamis.registry import all_estimators
 from tamis.results.data import Results
 from tamis.results.words import summary
-from tamis.table.sources.arrow import arrow
+from tamis.table.sources.parquet import arrow
 from tamis.views import report
 from tamis.workflow.comparison import Comparison
 from tamis.workflow.job import describe

@@ -19,7 +19,7 @@ import tamis
 from tamis.base.classifier import KernelClassifier
 from tamis.errors import BadOption
 from tamis.explain.measures import Stability
-from tamis.io.cells import level, number
+from tamis.io.tables import level, number
 from tamis.registry import all_estimators
 from tamis.results.data import Evaluation, Notes, Results, ShownRows, Task
 from tamis.results.describe import cases_of, evaluate, parts_of, shares_by_key, show_rows, take

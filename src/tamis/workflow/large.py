@@ -17,15 +17,13 @@ import numpy as np
 
 from tamis.base.memory import available_memory, to_bytes
 from tamis.errors import BadOption
-from tamis.io.cells import MISSING, cleaned, level, numbers
-from tamis.io.tables import levels, read
+from tamis.io.tables import MISSING, cleaned, level, levels, numbers, read
 from tamis.progress import report
 from tamis.results.data import Results
 from tamis.results.describe import cases_of, parts_of, take
 from tamis.table.keys import label_keys
-from tamis.table.sources.arrow import arrow
-from tamis.table.sources.base import Block
-from tamis.table.sources.parquet import ENDINGS, ParquetSource, values
+from tamis.table.sources.parquet import ENDINGS, ParquetSource, arrow, column_values
+from tamis.table.sources.source import Block
 from tamis.workflow.job import METHOD, Job, fit, notes, prepared, shown, stability, tested, timed
 from tamis.workflow.prepare import Data, check_column, positive_class
 from tamis.workflow.split import sides
@@ -144,7 +142,7 @@ class _Sample:
         share = min(1.0, SAMPLE / n, CELLS / (n * len(whole.names)))
         parts, masks, done = [], [], 0
         for number, table in whole.tables():
-            groups, split = (None if c is None else _texts(table.column(c)) for c in (job.group, job.split))
+            groups, split = (None if c is None else _texts(table, c) for c in (job.group, job.split))
             test = is_test(job, number, len(table), groups, split)
             drawn = np.flatnonzero(np.random.default_rng([job.seed, number, 1]).random(len(table)) < share)
             parts.append(table.take(pa.array(drawn)))
@@ -169,15 +167,8 @@ class _Training(ParquetSource):
         self.without: dict[int, int] = {}  # rows without a class, of each block
         self.kinds = {name: values.dtype == object for name, values in data.columns.items()}
         self.known = {level(label): label for label in np.unique(data.y).tolist()}
-        self.rows_of_all = ParquetSource(path, None).step  # blocks are cut as the sample cut them
-
-    @property
-    def step(self) -> int:
-        return self.rows_of_all
-
-    @property
-    def aside(self) -> list[str]:
-        return list(dict.fromkeys([*super().aside, *([] if self.split is None else [self.split])]))
+        self.step = ParquetSource(path, None).step  # blocks are cut as the sample cut them
+        self.aside = list(dict.fromkeys([*self.aside, *([] if self.split is None else [self.split])]))
 
     @property
     def no_target(self) -> int:
@@ -187,21 +178,21 @@ class _Training(ParquetSource):
     def _block(self, number: int, table: Any) -> Block:
         y, known = self._labels(table.column(self.target))
         self.without[number] = int(np.sum(~known))
-        groups, split = (None if c is None else _texts(table.column(c)) for c in (self.groups, self.split))
+        groups, split = (None if c is None else _texts(table, c) for c in (self.groups, self.split))
         test = is_test(self.job, number, len(table), groups, split)
         weight = np.where(test | ~known, 0.0, 1.0)
         if self.dtype is not None and not any(self.kinds.values()):
             X = super()._block(number, table).X
         else:
-            X = {name: _cells(table.column(name), text, self.marks) for name, text in self.kinds.items()}
+            X = {name: _cells(table, name, text, self.marks) for name, text in self.kinds.items()}
         return Block(number, X, y, weight, groups)
 
     def rows_at(self, positions: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
         """Features, classes and names of some rows; a name is an id, or the number of a row, the first being 1."""
         wanted = [*self.names, *self.aside, *([] if self.job.id is None else [self.job.id])]
         found = self.take(positions, list(dict.fromkeys(wanted)))
-        names = positions + 1 if self.job.id is None else _texts(found.column(self.job.id))
-        X = {name: _cells(found.column(name), text, self.marks) for name, text in self.kinds.items()}
+        names = positions + 1 if self.job.id is None else _texts(found, self.job.id)
+        X = {name: _cells(found, name, text, self.marks) for name, text in self.kinds.items()}
         return X, self._labels(found.column(self.target))[0], names
 
     def _labels(self, column: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -223,13 +214,13 @@ class _Training(ParquetSource):
         return labels[codes], there & named[codes]
 
 
-def _texts(column: Any) -> np.ndarray:
-    return levels(values(column))
+def _texts(table: Any, name: str) -> np.ndarray:
+    return levels(column_values(table.column(name), name))
 
 
-def _cells(column: Any, text: bool, marks: Collection[str]) -> np.ndarray:
+def _cells(table: Any, name: str, text: bool, marks: Collection[str]) -> np.ndarray:
     """A feature as the sample had it: text, or numbers, whatever it is in the file."""
-    cells = values(column)
+    cells = column_values(table.column(name), name)
     if text:
         return cleaned(levels(cells).tolist(), marks)
     if cells.dtype != object:

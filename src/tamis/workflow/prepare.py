@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from tamis.errors import BadOption, UnknownColumn
-from tamis.io.cells import level, number
-from tamis.io.tables import Columns, levels
+from tamis.io.tables import Columns, level, levels, number
 from tamis.table.checks import is_missing
 from tamis.table.table import cells_of, columns_by_name
 

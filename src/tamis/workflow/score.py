@@ -13,7 +13,7 @@ from tamis.base.classifier import KernelClassifier
 from tamis.explain.explanation import Explanation
 from tamis.io.tables import Columns, blocks, flags, header, levels
 from tamis.table.encoding import Nominal
-from tamis.table.sources.arrow import arrow
+from tamis.table.sources.parquet import arrow
 from tamis.workflow.prepare import check_column
 
 OUTSIDE = 0.05  # share of a column outside the training range that is worth a warning

@@ -25,8 +25,7 @@ from tamis.statistics.stream import sum_source
 from tamis.statistics.tensors import sum_tensor
 from tamis.table.checks import check_bandwidth
 from tamis.table.rows import Rows
-from tamis.table.sources.base import Source
-from tamis.table.sources.opening import by_name, source_of, table_source
+from tamis.table.sources.source import Source, by_name, source_of, table_source
 
 OUTSIDE = 0.01  # share of a column's cells beyond the plan's range that is worth a warning
 

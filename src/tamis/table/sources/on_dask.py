@@ -1,8 +1,4 @@
-"""Dask arrays and dataframes: totals are computed on the workers, and predictions are lazy.
-
-Another engine needs the same two things: a `Source` whose `total` makes a zero on every part, adds the part to it and
-adds up the results in a tree, and a `mapped` that applies a function to the parts.
-"""
+"""Dask arrays and dataframes: totals are computed on the workers, and predictions are lazy."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ import numpy as np
 
 from tamis.parallel import limited
 from tamis.progress import report
-from tamis.table.sources.base import Block, M, Source, n_rows
+from tamis.table.sources.source import Block, M, Source, kind_of, n_rows
 
 ADDED_TOGETHER = 4  # totals that one task adds up
 
@@ -160,7 +156,7 @@ def _like(values: Any, X: Any, name: str) -> list[Any]:
     count = X.npartitions if _is_frame(X) else X.numblocks[0]
     if values is None:
         return [None] * count
-    if not is_dask(values):
+    if kind_of(values) != "dask":
         if _is_frame(X) or np.isnan(X.shape[0]):
             raise ValueError(f"{name} is no Dask collection, and the lengths of the partitions of X are not known")
         values = _dask().array.from_array(np.asarray(values), chunks=(X.chunks[0],))
@@ -171,11 +167,6 @@ def _like(values: Any, X: Any, name: str) -> list[Any]:
     if len(parts) != count:
         raise ValueError(f"{name} has {len(parts)} partitions, and X has {count}: cut both alike")
     return parts
-
-
-def is_dask(X: Any) -> bool:
-    """Whether X is a collection of Dask."""
-    return hasattr(X, "__dask_graph__") and type(X).__module__.split(".")[0] in ("dask", "dask_expr")
 
 
 def _is_frame(X: Any) -> bool:

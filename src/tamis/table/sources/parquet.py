@@ -10,13 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from tamis.table.sources.arrow import arrow
-from tamis.table.sources.base import Block, Source, block_rows
+from tamis.table.sources.source import Block, Source, block_rows
 from tamis.table.table import NamedNumbers
 
 ENDINGS = (".parquet", ".pq")
 BUFFER_BYTES = 1 << 20  # of a column, read at a time
 INDEX_PREFIX = "__index_level_"  # of the names of columns that are the index of a DataFrame
+
+
+def arrow() -> Any:
+    """Return the pyarrow package; raise an error that says how to install it."""
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.csv
+        import pyarrow.dataset
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError("reading tables needs pyarrow: pip install 'tamis[io]'") from None
+    return pyarrow
 
 
 class ParquetSource(Source):
@@ -40,21 +52,24 @@ class ParquetSource(Source):
         columns: Sequence[str] | None = None,
     ):
         self.dataset = _opened(data)
-        roles = [name for name in (target, weight, groups) if name is not None]
-        twice = sorted({name for name in roles if roles.count(name) > 1})
+        self.target, self.weight, self.groups = target, weight, groups
+        self.aside = [name for name in (target, weight, groups) if name is not None]  # columns that are not part of X
+        twice = sorted({name for name in self.aside if self.aside.count(name) > 1})
         if twice:
             raise ValueError(f"the column {twice[0]!r} is named for two roles among y, sample_weight and groups")
-        self.target, self.weight, self.groups = target, weight, groups
-        schema, aside = self.dataset.schema, [name for name in (target, weight, groups) if name is not None]
-        free = [name for name in schema.names if name not in aside and not name.startswith(INDEX_PREFIX)]
-        wanted = free if columns is None else list(columns)
-        for name in (*aside, *wanted):
+        schema = self.dataset.schema
+        free = [name for name in schema.names if name not in self.aside and not name.startswith(INDEX_PREFIX)]
+        self.names = free if columns is None else list(columns)
+        for name in (*self.aside, *self.names):
             if name not in schema.names:
-                raise ValueError(f"there is no column {name!r} in {_named(data)}: it has {', '.join(schema.names)}")
-        self.names = wanted
-        self.categorical = [name for name in wanted if not _is_number(schema.field(name).type)]
-        self.dtype = _dtype(schema, wanted)
+                where = repr(Path(data).name) if isinstance(data, str | os.PathLike) else "the dataset"
+                raise ValueError(f"there is no column {name!r} in {where}: it has {', '.join(schema.names)}")
+        kinds = [schema.field(name).type for name in self.names]
+        self.categorical = [name for name, kind in zip(self.names, kinds, strict=True) if not _is_number(kind)]
+        single = all(map(arrow().types.is_float32, kinds))
+        self.dtype = None if self.categorical else "float32" if single else "float64"  # of X, where it is numbers
         self.n_rows = self.dataset.count_rows()
+        self.step = block_rows(len(self.names))
 
     @property
     def fingerprint(self) -> str:
@@ -62,35 +77,25 @@ class ParquetSource(Source):
         files = [(file.path, file.size, file.mtime_ns) for file in found]
         return f"{super().fingerprint} {self.names} {self.target} {self.weight} {self.groups} {files}"
 
-    @property
-    def step(self) -> int:
-        """Number of rows of a block."""
-        return block_rows(len(self.names))
-
-    @property
-    def aside(self) -> list[str]:
-        """Columns that are not part of X: target, weights and groups."""
-        return [name for name in (self.target, self.weight, self.groups) if name is not None]
-
     def blocks(self, start: int = 0) -> Iterator[Block]:
         for number, table in self.tables(start):
             yield self._block(number, table)
 
     def tables(self, start: int = 0) -> Iterator[tuple[int, Any]]:
         """Iterate over the numbers and pyarrow tables of the blocks."""
-        number, step = 0, self.step
+        number = 0
         for read, n in self._groups():
-            count = -(-n // step)
+            count = -(-n // self.step)
             if number + count <= start:
                 number += count
                 continue
-            for part in _regrouped(read([*self.names, *self.aside], step), step):
+            for part in _regrouped(read([*self.names, *self.aside]), self.step):
                 if number >= start:
                     yield number, part
                 number += 1
 
-    def _groups(self) -> Iterator[tuple[Callable[[Sequence[str], int], Iterator[Any]], int]]:
-        """Iterate over the row groups that have rows, as a function that reads batches and the number of rows."""
+    def _groups(self) -> Iterator[tuple[Callable[[Sequence[str]], Iterator[Any]], int]]:
+        """Iterate over the row groups that have rows: a function that reads batches, and the number of rows."""
         pa = arrow()
         for fragment in self.dataset.get_fragments():
             options = {"filesystem": fragment.filesystem, "buffer_size": BUFFER_BYTES, "pre_buffer": False}
@@ -98,13 +103,17 @@ class ParquetSource(Source):
             keys = pa.dataset.get_partition_keys(fragment.partition_expression)
             for group in fragment.row_groups:
                 if group.num_rows:
-                    yield partial(self._read, file, keys, group.id), group.num_rows
+                    yield partial(self._batches, file, keys, group.id), group.num_rows
 
-    def _read(self, file: Any, keys: Mapping[str, Any], group: int, columns: Sequence[str], step: int) -> Iterator[Any]:
-        """Iterate over the batches of a row group; columns that the file lacks are partitions or missing."""
+    def _batches(self, file: Any, keys: Mapping[str, Any], group: int, columns: Sequence[str]) -> Iterator[Any]:
+        """Iterate over the batches of a row group; columns that the file lacks are partitions or missing.
+
+        A scanner of pyarrow would hold the whole row group.
+        """
         pa, schema = arrow(), self.dataset.schema
         own = [name for name in columns if name in file.schema_arrow.names]
-        for batch in file.iter_batches(batch_size=step, row_groups=[group], columns=own, use_threads=False):
+        read = {"batch_size": self.step, "row_groups": [group], "columns": own, "use_threads": False}
+        for batch in file.iter_batches(**read):
             arrays = []
             for name in columns:
                 kind = schema.field(name).type
@@ -122,7 +131,7 @@ class ParquetSource(Source):
         for read, n in self._groups():
             if np.any((positions >= first) & (positions < first + n)):
                 start = first
-                for batch in read(columns, self.step):
+                for batch in read(columns):
                     mine = np.flatnonzero((positions >= start) & (positions < start + batch.num_rows))
                     parts.append(pa.Table.from_batches([batch]).take(pa.array(positions[mine] - start)))
                     places.append(mine)
@@ -131,18 +140,18 @@ class ParquetSource(Source):
         return pa.concat_tables(parts).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
 
     def _block(self, number: int, table: Any) -> Block:
-        y, weight, groups = (
-            None if name is None else _column(table, name) for name in (self.target, self.weight, self.groups)
-        )
+        roles = (self.target, self.weight, self.groups)
+        y, weight, groups = (None if name is None else column_values(table.column(name), name) for name in roles)
         y = None if y is None else _labels(y, str(self.target))
         if weight is not None and weight.dtype == object:
             raise ValueError(f"sample_weight={self.weight!r} is a column of text: weights must be numbers")
-        if self.dtype is not None:
-            X = np.empty((len(self.names), len(table)), dtype=self.dtype)
-            for row, name in zip(X, self.names, strict=True):
-                row[:] = _column(table, name)
-            return Block(number, NamedNumbers(X.T, self.names), y, weight, groups)
-        return Block(number, {name: _column(table, name) for name in self.names}, y, weight, groups)
+        columns = (column_values(table.column(name), name) for name in self.names)
+        if self.dtype is None:
+            return Block(number, dict(zip(self.names, columns, strict=True)), y, weight, groups)
+        X = np.empty((len(self.names), len(table)), dtype=self.dtype)
+        for row, column in zip(X, columns, strict=True):
+            row[:] = column
+        return Block(number, NamedNumbers(X.T, self.names), y, weight, groups)
 
 
 def _regrouped(batches: Iterator[Any], step: int) -> Iterator[Any]:
@@ -163,13 +172,6 @@ def _regrouped(batches: Iterator[Any], step: int) -> Iterator[Any]:
         yield pa.Table.from_batches(pieces)
 
 
-def _column(table: Any, name: str) -> np.ndarray:
-    try:
-        return values(table.column(name))
-    except ValueError as error:
-        raise ValueError(f"column {name!r}: {error}") from None
-
-
 def _labels(y: np.ndarray, name: str) -> np.ndarray:
     """Return class labels, booleans as such; refuse missing cells."""
     missing = [v is None for v in y.tolist()] if y.dtype == object else np.isnan(y) if y.dtype.kind == "f" else []
@@ -178,8 +180,8 @@ def _labels(y: np.ndarray, name: str) -> np.ndarray:
     return y.astype(bool) if y.dtype == object and all(isinstance(v, bool) for v in y.tolist()) else y
 
 
-def values(column: Any) -> np.ndarray:
-    """Return a column as numbers (NaN: missing) or as objects (None: missing)."""
+def column_values(column: Any, name: str) -> np.ndarray:
+    """Return a column of a table as numbers (NaN: missing) or as objects (None: missing)."""
     pa = arrow()
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -187,27 +189,18 @@ def values(column: Any) -> np.ndarray:
         column = column.cast(kind)
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
-    if pa.types.is_boolean(kind) or _is_text(kind):
+    if pa.types.is_boolean(kind) or is_text(kind):
         return np.array(column.to_pylist(), dtype=object)
-    if pa.types.is_integer(kind) and not column.null_count:
-        return column.to_numpy()
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        wide = column if pa.types.is_floating(kind) else column.cast(pa.float64(), safe=False)
-        return wide.to_numpy()
-    raise ValueError(f"values of the type {kind} must be converted to numbers or text first")
+    if not _is_number(kind):
+        raise ValueError(f"column {name!r} holds values of the type {kind}: convert it to numbers or text first")
+    exact = pa.types.is_floating(kind) or (pa.types.is_integer(kind) and not column.null_count)
+    return np.asarray(column if exact else column.cast(pa.float64(), safe=False))
 
 
-def _is_text(kind: Any) -> bool:
+def is_text(kind: Any) -> bool:
+    """Whether a type of pyarrow is text."""
     types = arrow().types
     return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-
-
-def _dtype(schema: Any, names: Sequence[str]) -> str | None:
-    """Return the type for all columns if they are numbers, else None."""
-    kinds = [schema.field(name).type for name in names]
-    if not all(map(_is_number, kinds)):
-        return None
-    return "float32" if all(map(arrow().types.is_float32, kinds)) else "float64"
 
 
 def _is_number(kind: Any) -> bool:
@@ -258,14 +251,3 @@ def _unified(path: Path, files: Any) -> Any:
             name = Path(fragment.path).name
             raise ValueError(f"{name!r} does not fit the other files of {path.name!r}: {error}") from None
     return pa.dataset.dataset(files, schema=schema, **kind)
-
-
-def _named(data: Any) -> str:
-    return repr(Path(data).name) if isinstance(data, str | os.PathLike) else "the dataset"
-
-
-def is_parquet(X: Any) -> bool:
-    """Whether X is a path, or a dataset of pyarrow."""
-    if isinstance(X, str | os.PathLike):
-        return True
-    return type(X).__module__.startswith("pyarrow._dataset")

@@ -5,26 +5,112 @@ Every reader is a generator of pyarrow record batches. Text files give text; not
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import csv
+import gzip
 import io
+import lzma
 import re
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from tamis.errors import BadOption
-from tamis.io.arff import read_arff
-from tamis.io.opening import OPENERS, ROWS, UNREADABLE, Opener, Raw, as_it_is
 from tamis.progress import report, tracked
-from tamis.table.sources.arrow import arrow
-from tamis.table.sources.parquet import ParquetSource
+from tamis.table.sources.parquet import ParquetSource, arrow
 
+ROWS = 1 << 15  # rows at a time of other formats than text
 BLOCK = 1 << 22  # bytes of text at a time
 BLANKS = re.compile(rb"(?m)^ +\r?$")  # lines of blanks count as empty
-DELIMITERS = ",;\t|"
+DELIMITERS, QUOTE = ",;\t|", '"'
+UNREADABLE = (OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
+ATTRIBUTE = re.compile(
+    r"""@attribute\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s{'"][^\s{]*))\s*(?P<kind>\S.*)""", re.IGNORECASE
+)
+CELL = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,%'"][^,%]*|))\s*(,|%.*$|$)""")
+
+
+@dataclass
+class Raw:
+    """A table as it comes from a file.
+
+    Attributes
+    ----------
+    names : of the columns, as they stand in the batches
+    batches : the rows
+    declared : {name: "number" or "text"} where the file says so
+    comma : whether numbers may have a decimal comma: where it does not part the cells
+    aside : columns that are not part of the table (further arrays of an NPZ file)
+    """
+
+    names: list[str]
+    batches: Iterator[Any]
+    declared: dict[str, str] = field(default_factory=dict)
+    aside: tuple[str, ...] = ()
+    comma: bool = False
+
+
+@dataclass(frozen=True)
+class Opener:
+    """Opens a file, as often as needed, as the bytes it holds once unpacked."""
+
+    path: Path
+    unpack: Callable[[IO[bytes]], Any]
+    encoding: str
+
+    @contextmanager
+    def bytes(self) -> Iterator[tuple[Any, IO[bytes]]]:
+        """The unpacked bytes, and the file on disk beneath them."""
+        with self.path.open("rb") as raw:
+            yield self.unpack(raw), raw
+
+    @contextmanager
+    def text(self) -> Iterator[io.TextIOWrapper]:
+        encoding = "utf-8-sig" if self.encoding.lower() in ("utf-8", "utf8") else self.encoding
+        with self.bytes() as (file, _):
+            yield io.TextIOWrapper(file, encoding=encoding, errors="replace", newline="")
+
+    def all(self) -> io.BytesIO:
+        with self.bytes() as (file, _):
+            return io.BytesIO(file.read())
+
+    def failed(self, why: object) -> ValueError:
+        return ValueError(f"{self.path.name!r} cannot be read: {why}")
+
+
+def as_it_is(file: IO[bytes]) -> IO[bytes]:
+    """A file that is not packed."""
+    return file
+
+
+def _unzipped(file: IO[bytes]) -> IO[bytes]:
+    archive = zipfile.ZipFile(file)
+    names = [name for name in archive.namelist() if not name.endswith("/")]
+    if len(names) != 1:
+        raise OSError(f"it holds {len(names)} files, and an archive must hold one table")
+    return archive.open(names[0])
+
+
+def _zstd(file: IO[bytes]) -> IO[bytes]:
+    pa = arrow()
+    return io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd"))
+
+
+OPENERS: dict[str, Callable[[IO[bytes]], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zst": _zstd,
+    ".zip": _unzipped,
+}
 
 
 def open_raw(path: Path, encoding: str = "utf-8") -> Raw:
@@ -82,7 +168,7 @@ def _delimited(opener: Opener, delimiter: str | None = None) -> Raw:
     names = [cell.strip() or f"column {k}" for k, cell in enumerate(header, 1)]
     if len(names) > 1 and all(_is_number(name) for name in names):
         raise opener.failed("line 1 has numbers only; the first line must name the columns")
-    return Raw(names, _text_batches(opener, names, found, skipped, '"'), comma=found != ",")
+    return Raw(names, _text_batches(opener, names, found, skipped), comma=found != ",")
 
 
 def _outside_quotes(line: str) -> str:
@@ -100,35 +186,30 @@ def _is_number(text: str) -> bool:
 class Watched(io.RawIOBase):
     """A stream that counts quotation marks, so that one left open is noticed; lines of blanks become empty."""
 
-    def __init__(self, file: IO[bytes], quote: bytes):
-        self.file, self.quote, self.quotes = file, quote, 0
+    def __init__(self, file: IO[bytes]):
+        self.file, self.quotes = file, 0
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
-        data = self.file.read(size)
-        data = BLANKS.sub(b"", data)
-        self.quotes += data.count(self.quote)
+        data = BLANKS.sub(b"", self.file.read(size))
+        self.quotes += data.count(QUOTE.encode())
         return data
 
 
-def _text_batches(opener: Opener, names: list[str], delimiter: str, skipped: int, quote: str) -> Iterator[Any]:
+def _text_batches(opener: Opener, names: list[str], delimiter: str, skipped: int) -> Iterator[Any]:
     pa = arrow()
     with opener.bytes() as (file, disk):
         size = opener.path.stat().st_size
-        watched = Watched(file, quote.encode())
+        watched = Watched(file)
         try:
             reader = pa.csv.open_csv(
                 pa.PythonFile(watched, "r"),
                 read_options=pa.csv.ReadOptions(
                     column_names=names, skip_rows=skipped, use_threads=False, block_size=BLOCK, encoding=opener.encoding
                 ),
-                parse_options=pa.csv.ParseOptions(
-                    delimiter=delimiter,
-                    quote_char=quote,
-                    newlines_in_values=True,
-                ),
+                parse_options=pa.csv.ParseOptions(delimiter=delimiter, quote_char=QUOTE, newlines_in_values=True),
                 convert_options=pa.csv.ConvertOptions(
                     column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
                 ),
@@ -138,18 +219,18 @@ def _text_batches(opener: Opener, names: list[str], delimiter: str, skipped: int
                     report("reading", disk.tell(), size)
                     yield batch
         except pa.ArrowInvalid as error:
-            raise opener.failed(_arrow_words(str(error), opener, delimiter, quote)) from None
+            raise opener.failed(_arrow_words(str(error), opener, delimiter)) from None
         except (*UNREADABLE, UnicodeDecodeError) as error:
             raise opener.failed(error) from None
-        opened = _open_quote(opener, quote, delimiter) if watched.quotes % 2 else 0
+        opened = _open_quote(opener, delimiter) if watched.quotes % 2 else 0
         if opened:
             raise opener.failed(f"line {opened} opens a quotation mark that is never closed")
 
 
-def _arrow_words(message: str, opener: Opener, delimiter: str, quote: str) -> str:
+def _arrow_words(message: str, opener: Opener, delimiter: str) -> str:
     """Arrow's message about a text, in our words, with the line in front."""
     row = re.search(r"Row #(\d+)", message)
-    where = f"line {_line_of(opener, int(row[1]), delimiter, quote)}" if row else "some line"
+    where = f"line {_line_of(opener, int(row[1]), delimiter)}" if row else "some line"
     ragged = re.search(r"Expected (\d+) columns, got (\d+)", message)
     if ragged:
         return f"{where} has {ragged[2]} cells, and the header names {ragged[1]} columns"
@@ -158,10 +239,10 @@ def _arrow_words(message: str, opener: Opener, delimiter: str, quote: str) -> st
     return message
 
 
-def _line_of(opener: Opener, row: int, delimiter: str, quote: str) -> int:
+def _line_of(opener: Opener, row: int, delimiter: str) -> int:
     """The line of the file on which a row ends; cells may hold line breaks."""
     with opener.text() as file:
-        rows = csv.reader(file, delimiter=delimiter, quotechar=quote)
+        rows = csv.reader(file, delimiter=delimiter)
         full = (cells for cells in rows if len(cells) > 1 or "".join(cells).strip())
         for k, _ in enumerate(full, 1):
             if k == row:
@@ -169,15 +250,15 @@ def _line_of(opener: Opener, row: int, delimiter: str, quote: str) -> int:
     return row
 
 
-def _open_quote(opener: Opener, quote: str, delimiter: str) -> int:
+def _open_quote(opener: Opener, delimiter: str) -> int:
     """The line on which a quoted cell begins that never ends; zero if there is none."""
     opened, before = 0, "\n"
     with opener.text() as file:
         for number, line in enumerate(file, 1):
             for letter in line:
-                if letter == quote and opened:
+                if letter == QUOTE and opened:
                     opened = 0
-                elif letter == quote and (before in ("\n", "\r", delimiter) or before == quote):
+                elif letter == QUOTE and before in ("\n", "\r", delimiter, QUOTE):
                     opened = number  # a cell begins, or a doubled mark goes on
                 before = letter
     return opened
@@ -243,12 +324,90 @@ def _slices(columns: dict[str, np.ndarray], n: int) -> Iterator[Any]:
         yield pa.RecordBatch.from_pydict({k: pa.array(v[start : start + ROWS]) for k, v in columns.items()})
 
 
+# ---------------------------------------------------------------------- ARFF
+
+
+def _arff(opener: Opener) -> Raw:
+    """An ARFF file: names and kinds from its header, rows as text; scipy and pyarrow read none with texts."""
+    names: list[str] = []
+    declared: dict[str, str] = {}
+    skipped = 0
+    try:
+        with opener.text() as file:
+            for k, line in enumerate(file, 1):
+                words = line.strip()
+                if words.lower().startswith("@attribute"):
+                    name, kind = _attribute(words, k, opener)
+                    names.append(name)
+                    declared[name] = kind
+                elif words.lower().startswith("@data"):
+                    skipped = k
+                    break
+    except UNREADABLE as error:
+        raise opener.failed(error) from None
+    if not skipped or not names:
+        raise opener.failed("it has no @attribute or no @data line")
+    return Raw(names, _arff_batches(names, _arff_rows(opener, names, skipped)), declared)
+
+
+def _attribute(line: str, number: int, opener: Opener) -> tuple[str, str]:
+    """Name and kind of an attribute line of ARFF: a number, text or a date."""
+    found = ATTRIBUTE.fullmatch(line)
+    if not found:
+        raise opener.failed(f"line {number} is not an attribute: {line[:60]!r}")
+    name = next(part for part in found.groups()[:3] if part is not None)
+    kind = found["kind"].lower()
+    if kind.startswith("date"):
+        return _unescaped(name), "date"
+    return _unescaped(name), "number" if re.match(r"numeric|real|integer", kind) else "text"
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+def _arff_rows(opener: Opener, names: list[str], skipped: int) -> Iterator[list[str]]:
+    """The cells of the data lines."""
+    with opener.text() as file:
+        for number, line in enumerate(file, 1):
+            if number <= skipped or not line.strip() or line.lstrip().startswith("%"):
+                continue
+            if line.lstrip().startswith("{"):
+                raise opener.failed(f"line {number} is in the sparse form of ARFF, which is not supported")
+            cells = _arff_cells(line.rstrip("\r\n"))
+            if cells is None:
+                raise opener.failed(f"line {number} opens a quotation mark that is never closed")
+            if len(cells) != len(names):
+                raise opener.failed(f"line {number} has {len(cells)} cells, and there are {len(names)} attributes")
+            yield cells
+
+
+def _arff_batches(names: list[str], rows: Iterator[list[str]]) -> Iterator[Any]:
+    pa = arrow()
+    while some := list(islice(rows, ROWS)):
+        yield pa.RecordBatch.from_arrays([pa.array(column) for column in zip(*some, strict=True)], names)
+
+
+def _arff_cells(line: str) -> list[str] | None:
+    """Cells in either kind of quotation marks or in none, before a comment; None if a mark is left open."""
+    out, place = [], 0
+    while True:
+        found = CELL.match(line, place)
+        if found is None:
+            return None
+        single, double, bare, end = found.groups()
+        out.append(bare.strip() if bare is not None else _unescaped(single if single is not None else double))
+        place = found.end()
+        if end != ",":
+            return out
+
+
 READERS: dict[str, Callable[[Opener], Raw]] = {
     ".csv": _delimited,
     ".txt": _delimited,
     ".tsv": lambda opener: _delimited(opener, "\t"),
     ".tab": lambda opener: _delimited(opener, "\t"),
     ".parquet": _parquet,
-    ".arff": read_arff,
+    ".arff": _arff,
     ".npz": _npz,
 }

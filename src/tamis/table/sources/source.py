@@ -1,0 +1,315 @@
+"""Rows in numbered blocks that can be read again: how they are opened, and totals over them.
+
+Whatever is summed over rows is a `total`: make a zero, add every block to it, and add up what several workers have. A
+source in this process iterates over its blocks; one on a cluster does the same on its workers and adds up in a tree.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from tamis.progress import report
+from tamis.table.table import NamedNumbers
+
+BLOCK_CELLS = 1 << 23  # numbers in one block
+LARGE_BYTES = 1 << 28  # memory maps of more bytes are read block by block
+IN_BLOCKS = ", or use EM2NOLCClassifier or EM2NOLCClassifierCV, which take rows in blocks"
+
+M = TypeVar("M")  # a total: statistics, arrays or anything else that can be added
+T = TypeVar("T")
+
+
+class Block(NamedTuple):
+    """Rows: X is a table of any kind; labels, weights and groups may be None.
+
+    `number` counts the blocks of a source and is always the same for the same rows.
+    """
+
+    number: int
+    X: Any
+    y: Any
+    weight: Any = None
+    groups: Any = None
+
+    def __len__(self) -> int:
+        return n_rows(self.X)
+
+
+class Keeper(Protocol):
+    """Saves the total of a pass, so that a stopped pass can continue."""
+
+    def found(self) -> tuple[Any, int] | None:
+        """Return the saved total and the number of its blocks, or None."""
+        ...
+
+    def keep(self, total: Any, blocks: int) -> None:
+        """Save the total of the first `blocks` blocks, if it is time to."""
+        ...
+
+
+class Source(ABC):
+    """Rows in numbered blocks.
+
+    Attributes
+    ----------
+    n_rows : number of rows, if it is known
+    once : whether the blocks can be read only once
+    resumes : whether a `total` that was stopped can continue, with a keeper
+    prefetches : whether the next block is read in a thread of its own
+    categorical : names of the columns that are categories, if they are known
+    """
+
+    n_rows: int | None = None
+    once: bool = False
+    resumes: bool = True
+    prefetches: bool = False
+    categorical: Sequence[str] | None = None
+
+    @abstractmethod
+    def blocks(self, start: int = 0) -> Iterator[Block]:
+        """Iterate over the blocks from number `start`."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Text that changes when the rows change, as far as that can be seen without reading them."""
+        return f"{type(self).__name__} {self.n_rows}"
+
+    def total(
+        self,
+        zero: Callable[[], M],
+        add: Callable[[M, Block], M],
+        what: str,
+        *,
+        n_rows: int | None = None,
+        keeper: Keeper | None = None,
+    ) -> M:
+        """Return ``zero()`` plus all blocks.
+
+        Parameters
+        ----------
+        zero : returns an empty total
+        add : returns the sum of a total and a block
+        what : name of the work for progress reports
+        n_rows : number of rows, where the source does not know it
+        keeper : saves the total now and then
+        """
+        saved = None if keeper is None else keeper.found()
+        total, start = (zero(), 0) if saved is None else saved
+        n_all, done = self.n_rows or n_rows, int(getattr(total, "n_rows", 0))
+        for block in prefetched(self.blocks(start)) if self.prefetches else self.blocks(start):
+            if len(block):
+                total = add(total, block)
+            done += len(block)
+            report(what, done, max(done, n_all) if n_all else 0)
+            if keeper is not None:
+                keeper.keep(total, block.number + 1)
+        return total
+
+
+def prefetched(items: Iterator[T]) -> Iterator[T]:
+    """Iterate over the items, and make the next one in a thread of its own."""
+    end = object()
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(next, items, end)
+        while (item := following.result()) is not end:
+            following = pool.submit(next, items, end)
+            yield item  # type: ignore[misc]
+
+
+def n_rows(X: Any) -> int:
+    """Return the number of rows of a table of any kind."""
+    if isinstance(X, dict):
+        return len(next(iter(X.values()), ()))
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def block_rows(n_columns: int) -> int:
+    """Return the number of rows of a block with `n_columns` columns."""
+    return max(1024, BLOCK_CELLS // max(1, n_columns))
+
+
+# ---------------------------------------------------------------------- rows of this process
+
+
+class ArraySource(Source):
+    """Slices of an array (n, d), in memory or mapped, with y, weights and groups as arrays (n,) or None."""
+
+    prefetches = True
+
+    def __init__(self, X: np.ndarray, y: Any, weight: Any = None, groups: Any = None):
+        self.X, self.n_rows = X, len(X)
+        self.columns = [None if part is None else np.asarray(part) for part in (y, weight, groups)]
+        for name, part in zip(("y", "sample_weight", "groups"), self.columns, strict=True):
+            if part is not None and len(part) != len(X):
+                raise ValueError(f"{name} has length {len(part)}, but X has {len(X)} rows: give one for each row")
+
+    @property
+    def fingerprint(self) -> str:
+        path = getattr(self.X, "filename", None)
+        written = Path(path).stat().st_mtime_ns if path is not None and Path(path).exists() else ""
+        return f"{super().fingerprint} {self.X.shape} {self.X.dtype} {path} {written}"
+
+    def blocks(self, start: int = 0) -> Iterator[Block]:
+        step = block_rows(self.X.shape[1])
+        for number in range(start, -(-len(self.X) // step)):
+            rows = slice(number * step, (number + 1) * step)
+            y, weight, groups = (None if part is None else np.array(part[rows]) for part in self.columns)
+            yield Block(number, np.array(self.X[rows]), y, weight, groups)
+
+
+class IterableSource(Source):
+    """Blocks of an iterable, or of one that a function returns; an iterator can be read only once.
+
+    A block is a tuple (X, y), (X, y, sample_weight) or (X, y, sample_weight, groups).
+    """
+
+    def __init__(self, blocks: Iterable[Any] | Callable[[], Iterable[Any]]):
+        self.items = blocks
+        self.once = not callable(blocks) and iter(blocks) is blocks
+        self.resumes = not self.once
+
+    def blocks(self, start: int = 0) -> Iterator[Block]:
+        made = self.items() if callable(self.items) else self.items
+        try:
+            items = iter(made)
+        except TypeError:
+            raise ValueError(
+                f"X returns a {type(made).__name__}: it must return an iterable of (X, y) blocks"
+            ) from None
+        for number, item in islice(enumerate(items), start, None):
+            if not isinstance(item, tuple | list) or not 2 <= len(item) <= 4:
+                raise ValueError(
+                    f"block {number} is a {type(item).__name__}: blocks must be tuples (X, y), (X, y, sample_weight) "
+                    "or (X, y, sample_weight, groups)"
+                )
+            yield Block(number, *item)
+
+
+# ---------------------------------------------------------------------- opening
+
+
+def kind_of(X: Any) -> str | None:
+    """Return in which way X gives rows in blocks: "file", "dask", "map" or "blocks"; None if it is one table."""
+    if isinstance(X, np.ndarray):
+        large = isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiu" and X.nbytes > LARGE_BYTES
+        return "map" if large else None
+    module = type(X).__module__
+    if isinstance(X, str | os.PathLike) or module.startswith("pyarrow._dataset"):
+        return "file"
+    if hasattr(X, "__dask_graph__") and module.split(".")[0] in ("dask", "dask_expr"):
+        return "dask"
+    if hasattr(X, "shape") or hasattr(X, "__array__") or isinstance(X, dict | bytes):
+        return None
+    if isinstance(X, list | tuple):
+        tables = (isinstance(b, tuple) and (hasattr(b[0], "shape") or isinstance(b[0], dict)) for b in X)
+        return "blocks" if X and all(tables) else None
+    return "blocks" if callable(X) or hasattr(X, "__iter__") else None
+
+
+def source_of(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Source | None:
+    """Return a source if rows come in blocks; None if X is a table in memory.
+
+    Parameters
+    ----------
+    X : path of a Parquet file or folder, pyarrow dataset, large memory map, function or iterable that gives
+        blocks (X, y), Dask array or dataframe
+    y, sample_weight, groups : names of columns of files and dataframes, arrays for arrays, None for blocks
+    """
+    if isinstance(X, Source):
+        return X
+    kind, roles = kind_of(X), {"y": y, "sample_weight": sample_weight, "groups": groups}
+    if kind == "blocks" and y is not None and (callable(X) or hasattr(X, "__next__")):
+        raise ValueError(
+            f"y is given with a {type(X).__name__} of blocks: the blocks contain their labels, leave y out"
+        )
+    if isinstance(y, str) and kind not in ("file", "dask"):
+        are_paths = isinstance(X, list | tuple) and bool(X) and all(kind_of(path) == "file" for path in X)
+        what = "a list of paths" if are_paths else f"a {type(X).__name__}"
+        raise ValueError(
+            f"y={y!r} is the name of a column, and X is {what}: give the labels themselves, or as X the path of a "
+            "Parquet file or of a folder of them"
+        )
+    if kind == "file":
+        from tamis.table.sources.parquet import ParquetSource
+
+        if y is None:
+            raise ValueError("y is None: name the column of X to predict, such as fit('rows.parquet', 'label')")
+        for name, value in roles.items():
+            if value is not None and not isinstance(value, str):
+                raise ValueError(
+                    f"{name} is a {type(value).__name__}: with a file as X it must be the name of a column"
+                )
+        return ParquetSource(X, y, sample_weight, groups)
+    if kind == "dask":
+        from tamis.table.sources.on_dask import DaskSource
+
+        return DaskSource(X, y, sample_weight, groups)
+    if kind == "map":
+        return ArraySource(X, y, sample_weight, groups)
+    if kind == "blocks" and y is None:
+        given = [name for name, value in roles.items() if value is not None]
+        if given:
+            raise ValueError(
+                f"{given[0]} is given with blocks: put it into them, as tuples (X, y, sample_weight, groups)"
+            )
+        return IterableSource(X)
+    return None
+
+
+def table_source(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Source:
+    """Return a table in memory as a source."""
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiu":
+        return ArraySource(X, y, sample_weight, groups)
+    return IterableSource([(X, y, sample_weight, groups)])
+
+
+def is_in_blocks(X: Any) -> bool:
+    """Whether predictions for X are made block by block."""
+    return kind_of(X) in ("file", "dask", "map")
+
+
+def check_in_memory(X: Any, name: str, instead: str = IN_BLOCKS) -> None:
+    """Refuse rows in blocks for the estimator or function `name`, which requires all rows in memory."""
+    if kind_of(X) in ("file", "dask") or callable(X):
+        raise ValueError(
+            f"X is a {type(X).__name__}, and {name} needs all rows in memory: read them with tamis.io.read{instead}"
+        )
+
+
+def each_block(function: Callable[[Any], np.ndarray], X: Any, columns: Sequence[str]) -> Any:
+    """Apply `function` to rows in blocks: the result is lazy for Dask, else one array; None if X is a table in memory.
+
+    Only the named `columns` of a file are read; if there are none, the first one, for the number of rows.
+    """
+    kind = kind_of(X)
+    if kind is None:
+        return None
+    if kind == "blocks":
+        raise ValueError(f"X is a {type(X).__name__} of blocks: give the rows of one block at a time")
+    if kind == "dask":
+        from tamis.table.sources.on_dask import mapped
+
+        return mapped(function, X)
+    if kind == "file":
+        from tamis.table.sources.parquet import ParquetSource
+
+        source: Source = ParquetSource(X, None, columns=list(columns) or ParquetSource(X, None).names[:1])
+    else:
+        source = ArraySource(X, None)
+    parts = [function(by_name(block.X)) for block in prefetched(source.blocks())]
+    if not parts:
+        raise ValueError("X has no rows")
+    return np.concatenate(parts)
+
+
+def by_name(X: Any) -> Any:
+    """Return a dict of columns if they have names, else X."""
+    return dict(zip(X.columns, X.values.T, strict=True)) if isinstance(X, NamedNumbers) else X
