@@ -25,7 +25,7 @@ from .kernels.recipes import per_feature as per_feature
 from .kernels.recipes import per_group as per_group
 from .kernels.recipes import product as product
 from .kernels.spectrum import repaired as repaired
-from .methods.absent.baseline_estimator import ChannelBaselineClassifier as ChannelBaselineClassifier
+from .methods.absent.channel_baselines import ChannelBaselineClassifier as ChannelBaselineClassifier
 from .methods.absent.estimator import AbsentMKLClassifier as AbsentMKLClassifier
 from .methods.absent.search import AbsentMKLClassifierCV as AbsentMKLClassifierCV
 from .methods.baselines.admm_kernel_svm import KernelSVMADMM as KernelSVMADMM

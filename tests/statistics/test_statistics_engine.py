@@ -15,16 +15,16 @@ from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 from sklearn.utils.estimator_checks import check_classifiers_train, parametrize_with_checks
 
 import tamis.kernels.stacks.chebyshev as chebyshev_module
-import tamis.methods.em2nolc.grid as grid_module
+import tamis.methods.em2nolc.search as grid_module
 import tamis.methods.em2nolc.sums as sums_module
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Laplacian, Plan, Statistics, product
 from tamis.base.design import RowDesign
 from tamis.kernels.recipes import per_feature
 from tamis.methods.em2nolc import solver as method
-from tamis.methods.em2nolc.grid import Point
-from tamis.methods.em2nolc.polish import better_rows
 from tamis.methods.em2nolc.refit import coefficients
+from tamis.methods.em2nolc.search import Point
 from tamis.methods.em2nolc.solver import State, Task
+from tamis.methods.em2nolc.sums import better_rows
 from tamis.optim.subset import fit_support
 from tamis.statistics.fit import TrainingSums, fold_sums
 from tamis.table.rows import codings

@@ -9,12 +9,12 @@ import pytest
 from sklearn.svm import SVC
 
 import tamis.base.expansion
-import tamis.methods.absent.baselines as module
+import tamis.methods.absent.channel_baselines as module
 from tamis import ChannelBaselineClassifier, Polynomial, io, per_group, precomputed
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.composed import Whole
 from tamis.kernels.stacks.base import DenseStack
-from tamis.methods.absent.baselines import (
+from tamis.methods.absent.channel_baselines import (
     FLOOR,
     ROUNDS,
     FilledExpansion,

@@ -15,8 +15,7 @@ from tamis.kernels.stacks.base import DenseStack
 from tamis.methods.zero_one import solver as method
 from tamis.methods.zero_one import steps
 from tamis.methods.zero_one.certificate import Point, certify, largest_gamma, proximity, value
-from tamis.methods.zero_one.drop_and_refit import search
-from tamis.methods.zero_one.hard_margin import energy, hard_margin, learn_weights
+from tamis.methods.zero_one.drop_and_refit import energy, hard_margin, learn_weights, search
 from tamis.methods.zero_one.steps import Problem, Split, State
 from tamis.optim.driver import Status
 from tamis.optim.prox import prox_zero_one

@@ -87,8 +87,7 @@ class AverageMKLClassifier(StackClassifier):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" gives all classes the same total weight.
     scaling : {"standard", "rank", None}, default="standard"
-        "standard": numbers are scaled to mean zero and variance one; "rank": replaced by ranks, which suits columns
-        with long tails; None: used as they are.
+        "standard": numbers of mean zero and variance one; "rank": ranks, for long tails; None: numbers as they are.
     missing : {"absent", "median", None}, default="absent"
         "absent": a missing cell contributes nothing; in a kernel on several features it is replaced by the mean (by
         zero with ``scaling=None``), and an indicator adds 1 to the squared distance. "median": it is filled with the
@@ -113,26 +112,17 @@ class AverageMKLClassifier(StackClassifier):
     dual_coef_ : coefficients of the rows; of landmarks, their sums over kernels
     kernel_weights_ : weights of the kernels, adding up to one
     instance_importance_ : signed percentages of the coefficients
-    kernel_importance_ : percentages of the weights
-    feature_importance_ : the same for features, where every kernel stands on one
-    classes_ : the class labels, sorted; of two the second is the positive one
-    instances_per_class_ : the instances of each output
-    instances_ : training rows with a coefficient, as positions
-    instance_labels_ : the same as index labels
-    features_ : kept features, as positions in X
-    kernels_ : kept kernels
-    kernel_names_ : their names
+    kernel_importance_, feature_importance_ : percentages of the weights; of features where every kernel stands on one
+    classes_, instances_per_class_ : the class labels, sorted (of two the second is positive); instances of each output
+    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
+    features_, kernels_, kernel_names_ : kept features, as positions in X; kept kernels and their names
     intercept_ : of each output
-    instance_variation_ : shares of the instances in the variation of the decision over training rows, in per cent
-    kernel_variation_ : shares of the kernels in it
-    feature_variation_ : shares of the features in it, where every kernel stands on one
+    instance_variation_, kernel_variation_, feature_variation_ : shares in the variation of the decision over training
+        rows, in per cent; of features where every kernel stands on one
     pairs_ : pairs of features that have a `surface`, by name, those that matter most first
     history_ : objective, violation and seconds of every round; a list where several problems were solved
-    n_iter_ : rounds, the most of all problems
-    objective_ : at the end, summed over all problems
-    status_ : how the fit ended
-    n_features_in_ : columns of X
-    feature_names_in_ : their names, where X has them
+    n_iter_, objective_, status_ : most rounds of all problems; final objective, summed over them; how the fit ended
+    n_features_in_, feature_names_in_ : columns of X, and their names where it has them
 
     Examples
     --------

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from operator import attrgetter
@@ -14,12 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.citations import ZHANG2022
 from tamis.base.classifier import calibrated
+from tamis.base.design import MomentDesign
 from tamis.base.estimator import add_attributes
+from tamis.base.expansion import Coefficients
 from tamis.base.fitting import FitContext, Fitted
 from tamis.base.memory import MemoryEstimate, Size
-from tamis.base.model import Encoded
+from tamis.base.model import Encoded, Prepared
 from tamis.base.scoring import (
     SCORES,
+    HeldOut,
     Result,
     Tests,
     as_named,
@@ -38,10 +41,12 @@ from tamis.base.search import (
 )
 from tamis.codec import stored
 from tamis.kernels.recipes import per_feature
-from tamis.methods.em2nolc.estimator import COUPLINGS, REFITS, EM2NOLCClassifier, ridge_scale
-from tamis.methods.em2nolc.grid import Cell, Grid
+from tamis.methods.em2nolc import solver as method
+from tamis.methods.em2nolc.estimator import COUPLINGS, REFITS, EM2NOLCClassifier, ridge_scale, tasks
+from tamis.methods.em2nolc.refit import coefficients
 from tamis.methods.em2nolc.sums_classifier import SumsClassifier
-from tamis.statistics.fit import FoldSums, TrainingSums
+from tamis.optim.driver import Solution
+from tamis.statistics.fit import FoldSums, HeldOutSums, TrainingSums
 from tamis.table.checks import check_bandwidth, check_choice, check_number, check_values
 from tamis.table.folds import folds, resolve_cv
 from tamis.table.rows import Rows, merge_rows
@@ -51,6 +56,7 @@ SEARCH_LOOK = 20_000  # most held-out rows on which the cells of the search are 
 GRID = (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100, 200)
 POOL = 300  # most candidates in the search; the final fit draws from more
 COARSE = (0.25, 0.5, 1.0)  # budgets of the first stage, as shares of the largest
+Pair = tuple[int, int]
 
 
 @stored
@@ -113,8 +119,7 @@ class EM2NOLCClassifierCV(SumsClassifier):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" gives all classes the same total weight.
     scaling : {"standard", "rank", None}, default="standard"
-        "standard": numbers are scaled to mean zero and variance one; "rank": replaced by ranks, which suits columns
-        with long tails; None: used as they are.
+        "standard": numbers of mean zero and variance one; "rank": ranks, for long tails; None: numbers as they are.
     missing : {"absent", "median", None}, default="absent"
         "absent": a missing cell contributes nothing; in a kernel on several features it is replaced by the mean (by
         zero with ``scaling=None``), and an indicator adds 1 to the squared distance. "median": it is filled with the
@@ -145,23 +150,15 @@ class EM2NOLCClassifierCV(SumsClassifier):
     n_splits_ : folds that were used
     scoring_ : the score that decided
     kernels_choice_ : the name of the kernels that were chosen; "kernels" where there was no choice
-    classes_ : the class labels, sorted; of two the second is the positive one
-    instances_per_class_ : the instances of each output
-    instances_ : training rows with a coefficient, as positions
-    instance_labels_ : the same as index labels
-    features_ : kept features, as positions in X
-    kernels_ : kept kernels
-    kernel_names_ : their names
-    instance_variation_ : shares of the instances in the variation of the decision over training rows, in per cent
-    kernel_variation_ : shares of the kernels in it
-    feature_variation_ : shares of the features in it, where every kernel stands on one
+    classes_, instances_per_class_ : the class labels, sorted (of two the second is positive); instances of each output
+    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
+    features_, kernels_, kernel_names_ : kept features, as positions in X; kept kernels and their names
+    instance_variation_, kernel_variation_, feature_variation_ : shares in the variation of the decision over training
+        rows, in per cent; of features where every kernel stands on one
     pairs_ : pairs of features that have a `surface`, by name, those that matter most first
     history_ : objective, violation and seconds of every round; a list where several problems were solved
-    n_iter_ : rounds, the most of all problems
-    objective_ : at the end, summed over all problems
-    status_ : how the fit ended
-    n_features_in_ : columns of X
-    feature_names_in_ : their names, where X has them
+    n_iter_, objective_, status_ : most rounds of all problems; final objective, summed over them; how the fit ended
+    n_features_in_, feature_names_in_ : columns of X, and their names where it has them
 
     Examples
     --------
@@ -445,3 +442,145 @@ def _columns(results: dict[Cell, Result]) -> dict[str, np.ndarray]:
 
 def _budgets(cell: Cell) -> dict[str, int]:
     return {"max_instances": cell.max_instances, "max_features": cell.max_features}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of the grid, budgets apart; kernels and bandwidth by name."""
+
+    kernels: str
+    bandwidth: Any
+    alpha: float
+    coupling: str
+    refit: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A setting with its budgets."""
+
+    setting: Setting
+    max_instances: int
+    max_features: int
+
+    @property
+    def budgets(self) -> Pair:
+        return self.max_instances, self.max_features
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.max_instances + self.max_features, self.max_instances
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is tried on every fold.
+
+    Attributes
+    ----------
+    kernels, bandwidths : {name: choice}
+    alphas, couplings, refits : the rest of the settings
+    budgets : pairs (max_instances, max_features), smaller ones first
+    encoding : keyword arguments of `Encoded.of`, for folds of rows
+    shared : as in the estimator
+    """
+
+    kernels: dict[str, Any]
+    bandwidths: dict[Any, Any]
+    alphas: Sequence[float]
+    couplings: Sequence[str]
+    refits: Sequence[str]
+    budgets: Sequence[Pair]
+    encoding: dict[str, Any]
+    shared: bool
+
+    def narrow(self, setting: Setting, budgets: Sequence[Pair]) -> Grid:
+        """One setting with other budgets."""
+        return replace(
+            self,
+            kernels={setting.kernels: self.kernels[setting.kernels]},
+            bandwidths={setting.bandwidth: self.bandwidths[setting.bandwidth]},
+            alphas=(setting.alpha,),
+            couplings=(setting.coupling,),
+            refits=(setting.refit,),
+            budgets=budgets,
+        )
+
+    def __call__(self, train: Rows | TrainingSums, test: Rows | HeldOutSums) -> dict[Cell, HeldOut]:
+        """Every cell on one fold."""
+        out: dict[Cell, HeldOut] = {}
+        encoded = train if isinstance(train, TrainingSums) else Encoded.of(train, **self.encoding)
+        judge = _Rows(test) if isinstance(test, Rows) else _Sums.of(test)
+        for point in self._points(encoded):
+            for coupling, refit in product(self.couplings, self.refits):
+                cell = Cell(Setting(*point.key, coupling, refit), *point.budgets)
+                out[cell] = judge(point, point.coefficients(coupling, refit))
+        return out
+
+    def _points(self, encoded: Encoded | TrainingSums) -> Iterator[Point]:
+        """The path over budgets for every kernel choice, bandwidth and ridge."""
+        for (name, choice), (key, width) in product(self.kernels.items(), self.bandwidths.items()):
+            prepared = encoded.prepare(choice, per_feature(), width)
+            for alpha in self.alphas:
+                problems = tasks(prepared, alpha, (1, 1), self.shared, thorough=False)
+                paths = [method.path(problem, self.budgets) for problem in problems]
+                for pair in self.budgets:
+                    yield Point((name, key, alpha), pair, prepared, problems, [path[pair] for path in paths])
+
+
+@dataclass(frozen=True)
+class Point:
+    """The solutions at one pair of budgets, one per problem."""
+
+    key: tuple[str, Any, float]
+    budgets: Pair
+    prepared: Prepared
+    problems: list[method.Task]
+    solutions: list[Solution]
+
+    @property
+    def objective(self) -> float:
+        """Per unit of training weight."""
+        return sum(s.objective for s in self.solutions) / self.problems[0].design.total_weight
+
+    def coefficients(self, coupling: str, refit: str) -> list[Coefficients]:
+        pairs = zip(self.problems, self.solutions, strict=True)
+        return [coefficients(task, solution.state, coupling=coupling, refit=refit) for task, solution in pairs]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Judges coefficients on the rows of a fold."""
+
+    test: Rows
+
+    def __call__(self, point: Point, blocks: list[Coefficients]) -> HeldOut:
+        return HeldOut.of_model(point.prepared.model(blocks, point.solutions), self.test, point.objective)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Judges coefficients on the sums of a fold, and on some of its rows if they are at hand."""
+
+    sums: np.ndarray
+    values: np.ndarray | None  # (functions, rows)
+
+    @classmethod
+    def of(cls, test: HeldOutSums) -> _Sums:
+        plan = test.plan
+        if test.sample is None:
+            return cls(test.sums, None)
+        values = np.empty((plan.functions.size, len(test.sample)))
+        plan.functions.fill(plan.encoder.encode(test.sample.table), values)
+        return cls(test.sums, values)
+
+    def __call__(self, point: Point, blocks: list[Coefficients]) -> HeldOut:
+        designs = [task.design for task in point.problems if isinstance(task.design, MomentDesign)]
+        residual = np.concatenate([d.residual(b) for d, b in zip(designs, blocks, strict=True)], axis=1)
+        used = np.flatnonzero(np.any(residual != 0, axis=1))
+        squares = max(0.0, float(np.vdot(residual[used], self.sums[np.ix_(used, used)] @ residual[used])))
+        decision = None
+        if self.values is not None:
+            used = used[used < len(self.values)]
+            decision = self.values[used].T @ residual[used]
+        return HeldOut(decision, point.objective, squares, float(self.sums[0, 0]))

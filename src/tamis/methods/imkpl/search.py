@@ -109,8 +109,7 @@ class IMKPLClassifierCV(PrototypeClassifier):
     class_weight : dict, "balanced" or None, default=None
         Multiplies what samples of a class count in the fit and what they say for it in a decision.
     scaling : {"standard", "rank", None}, default="standard"
-        "standard": numbers are scaled to mean zero and variance one; "rank": replaced by ranks, which suits columns
-        with long tails; None: used as they are.
+        "standard": numbers of mean zero and variance one; "rank": ranks, for long tails; None: numbers as they are.
     missing : {"absent", "median", None}, default="absent"
         "absent": a missing cell contributes nothing; in a kernel on several features it is replaced by the mean (by
         zero with ``scaling=None``), and an indicator adds 1 to the squared distance. "median": it is filled with the
@@ -148,22 +147,15 @@ class IMKPLClassifierCV(PrototypeClassifier):
     n_splits_ : folds that were used
     scoring_ : the score that decided
     kernels_choice_ : the name of the kernels that were chosen; "kernels" where there was no choice
-    classes_ : the class labels, sorted; of two the second is the positive one
-    instances_per_class_ : the instances of each output
-    features_ : kept features, as positions in X
-    kernels_ : kept kernels
-    kernel_names_ : their names
+    classes_, instances_per_class_ : the class labels, sorted (of two the second is positive); instances of each output
+    features_, kernels_, kernel_names_ : kept features, as positions in X; kept kernels and their names
     intercept_ : of each output
-    instance_variation_ : shares of the instances in the variation of the decision over training rows, in per cent
-    kernel_variation_ : shares of the kernels in it
-    feature_variation_ : shares of the features in it, where every kernel stands on one
+    instance_variation_, kernel_variation_, feature_variation_ : shares in the variation of the decision over training
+        rows, in per cent; of features where every kernel stands on one
     pairs_ : pairs of features that have a `surface`, by name, those that matter most first
     history_ : objective, violation and seconds of every round; a list where several problems were solved
-    n_iter_ : rounds, the most of all problems
-    objective_ : at the end, summed over all problems
-    status_ : how the fit ended
-    n_features_in_ : columns of X
-    feature_names_in_ : their names, where X has them
+    n_iter_, objective_, status_ : most rounds of all problems; final objective, summed over them; how the fit ended
+    n_features_in_, feature_names_in_ : columns of X, and their names where it has them
 
     Examples
     --------

@@ -1,10 +1,14 @@
 """Give up rows, fit the rest exactly: a second way to solve the 0/1-loss machine, and a yardstick for the first.
 
-Whichever rows are given up, the best that remains is the hard-margin machine of the others (`l01_certificate`), so
-the problem is which rows to give up. Soft-margin machines of several costs propose: rows whose slack
-exceeds a threshold are given up. Kernel weights are learned for the best proposals (`hard_margin`), which are then
-refined by giving up or taking back single rows. The result is P-stationary as far as its weights are learned, the
-search is deterministic, and giving up a whole class (the dead start) is always among the proposals.
+Whichever rows are given up, the best that remains is the hard-margin machine of the others (see `certificate`),
+
+    J(d) = min over w, b of 1/2 w'K(d)w    subject to  y_i ((K(d)w)_i + b) >= 1  for the kept rows
+
+so the problem is which rows to give up. It is the soft-margin machine with a cost that stands for infinity, so that
+`simple_mkl` learns its weights. Soft-margin machines of several costs propose: rows whose slack exceeds a threshold are
+given up. Kernel weights are learned for the best proposals, which are then refined by giving up or taking back single
+rows. The result is P-stationary as far as its weights are learned, the search is deterministic, and giving up a whole
+class (the dead start) is always among the proposals.
 """
 
 from __future__ import annotations
@@ -15,11 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from tamis.kernels.stacks.base import KernelStack
+from tamis.methods.baselines import simple_mkl
 from tamis.methods.zero_one.certificate import Point, slacks, value
-from tamis.methods.zero_one.hard_margin import hard_margin, learn_weights
-from tamis.optim.matrices import Matrix
-from tamis.optim.svm import solve_svm
+from tamis.optim.matrices import Matrix, corner
+from tamis.optim.svm import HARD, solve_svm
 
+MARGIN = 1e-6  # tolerance of margins
+ROUNDS = 30  # most rounds of learning weights
 COSTS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)  # of the proposing machines, per unit of mean cost over mean diagonal
 SLACKS = (0.0, 0.5, 1.0, 1.5)
 FINALISTS = 6
@@ -27,6 +33,52 @@ EXCHANGES = 4  # rows tried on either side in one round of exchanges
 WORK = 30_000  # rows times trials of exchanges
 NEAR = 1.6  # fits with at most so many times the lowest objective are refined by exchanges
 REACH = 3.0  # a row is given up only if that pays with a slack of so much: the energy falls by at most w_i u_i
+
+
+def energy(point: Point, y: np.ndarray) -> float:
+    """J, as the coefficients attain it: ``w'K w = sum |w|`` at the optimum."""
+    return 0.5 * float(y @ point.dual_coef)
+
+
+def hard_margin(
+    K: Matrix, weights: np.ndarray, y: np.ndarray, kept: np.ndarray, start: np.ndarray | None = None
+) -> Point | None:
+    """The machine of the kept rows on the combined kernel K; None where they cannot be separated.
+
+    Where the kept rows are of one class it is constant.
+    """
+    rows = np.flatnonzero(kept)
+    sides = y[rows]
+    if np.all(sides > 0) or np.all(sides < 0):
+        return Point(weights, np.zeros(len(y)), float(sides[0]) if len(sides) else 1.0)
+    inner = K if len(rows) == len(y) else corner(K, rows)
+    found = solve_svm(inner, sides, _no_slack(inner), tol=MARGIN, start=None if start is None else start[rows])
+    if not found.converged:
+        return None
+    dual_coef = np.zeros(len(y))
+    dual_coef[rows] = found.dual_coef
+    return Point(weights, dual_coef, found.intercept)
+
+
+def learn_weights(stack: KernelStack, point: Point, y: np.ndarray, kept: np.ndarray, tol: float) -> Point:
+    """The machine of the same rows with better weights, to a relative duality gap of `tol`."""
+    if stack.shape[0] == 1 or not point.dual_coef.any():
+        return point
+    rows = np.flatnonzero(kept)
+    inner = stack.take(rows=rows, cols=rows)
+    problem = simple_mkl.Problem(inner, y[rows], _no_slack(inner.matrix(point.weights)))
+    start = simple_mkl.State(point.weights, point.dual_coef[rows], point.intercept)
+    weights = simple_mkl.solve(problem, start=start, tol=tol, max_iter=ROUNDS).state.weights
+    better = hard_margin(stack.matrix(weights), weights, y, kept, point.dual_coef)
+    return point if better is None or energy(better, y) > energy(point, y) else better
+
+
+def _no_slack(K: Matrix) -> np.ndarray:
+    """A cost (n,) that no coefficient reaches where the rows of K can be separated."""
+    return np.full(len(K), HARD / (float(np.max(K.diagonal())) or 1.0))
+
+
+# ---------------------------------------------------------------------- the search
 
 
 @dataclass(frozen=True)

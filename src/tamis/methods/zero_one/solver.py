@@ -52,8 +52,7 @@ from tamis.methods.zero_one.certificate import (
     slacks,
     value,
 )
-from tamis.methods.zero_one.drop_and_refit import search
-from tamis.methods.zero_one.hard_margin import hard_margin
+from tamis.methods.zero_one.drop_and_refit import hard_margin, search
 from tamis.methods.zero_one.steps import (
     D_STEPS,
     Combination,

@@ -14,7 +14,7 @@ from tamis.io.export.onnx.cells import Cells
 from tamis.io.export.onnx.codes import sparse_codes
 from tamis.io.export.onnx.kernels import IDENTITY, ROUNDING, Factor, factors_of, lacking
 from tamis.io.export.onnx.sums import Extent, Sums, Term, add_up, loaded
-from tamis.methods.absent.baselines import FilledExpansion, FusedExpansion
+from tamis.methods.absent.channel_baselines import FilledExpansion, FusedExpansion
 
 TRUSTED = 1e-5  # bound of the error of float32 up to which it is computed with
 

@@ -1,14 +1,34 @@
-"""ChannelBaselineClassifier: what absent multiple kernel learning is compared with."""
+"""What absent multiple kernel learning is compared with: mean filling, fusion of classifiers, MMAF.
+
+Mean filling replaces an absent phi_p by the mean of the observed ones. With ``s`` the presence (n,) of a channel and
+``mean = w*s / sum(w*s)`` the weights of its rows in that mean,
+
+    K_filled = M K M',   M = diag(s) + (1 - s) mean'
+
+Fusion trains a machine for each channel on the rows that have it; a row is scored by the mean over the channels that
+it has.
+
+MMAF [Chechik2008] divides the margin of a row by the norm of what it sees of the normal vector: in turns
+
+    min over w, b of 1/2 |w|^2 + sum_i cost_i max(0, 1 - y_i f(x_i) / c_i),   c_i = |w restricted to i| / |w|
+
+on the unweighted sum of the kernels, from c = 1. With ``beta = alpha / c`` the dual has the matrix K and asks for
+margins c at cost ``cost / c``.
+
+Departures: a row without any channel has no c, and keeps one. Fusion leaves a channel whose rows are all of one class
+out of the mean, and gives a row that has no other the class of larger cost.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Self
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tamis.base.expansion import Coefficients
+from tamis.arrays import Array
+from tamis.base.expansion import Coefficients, KernelExpansion
 from tamis.base.fitting import FitContext
 from tamis.base.memory import MemoryEstimate, Size
 from tamis.base.model import Model, PreparedRows
@@ -16,7 +36,7 @@ from tamis.base.stack_classifier import Answer, StackClassifier, Task
 from tamis.codec import stored
 from tamis.explain.explanation import ChannelExplanation
 from tamis.kernels.recipes import per_feature
-from tamis.methods.absent import baselines as method
+from tamis.kernels.stacks.base import DenseStack, KernelStack
 from tamis.methods.absent import solver as absent_mkl
 from tamis.methods.absent.channels import (
     MULTICLASS,
@@ -27,13 +47,163 @@ from tamis.methods.absent.channels import (
     used_parts,
 )
 from tamis.methods.absent.estimator import QUICK, nothing, sizes
-from tamis.optim.driver import Iterate, Status, run
+from tamis.optim.driver import Callback, Iterate, Solution, Status, run
 from tamis.optim.polytope import Polytope
+from tamis.optim.svm import Machine, solve_svm
 from tamis.table.checks import check_choice
 from tamis.table.rows import Rows
 
+ROUNDS = 5  # of MMAF
+FLOOR = 1e-3  # least c
 SQUARES = {"fusion": 4.0, "mean_filling": 10.0, "max_margin": 2.4}  # matrices between all rows that solvers hold
 METHODS = ("fusion", "mean_filling", "max_margin")
+
+
+# ---------------------------------------------------------------------- mean filling
+
+
+def mean_weights(present: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The weights (L, n) of the rows in the mean of each channel; zero for a channel that nobody has."""
+    share = present.T * weight
+    total = share.sum(axis=1, keepdims=True)
+    return np.divide(share, total, out=np.zeros_like(share), where=total > 0)
+
+
+def filled_stack(stack: KernelStack, present: np.ndarray, means: np.ndarray) -> DenseStack:
+    """The kernels ``M K M'`` between rows whose absent channels are filled with the mean."""
+    values = np.empty(stack.shape)
+    for k, (here, mean) in enumerate(zip(present.T, means, strict=True)):
+        K = stack.one(k)
+        half = K * here[:, None] + np.outer(~here, mean @ K)
+        values[k] = half * here + np.outer(half @ mean, ~here)
+    return DenseStack(values)
+
+
+@stored
+@dataclass(frozen=True)
+class FilledExpansion(KernelExpansion):
+    """A `KernelExpansion` in which an absent channel has the kernel values `fills` (L, k) of its mean."""
+
+    fills: np.ndarray
+
+    def _decision(self, Z: np.ndarray) -> np.ndarray:
+        return self.intercept + np.einsum("lrk,qkl->rq", self.kernel_values(Z), self.coef)
+
+    def kernel_values(self, Z: Array) -> Array:
+        values = np.array(super().kernel_values(Z))
+        for k, here in enumerate(self.bank.presence(Z).T):
+            values[k, ~here] = self.fills[k]
+        return values
+
+
+# ---------------------------------------------------------------------- fusion
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A machine for each channel: coefficients (n, L), intercepts (L,), and whether all converged."""
+
+    dual_coef: np.ndarray
+    intercepts: np.ndarray
+    value: float
+    converged: bool
+
+
+def fuse(stack: KernelStack, y: np.ndarray, cost: np.ndarray, present: np.ndarray, *, tol: float = 1e-3) -> Fused:
+    """Train a machine for each channel on the rows that have it."""
+    n, L = present.shape
+    dual_coef, intercepts, machines = np.zeros((n, L)), np.zeros(L), []
+    for k in range(L):
+        rows = np.flatnonzero(present[:, k])
+        if len(np.unique(y[rows])) == 2:
+            K = stack.take(rows=rows, cols=rows, kernels=np.array([k])).one(0)
+            machine = solve_svm(K, y[rows], cost[rows], tol=tol)
+            dual_coef[rows, k], intercepts[k] = machine.dual_coef, machine.intercept
+            machines.append(machine)
+    value = sum(machine.value for machine in machines)
+    return Fused(dual_coef, intercepts, value, all(machine.converged for machine in machines))
+
+
+@stored
+@dataclass(frozen=True)
+class FusedExpansion(KernelExpansion):
+    """The mean, over the channels that a row has, of the decisions of one machine for each.
+
+    f_q = intercept_q + mean over the channels l with instances for q of (K_l coef_ql + offsets_ql)
+
+    where `offsets` (q, L) are the intercepts of the machines less that of the whole, which a row without channels
+    gets. They are shared by the instances of each machine, in equal parts.
+    """
+
+    offsets: np.ndarray
+
+    row_dependent: ClassVar[bool] = True
+
+    def _decision(self, Z: np.ndarray) -> np.ndarray:
+        total = self.bank.presence(Z) @ self.offsets.T
+        for k, channel in enumerate(self.bank.channels):
+            total += channel(Z, self.instances) @ self.coef[:, :, k].T
+        return self.intercept + total / self._counts(Z)
+
+    def _counts(self, Z: Array) -> np.ndarray:
+        """How many machines speak for each output about each row (rows, q), at least one."""
+        return np.maximum(1, self.bank.presence(Z).astype(int) @ self.coef.any(axis=1).T)
+
+    def _contributions(self, Z: np.ndarray) -> np.ndarray:
+        present = self.bank.presence(Z)
+        own = self.coef != 0
+        shares = own * np.divide(self.offsets, np.maximum(1, own.sum(axis=1)))[:, None]
+        parts = super()._contributions(Z) + present[:, None, None] * shares
+        return parts / self._counts(Z)[:, :, None, None]
+
+    def negated(self) -> Self:
+        return replace(super().negated(), offsets=-self.offsets)
+
+
+# ---------------------------------------------------------------------- MMAF
+
+
+def max_margin_iterates(
+    stack: KernelStack, y: np.ndarray, cost: np.ndarray, present: np.ndarray, tol: float
+) -> Iterator[Iterate[Machine]]:
+    """The rounds of MMAF; the violation is the largest change of c that would follow."""
+    K = stack.combine(np.ones(stack.shape[0])).dense()
+    seen = np.ones(len(y))
+    known: np.ndarray | None = None
+    for turn in range(ROUNDS):
+        machine = solve_svm(K, y, cost / seen, tol=tol, start=known, margins=seen if turn else None)
+        known = machine.dual_coef
+        energies = np.maximum(stack.quad(known), 0.0)
+        new = seen_norms(energies, present)
+        change = float(np.max(np.abs(new - seen)))
+        done = Status.ROUNDS if turn == ROUNDS - 1 else None
+        yield Iterate(machine, machine.value, change, done if machine.converged else Status.STALLED)
+        seen = new
+
+
+def seen_norms(energies: np.ndarray, present: np.ndarray) -> np.ndarray:
+    """c (n,): the norm of what each row sees of the normal vector, over its norm; energies (L,) are squared norms."""
+    total = float(energies.sum())
+    if total <= 0:
+        return np.ones(len(present))
+    c = np.maximum(np.sqrt(present @ energies / total), FLOOR)
+    return np.where(present.any(axis=1), c, 1.0)
+
+
+def solve_max_margin(
+    stack: KernelStack,
+    y: np.ndarray,
+    cost: np.ndarray,
+    present: np.ndarray,
+    *,
+    tol: float = 1e-3,
+    callback: Callback | None = None,
+) -> Solution[Machine]:
+    """MMAF on the unweighted sum of the kernels."""
+    return run(max_margin_iterates(stack, y, cost, present, tol), tol=tol, max_iter=ROUNDS, callback=callback)
+
+
+# ---------------------------------------------------------------------- the estimator
 
 
 @stored
@@ -66,8 +236,7 @@ class ChannelBaselineClassifier(StackClassifier):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" gives all classes the same total weight.
     scaling : {"standard", "rank", None}, default="standard"
-        "standard": numbers are scaled to mean zero and variance one; "rank": replaced by ranks, which suits columns
-        with long tails; None: used as they are.
+        "standard": numbers of mean zero and variance one; "rank": ranks, for long tails; None: numbers as they are.
     missing : {"absent", "median", None}, default="absent"
         "absent": a row with any missing cell in a channel lacks that channel; "median": filled with the training median
         (the most frequent category), so that nothing is absent; None: refused.
@@ -89,25 +258,16 @@ class ChannelBaselineClassifier(StackClassifier):
     channel_ranges_ : (outputs, kept kernels, 3) what each channel contributes to training samples that have it: the 5%,
         50% and 95% quantiles
     instance_importance_ : signed percentages of the coefficients
-    kernel_importance_ : percentages of the weights
-    feature_importance_ : the same for features, where every kernel stands on one
-    classes_ : the class labels, sorted; of two the second is the positive one
-    instances_per_class_ : the instances of each output
-    instances_ : training rows with a coefficient, as positions
-    instance_labels_ : the same as index labels
-    features_ : kept features, as positions in X
-    kernels_ : kept kernels
-    kernel_names_ : their names
-    instance_variation_ : shares of the instances in the variation of the decision over training rows, in per cent
-    kernel_variation_ : shares of the kernels in it
-    feature_variation_ : shares of the features in it, where every kernel stands on one
+    kernel_importance_, feature_importance_ : percentages of the weights; of features where every kernel stands on one
+    classes_, instances_per_class_ : the class labels, sorted (of two the second is positive); instances of each output
+    instances_, instance_labels_ : training rows with a coefficient, as positions and as index labels
+    features_, kernels_, kernel_names_ : kept features, as positions in X; kept kernels and their names
+    instance_variation_, kernel_variation_, feature_variation_ : shares in the variation of the decision over training
+        rows, in per cent; of features where every kernel stands on one
     pairs_ : pairs of features that have a `surface`, by name, those that matter most first
     history_ : objective, violation and seconds of every round; a list where several problems were solved
-    n_iter_ : rounds, the most of all problems
-    objective_ : at the end, summed over all problems
-    status_ : how the fit ended
-    n_features_in_ : columns of X
-    feature_names_in_ : their names, where X has them
+    n_iter_, objective_, status_ : most rounds of all problems; final objective, summed over them; how the fit ended
+    n_features_in_, feature_names_in_ : columns of X, and their names where it has them
 
     Notes
     -----
@@ -193,7 +353,7 @@ class ChannelBaselineClassifier(StackClassifier):
     def _tasks(self, prepared: PreparedRows, rough: bool) -> list[Task]:
         if self.method == "mean_filling":
             present, means = _fillings(prepared)
-            prepared = replace(prepared, stack=method.filled_stack(prepared.stack, present, means))
+            prepared = replace(prepared, stack=filled_stack(prepared.stack, present, means))
         return ChannelProblems(prepared, self.multiclass).tasks(self._costs(prepared.encoded.rows), rough)
 
     def explain(self, X: Any) -> ChannelExplanation:
@@ -212,7 +372,7 @@ class ChannelBaselineClassifier(StackClassifier):
         return solvers[self.method](task)
 
     def _fuse(self, task: Task) -> Answer:
-        fused = method.fuse(task.stack, task.y, task.cost, task.present, tol=self.tol)
+        fused = fuse(task.stack, task.y, task.cost, task.present, tol=self.tol)
         status = Status.CONVERGED if fused.converged else Status.STALLED
         solution = run(iter([Iterate(None, fused.value, 0.0, status)]), tol=self.tol, max_iter=1)
         base = 1.0 if task.y @ task.cost >= 0 else -1.0  # for rows that have nothing
@@ -235,7 +395,7 @@ class ChannelBaselineClassifier(StackClassifier):
         return Answer(solution.state.dual_coef, weights, solution.state.intercept, replace(solution, history=history))
 
     def _widen(self, task: Task) -> Answer:
-        solution = method.solve_max_margin(
+        solution = solve_max_margin(
             task.stack, task.y, task.cost, task.present, tol=self.tol, callback=self._log_callback()
         )
         machine = solution.state
@@ -255,14 +415,14 @@ class ChannelBaselineClassifier(StackClassifier):
         if self.method == "mean_filling":
             stack = prepared.stack.take(cols=instances)
             fills = np.array([means[k] @ stack.one(int(k)) for k in kernels]).reshape(len(kernels), len(instances))
-            return replace(model, expansion=method.FilledExpansion(**parts, fills=fills))
+            return replace(model, expansion=FilledExpansion(**parts, fills=fills))
         if self.method == "fusion":
             offsets = (problems.votes() @ [a.details for a in answers])[:, kernels]
-            return replace(model, expansion=method.FusedExpansion(**parts, offsets=offsets))
+            return replace(model, expansion=FusedExpansion(**parts, offsets=offsets))
         return model
 
 
 def _fillings(prepared: PreparedRows) -> tuple[np.ndarray, np.ndarray]:
     """Who has what (n, L), and the weights (L, n) of the rows in the mean of each channel."""
     present = prepared.bank.presence(prepared.pool.Z)
-    return present, method.mean_weights(present, prepared.encoded.rows.mass)
+    return present, mean_weights(present, prepared.encoded.rows.mass)
