@@ -126,7 +126,7 @@ def test_charts_are_valid_plotly_figures(fit):
 
 
 def test_results_read_as_in_python(small, page):
-    from tamis.results.words import sentence
+    from tamis.results.tables import sentence
 
     assert sentence(small) in page.text
     value, low, high = small.evaluation.accuracy

@@ -14,8 +14,7 @@ from tamis.base.kept import kept_features
 from tamis.explain import SIMILAR, part_names, variation
 from tamis.results.data import Results
 from tamis.results.describe import cases_of, parts_of, shares, shares_by_key
-from tamis.results.tables import part_table, similar_table
-from tamis.results.words import counted
+from tamis.results.tables import counted, part_table, similar_table
 from tamis.workflow.explained_row import ExplainedRow
 
 NAMES = ["a", "b", "c", "town"]

@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score, confusion_matrix, roc_auc_score
 from tamis import io, per_feature, product, progress
 from tamis.io.tables import level
 from tamis.results import Results
-from tamis.results.words import sentence, summary
+from tamis.results.tables import sentence, summary
 from tamis.workflow import Job, UnknownColumn, describe, evaluate_on, run
 from tamis.workflow.prepare import positive_class, prepare
 from tamis.workflow.split import split_rows

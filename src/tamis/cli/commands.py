@@ -135,7 +135,7 @@ def demo(out: Out = None, seed: Seed = 0, jobs: Jobs = None, as_json: AsJson = F
 def _fit(now: Session, work: Callable[[], Results], folder: Path) -> None:
     from tamis import workflow
     from tamis.cli import screen
-    from tamis.results.words import summary
+    from tamis.results.tables import summary
 
     workflow.check_folder(folder)
     with warnings.catch_warnings():
@@ -239,7 +239,7 @@ def report(
     with session(as_json) as now:
         from tamis import workflow
         from tamis.cli import screen
-        from tamis.results.words import summary
+        from tamis.results.tables import summary
         from tamis.views import report as pages
 
         results = workflow.load_results(model)

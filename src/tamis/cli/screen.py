@@ -12,8 +12,8 @@ from rich.text import Text
 
 from tamis.io.datasets import Dataset
 from tamis.results import Results, tables
+from tamis.results.tables import counted, sentence
 from tamis.results.text import LOG_ODDS, count, effect
-from tamis.results.words import counted, sentence
 from tamis.workflow import Comparison, ExplainedRow
 
 OTHER_LINES = 26  # lines that show neither features nor cases

@@ -362,7 +362,7 @@ class ChannelExplanation(Explanation):
     @property
     def empty(self) -> np.ndarray:
         """Mask (rows,) of those without any channel, decided by the base value or by what is filled in."""
-        return ~self.present.any(axis=1)
+        return np.logical_not(np.any(self.present, axis=1))
 
     @property
     def part_names(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Results: what the main job found, as data that can be saved, loaded and shown. No drawing, no fitting."""
+"""Results of the main job, as data that can be saved, loaded and shown. No drawing, no fitting."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ from tamis.registry import all_estimators
 from tamis.results.text import LOG_ODDS
 
 
+def _empty() -> np.ndarray:
+    return np.empty(0)
+
+
 @stored
 @dataclass(frozen=True)
 class Task:
-    """What was asked.
+    """The columns and the seed of a job.
 
     Attributes
     ----------
@@ -40,7 +44,7 @@ class Task:
 @stored
 @dataclass(frozen=True)
 class Curve:
-    """How the scores of one class stand to those of the other rows, at most a few hundred points.
+    """The scores of one class against those of the other rows, at most a few hundred points.
 
     Attributes
     ----------
@@ -102,9 +106,9 @@ class Part:
         falls" or "bends"; "levels" for categories, "together" for groups
     grid, shape : values of the feature, and what its kernels add to the decision (len(grid), outputs); of a pair the
         values of the first feature, and (len(grid), len(across), outputs); empty for larger groups
+    by_fold : (folds,) share of variation when other training rows are left out, zero where it was not chosen
     edges, counts : bins (or levels) and training rows in them (classes, bins); empty for groups
     missing : training rows without a value
-    by_fold : (folds,) share of variation when other training rows are left out, zero where it was not chosen
     across : of a pair, the values of the second feature; empty otherwise
     """
 
@@ -116,11 +120,11 @@ class Part:
     direction: str
     grid: np.ndarray
     shape: np.ndarray
-    edges: np.ndarray
-    counts: np.ndarray
-    missing: int
     by_fold: np.ndarray
-    across: np.ndarray = field(default_factory=lambda: np.empty(0))
+    edges: np.ndarray = field(default_factory=_empty)
+    counts: np.ndarray = field(default_factory=_empty)
+    missing: int = 0
+    across: np.ndarray = field(default_factory=_empty)
 
     @property
     def is_surface(self) -> bool:
@@ -158,13 +162,13 @@ class Case:
     importance: np.ndarray | None
     variation: np.ndarray
     pull: np.ndarray
-    whole_pull: np.ndarray = field(default_factory=lambda: np.empty(0))
+    whole_pull: np.ndarray = field(default_factory=_empty)
 
 
 @stored
 @dataclass(frozen=True)
 class ShownRows:
-    """Some rows to look at, with what the model says of them.
+    """Some rows with the predictions of the model, to browse.
 
     Attributes
     ----------
@@ -220,12 +224,12 @@ class Notes:
 @stored
 @dataclass(frozen=True, repr=False)
 class Results:
-    """The model and everything worth saying about it.
+    """A fitted model, its test, and what it keeps.
 
     Attributes
     ----------
     model : the fitted classifier; with two classes the positive one is ``model.classes_[1]``
-    task : what was asked
+    task : columns and seed
     evaluation : on held-out rows
     parts, cases : the kept features and cases, the most influential first
     rows : some held-out rows
@@ -261,7 +265,7 @@ class Results:
 
     @property
     def outputs(self) -> list[Any]:
-        """The classes that scores speak for: the second of two, or all of several."""
+        """The classes that high scores favour: the second of two, or all of several."""
         classes = self.model.classes_.tolist()
         return classes[1:] if len(classes) == 2 else classes
 

@@ -15,17 +15,17 @@ from tamis.explain import measures, part_names
 from tamis.explain.intervals import UNKNOWN, Interval, bootstrap
 from tamis.explain.measures import variation
 from tamis.results.data import Case, Curve, Evaluation, Part, ShownRows
-from tamis.table.encoding import Nominal, Position
+from tamis.table.encoding import Position
 from tamis.table.rows import spread
 
 Columns = Mapping[str, np.ndarray]
 
-BINS = 30
-POINTS = 300  # of a curve
-SHOWN = 300  # rows
-CENTRE = (0.025, 0.975)  # of the training values: where the direction of a feature is judged
-NEARLY, MOSTLY = 0.95, 0.75  # shares of the ups and downs of a curve that go one way
-SAMPLE = 2000  # training rows that measure the variation of contributions
+HISTOGRAM_BINS = 30
+MAX_CURVE_POINTS = 300  # of a curve
+MAX_SHOWN_ROWS = 300  # rows
+CENTRAL_QUANTILES = (0.025, 0.975)  # of the training values: where the direction of a feature is judged
+ALWAYS_SHARE, MOSTLY_SHARE = 0.95, 0.75  # shares of the ups and downs of a curve that go one way
+MAX_VARIATION_ROWS = 2000  # training rows that measure the variation of contributions
 
 
 def take(columns: Columns, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -51,20 +51,18 @@ def parts_of(
     share = kept.variation if columns is None else shares(model, columns)
     found = []
     for k, (key, name) in enumerate(zip(keys, part_names(keys), strict=True)):
-        own = {
-            "name": name,
-            "importance": None if kept.importance is None else kept.importance[:, k],
-            "variation": share[:, k],
-        }
+        importance = None if kept.importance is None else kept.importance[:, k]
         folds = np.array([fold.get(_key(key, keys), 0.0) for fold in by_fold])
-        found.append(_part(model, key, own, columns, y, folds))
+        own = {"name": name, "features": key, "importance": importance, "variation": share[:, k], "by_fold": folds}
+        drawn = _curve(model, key[0], columns, y) if _is_single(model, key) else _surface(model, key)
+        found.append(Part(**own, **drawn))
     return tuple(sorted(found, key=lambda part: -float(part.variation.mean())))
 
 
 def shares(model: KernelClassifier, columns: Columns) -> np.ndarray:
     """Share (outputs, parts) of each part in the variation of the decision over some of the rows."""
     n = len(next(iter(columns.values())))
-    explanation = model.explain(take(columns, spread(n, SAMPLE)))
+    explanation = model.explain(take(columns, spread(n, MAX_VARIATION_ROWS)))
     return variation(explanation.by_part, np.ones(len(explanation.rows)))
 
 
@@ -83,43 +81,40 @@ def _key(part: tuple[str, ...], among: Sequence[tuple[str, ...]]) -> frozenset[s
     return frozenset() if alone else frozenset(part)
 
 
-def _part(
-    model: KernelClassifier,
-    key: tuple[str, ...],
-    own: dict[str, Any],
-    columns: Columns | None,
-    y: np.ndarray | None,
-    by_fold: np.ndarray,
-) -> Part:
-    empty = np.empty(0)
-    place = model.model_.encoder.names.index(key[0])
-    column = model.model_.encoder.columns[place]
-    if len(set(key)) > 1 or isinstance(column, Position) or model.model_.expansion.row_dependent:
-        grid, across, surface = _surface(model, key)
-        return Part(features=key, kind="group", **own, direction="together", grid=grid, shape=surface, edges=empty,
-                    counts=empty, missing=0, by_fold=by_fold, across=across)  # fmt: skip
-    kind = "category" if isinstance(column, Nominal) else "number"
-    (grid, shape), counts, missing = shape_of(model, key[0]), empty, 0
-    edges, levels = (grid, grid) if kind == "category" else (empty, None)
+def _is_single(model: KernelClassifier, key: tuple[str, ...]) -> bool:
+    """Whether a part is one feature whose values have a curve."""
+    encoder, expansion = model.model_.encoder, model.model_.expansion
+    column = encoder.columns[encoder.names.index(key[0])]
+    return len(set(key)) == 1 and not isinstance(column, Position) and not expansion.row_dependent
+
+
+def _curve(model: KernelClassifier, feature: str, columns: Columns | None, y: np.ndarray | None) -> dict[str, Any]:
+    """The curve of a feature over its values, its direction, and the training rows below it, as fields of a `Part`."""
+    grid, shape = shape_of(model, feature)
+    nominal = grid.dtype == object
+    found: dict[str, Any] = {"grid": grid, "shape": shape}
     if columns is not None and y is not None:
-        edges, counts, missing = _distribution(columns[key[0]], y, model.classes_, levels)
-    inside = np.ones(len(grid), dtype=bool)
-    if kind == "number" and columns is not None:
-        low, high = np.nanquantile(columns[key[0]], CENTRE)
-        inside = (grid >= low) & (grid <= high)
-    direction = "levels" if kind == "category" else _direction(shape[inside])
-    return Part(features=key, kind=kind, **own, direction=direction, grid=grid, shape=shape, edges=edges, counts=counts,
-                missing=missing, by_fold=by_fold)  # fmt: skip
+        levels = grid if nominal else None
+        found["edges"], found["counts"], found["missing"] = _distribution(columns[feature], y, model.classes_, levels)
+    elif nominal:
+        found["edges"] = grid
+    if nominal:
+        return {**found, "kind": "category", "direction": "levels"}
+    if columns is not None:
+        low, high = np.nanquantile(columns[feature], CENTRAL_QUANTILES)
+        shape = shape[(grid >= low) & (grid <= high)]
+    return {**found, "kind": "number", "direction": _direction(shape)}
 
 
-def _surface(model: KernelClassifier, key: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values of the first and of the second feature of a pair, and what they add; empty for all else.
+def _surface(model: KernelClassifier, key: tuple[str, ...]) -> dict[str, Any]:
+    """The surface of a pair over the values of its features, as fields of a `Part`; empty for all other groups.
 
     A pair that has kernels in both orders of its features is two parts, none of which has a surface of its own.
     """
-    if len(set(key)) != 2 or model.model_.expansion.row_dependent or key[::-1] in parts(model):
-        return np.empty(0), np.empty(0), np.empty(0)
-    return surface_of(model, key[0], key[1])
+    grid, across, surface = np.empty(0), np.empty(0), np.empty(0)
+    if len(set(key)) == 2 and not model.model_.expansion.row_dependent and key[::-1] not in parts(model):
+        grid, across, surface = surface_of(model, key[0], key[1])
+    return {"kind": "group", "direction": "together", "grid": grid, "across": across, "shape": surface}
 
 
 def shape_of(model: KernelEstimator, feature: int | str) -> tuple[np.ndarray, np.ndarray]:
@@ -152,8 +147,8 @@ def _direction(shape: np.ndarray) -> str:
         return "flat"
     share = rise[moving] / (rise + fall)[moving]
     for word, up in (("rises", share), ("falls", 1.0 - share)):
-        if np.all(up >= MOSTLY):
-            return word if np.all(up >= NEARLY) else f"mostly {word}"
+        if np.all(up >= MOSTLY_SHARE):
+            return word if np.all(up >= ALWAYS_SHARE) else f"mostly {word}"
     return "bends"
 
 
@@ -178,7 +173,7 @@ def bin_edges(values: np.ndarray) -> np.ndarray:
     if not len(values):
         return np.array([0.0, 1.0])
     try:
-        return np.histogram_bin_edges(values, bins=BINS)
+        return np.histogram_bin_edges(values, bins=HISTOGRAM_BINS)
     except ValueError:
         return np.array([values.min(), np.nextafter(values.max(), np.inf)])
 
@@ -247,8 +242,8 @@ def evaluate(
     predicted = model.predict(columns)
     index = {label: k for k, label in enumerate(classes)}
     confusion = np.zeros((len(classes), len(classes)), dtype=int)
-    for truth, said in zip(y.tolist(), predicted.tolist(), strict=True):
-        confusion[index[truth], index[said]] += 1
+    for truth, label in zip(y.tolist(), predicted.tolist(), strict=True):
+        confusion[index[truth], index[label]] += 1
     labels = classes[1:] if len(classes) == 2 else classes
     curves = tuple(curve_of(y == label, decision[:, k], label, groups, seed) for k, label in enumerate(labels))
     if len(curves) == 1:
@@ -285,9 +280,9 @@ def curve_of(
         return Curve(label, UNKNOWN, UNKNOWN, empty, empty, empty, empty, empty, float("nan"))
     threshold, negative, positive = measures.ks_curve(truth, score)
     best = int(np.argmax(np.abs(negative - positive)))
-    some = np.unique(np.r_[np.linspace(0, len(threshold) - 1, POINTS).astype(int), best])
+    some = np.unique(np.r_[np.linspace(0, len(threshold) - 1, MAX_CURVE_POINTS).astype(int), best])
     fpr, tpr = measures.roc_curve(truth, score)
-    few = np.unique(np.linspace(0, len(fpr) - 1, POINTS).astype(int))
+    few = np.unique(np.linspace(0, len(fpr) - 1, MAX_CURVE_POINTS).astype(int))
     return Curve(
         label,
         measures.auc(truth, score, groups, random_state=seed),
@@ -307,15 +302,17 @@ def show_rows(
     """Up to a few hundred rows: some that are wrong, some near the boundary, some at random."""
     n = len(labels)
     rows = np.arange(n)
-    if n > SHOWN:
+    if n > MAX_SHOWN_ROWS:
         decision = np.asarray(model.decision_function(columns)).reshape(n, -1)
         top = np.sort(decision, axis=1)
         margin = np.abs(decision[:, 0]) if decision.shape[1] == 1 else top[:, -1] - top[:, -2]
         order = np.random.default_rng(seed).permutation(n)
         wrong = order[model.predict(take(columns, order)) != y[order]] if y is not None else order[:0]
         near = np.argsort(margin, kind="stable")
-        first = dict.fromkeys([*wrong[: SHOWN // 3].tolist(), *near[: SHOWN // 3].tolist(), *order.tolist()])
-        rows = np.sort(list(first)[:SHOWN])
+        first = dict.fromkeys(
+            [*wrong[: MAX_SHOWN_ROWS // 3].tolist(), *near[: MAX_SHOWN_ROWS // 3].tolist(), *order.tolist()]
+        )
+        rows = np.sort(list(first)[:MAX_SHOWN_ROWS])
     kept = {name: columns[name][rows] for name in model.model_.encoder.names}
     if not kept:  # a model that kept nothing says the same of every row
         kept = {name: values[rows] for name, values in list(columns.items())[:1]}

@@ -1,4 +1,4 @@
-"""Results as tables of text, for the report and for the screen."""
+"""Results as sentences, as tables of text for the report and the screen, and as JSON values."""
 
 from __future__ import annotations
 
@@ -11,9 +11,21 @@ import numpy as np
 
 from tamis.base.classifier import KernelClassifier
 from tamis.explain import SIMILAR
-from tamis.explain.measures import Stability
+from tamis.explain.measures import Stability, feature_reduction, instance_reduction
 from tamis.results.data import Case, Evaluation, Part, Results
-from tamis.results.text import cell, effect, interval, number, percent, share, signed_percent
+from tamis.results.text import (
+    cell,
+    count,
+    effect,
+    interval,
+    listed,
+    number,
+    per_output,
+    percent,
+    plain,
+    share,
+    signed_percent,
+)
 
 NOT_KNOWN = "not known"
 
@@ -45,13 +57,55 @@ class Measure(NamedTuple):
     meaning: str
 
 
-def per_output(name: str, outputs: Sequence[Any]) -> list[str]:
-    """Names of columns that hold one number per output."""
-    return [name] if len(outputs) == 1 else [f"{name}: {output}" for output in outputs]
+# ---------------------------------------------------------------------- sentences
+
+
+def sentence(results: Results) -> str:
+    """What the model does and how good it is, in two or three sentences."""
+    model, evaluation = results.model, results.evaluation
+    classes = [str(label) for label in model.classes_.tolist()]
+    what = f"{classes[1]!r} from {classes[0]!r}" if len(classes) == 2 else f"{len(classes)} classes"
+    if not results.cases or not results.parts:
+        why = "" if model.status_.converged else f" ({model.status_.value})"
+        return f"No feature distinguishes {what}: the model keeps no case and gives every row the same score{why}."
+    text = (
+        f"To distinguish {what}, the model compares a row with {count(len(results.cases), 'training case')} on "
+        f"{len(model.features_)} of {results.notes.n_features} features. {_influence(results)}"
+    )
+    if evaluation is None:
+        return text
+    value, limits = share(evaluation.accuracy)
+    text += f" It classifies {value}{f' (95% interval {limits})' if limits else ''} of {evaluation.source} correctly"
+    if evaluation.majority != evaluation.majority:
+        return f"{text}."
+    return f"{text}; always predicting the largest class is correct for {percent(100 * evaluation.majority)}."
+
+
+def _influence(results: Results) -> str:
+    """What the score depends on most."""
+    parts = results.parts
+    if len(parts) == 1 and len(parts[0].features) > 1:
+        return "The features act only together."
+    shares = [f"{part.variation.mean():.0f}%" for part in parts[:3]]
+    top = [f"{part.name} ({share})" for part, share in zip(parts, shares)]
+    top[0] = f"{parts[0].name} ({shares[0]} of the variation)"
+    return f"The score depends {'most' if len(parts) > 1 else 'only'} on {listed(top)}."
+
+
+def counted(parts: Sequence[Part]) -> str:
+    """How many features, pairs and larger groups these are, in words."""
+    sizes = [len(set(part.features)) for part in parts]
+    singles, pairs, larger = (sum(map(kind, sizes)) for kind in (lambda n: n == 1, lambda n: n == 2, lambda n: n > 2))
+    words = [count(n, name) for n, name in ((singles, "feature"), (pairs, "pair")) if n]
+    words += [SIMILAR if larger == 1 else f"{SIMILAR} by {larger} groups of features"] if larger else []
+    return listed(words) if words else "0 features"
+
+
+# ---------------------------------------------------------------------- tables
 
 
 def measures(evaluation: Evaluation) -> list[Measure]:
-    """Accuracy beside that of the largest class, AUC and KS."""
+    """Accuracy of the model and of the largest class, AUC and KS."""
     mean = ", mean over the classes" if len(evaluation.curves) > 1 else ""
     majority = percent(100 * evaluation.majority)  # "unknown" for a model that came without its notes
     return [
@@ -139,7 +193,7 @@ def direction(part: Part) -> str:
 
 
 def without_value(model: KernelClassifier, part: Part) -> str:
-    """What the feature adds for rows without a value of it, in words."""
+    """How the model treats rows without a value of the feature, in words."""
     encoder = model.model_.encoder
     if not math.isnan(encoder.columns[encoder.names.index(part.features[0])].fill):
         return "which are given the typical value"
@@ -265,3 +319,78 @@ def citations(results: Results) -> list[str]:
         f"prediction exactly{f'. Version {version}' if version else ''}."
     )
     return [library, results.model.citation] if results.model.citation else [library]
+
+
+# ---------------------------------------------------------------------- JSON
+
+
+def summary(results: Results) -> dict[str, Any]:
+    """Everything but the model itself, as JSON values."""
+    model, notes, evaluation = results.model, results.notes, results.evaluation
+    classes = model.classes_.tolist()
+    train = sum(rows[0] for rows in notes.balance.values())
+    return {
+        "sentence": sentence(results),
+        "target": results.task.target,
+        "classes": classes,
+        "positive": classes[1] if len(classes) == 2 else None,
+        "method": type(model).__name__,
+        "chosen": plain(model.summary()),
+        "status": model.status_.name.lower(),
+        "n_instances": len(model.instances_),
+        "n_features": len(model.features_),
+        "instance_reduction": instance_reduction(len(model.instances_), train) if train else None,
+        "feature_reduction": feature_reduction(len(model.features_), notes.n_features),
+        "test": None if evaluation is None else _test(evaluation),
+        "features": [
+            {
+                "name": part.name,
+                "features": list(part.features),
+                "importance": plain(part.importance),
+                "variation": plain(part.variation),
+                "direction": part.direction,
+            }
+            for part in results.parts
+        ],
+        "cases": [
+            {
+                "label": case.label,
+                "class": case.truth,
+                "importance": plain(case.importance),
+                "variation": plain(case.variation),
+                "pull": plain(case.pull),
+                "pull_as_similar_case": plain(case.whole_pull) if len(case.whole_pull) else None,
+                "values": case.values,
+            }
+            for case in results.cases
+        ],
+        "stability": None if results.stability is None else _choices(results.stability),
+        "data": {
+            "source": notes.source,
+            "rows": notes.n_rows,
+            "rows_without_target": notes.no_target,
+            "balance": [{"class": k, "train": v[0], "test": v[1]} for k, v in notes.balance.items()],
+            "split": notes.split,
+            "groups": notes.groups,
+            "dropped_columns": notes.dropped,
+            "categories": list(notes.categories),
+            "missing_cells": notes.missing,
+            "test_rows_seen_in_training": notes.repeated,
+        },
+        "warnings": list(notes.warnings),
+        "seed": results.task.seed,
+        "seconds": {stage: round(seconds, 3) for stage, seconds in results.seconds.items()},
+        "versions": results.versions,
+    }
+
+
+def _test(found: Evaluation) -> dict[str, Any]:
+    out: dict[str, Any] = {"source": found.source, "rows": found.n_rows}
+    out |= {name: plain(getattr(found, name)._asdict()) for name in ("accuracy", "auc", "ks")}
+    return {**out, "majority": plain(found.majority), "confusion": found.confusion.tolist()}
+
+
+def _choices(found: Stability) -> dict[str, Any]:
+    means = {name: plain(getattr(found, name)._asdict()) for name in ("jaccard", "kuncheva", "correlated")}
+    counts = {name: int(c) for name, c in zip(found.features, found.chosen.sum(axis=0), strict=True)}
+    return {**means, "folds": len(found.chosen), "chosen_in": counts}

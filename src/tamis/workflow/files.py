@@ -17,7 +17,7 @@ from tamis.io.tables import Columns, read
 from tamis.io.writing import writing
 from tamis.registry import all_estimators
 from tamis.results.data import Results
-from tamis.results.words import summary
+from tamis.results.tables import summary
 from tamis.table.sources.parquet import arrow
 from tamis.views import report
 from tamis.workflow.comparison import Comparison

@@ -13,7 +13,7 @@ from tamis.codec import replacing
 from tamis.explain import SIMILAR
 from tamis.results import tables
 from tamis.results.data import Results
-from tamis.results.words import sentence
+from tamis.results.tables import sentence
 from tamis.views.report import features, scores
 from tamis.views.report.embedded import embedded, to_json
 from tamis.views.report.style import DARK, Chart
