@@ -17,7 +17,7 @@ from sklearn.svm import SVC
 
 from tamis import EM2NOLCClassifier
 from tamis.views.plots import StabilityDisplay
-from tamis.views.studies.across_folds import stability_across_folds
+from tamis.views.studies import stability_across_folds
 
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 folds = StratifiedKFold(3, shuffle=True, random_state=0)

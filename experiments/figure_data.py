@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.method import Fitted, decision
 from experiments.problem import Problem
-from tamis.views.studies.atlas import embed
+from tamis.views.studies import embed
 
 MAX_ROWS = 400
 MAX_BARS = 20  # features or instances

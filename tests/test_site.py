@@ -28,9 +28,7 @@ MODULES = (
     "results",
     "views.plots",
     "views.report",
-    "views.studies.across_folds",
-    "views.studies.atlas",
-    "views.studies.effects",
+    "views.studies",
     "workflow",
 )
 README = (ROOT / "README.md").read_text()

@@ -280,7 +280,7 @@ class TestExplain:
     def test_another_table(self, folder, tmp_path):
         (tmp_path / "o.csv").write_text("alpha,beta\n1,2\n")
         said = run("explain", folder / "out" / "model.tamis", tmp_path / "o.csv", "--row", 1, code=2).stderr
-        assert "it has 'alpha', 'beta'" in " ".join(said.split())
+        assert "it has 'alpha' and 'beta'" in " ".join(said.split())
 
 
 class TestReport:

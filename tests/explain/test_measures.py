@@ -122,14 +122,14 @@ def test_importances_are_signed_percentages():
 
 def test_groups_stay_together_in_the_folds_of_a_display(rng):
     from tamis import EM2NOLCClassifier
-    from tamis.views.studies import across_folds
+    from tamis.views import studies
 
     X, groups = rng.normal(size=(60, 3)), np.repeat(np.arange(15), 4)
     parts = []
     with pytest.MonkeyPatch.context() as patch:
-        fit = across_folds.fit_folds
-        patch.setattr(across_folds, "fit_folds", lambda e, X, y, p: parts.extend(p) or fit(e, X, y, p))
-        across_folds.stability_across_folds(EM2NOLCClassifier(2, 2), X, np.arange(60) % 2, cv=3, groups=groups)
+        fit = studies.fit_folds
+        patch.setattr(studies, "fit_folds", lambda e, X, y, p: parts.extend(p) or fit(e, X, y, p))
+        studies.stability_across_folds(EM2NOLCClassifier(2, 2), X, np.arange(60) % 2, cv=3, groups=groups)
     assert all(set(np.bincount(groups[part], minlength=15)) <= {0, 4} for part in parts)
 
 

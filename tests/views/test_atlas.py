@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn import manifold
 from sklearn.datasets import load_wine
 
 from tamis import EM2NOLCClassifier, IMKPLClassifier
 from tamis.table.folds import fold_positions
 from tamis.table.table import read_table
-from tamis.views.studies import atlas
-from tamis.views.studies.atlas import assigned, classical_map, embed, squared_distances
-from tamis.views.studies.effects import parameter_effects
+from tamis.views import studies
+from tamis.views.studies import assigned, classical_map, embed, parameter_effects, squared_distances
 
 
 @pytest.fixture(scope="module")
@@ -92,12 +92,12 @@ def test_neighbours_are_sought_by_distances_that_are_not_squared(wine, monkeypat
     clf, X, _ = wine
     seen = {}
 
-    class Recorder(atlas.TSNE):
+    class Recorder(manifold.TSNE):
         def fit_transform(self, distances):
             seen.update(self.get_params(), distances=distances)
             return self.init
 
-    monkeypatch.setattr(atlas, "TSNE", Recorder)
+    monkeypatch.setattr(manifold, "TSNE", Recorder)
     embed(clf, X)
     np.testing.assert_array_equal(seen["distances"] ** 2, np.sqrt(squared_distances(clf, X)) ** 2)
     n = len(X) + len(clf.prototypes_)
@@ -133,7 +133,7 @@ def test_map_says_what_it_cannot_do(wine, monkeypatch):
     clf, X, _ = wine
     with pytest.raises(ValueError, match="method='umap' is unknown: use one of 'tsne', 'mds'"):
         embed(clf, X, method="umap")
-    monkeypatch.setattr(atlas, "MOST_ROWS", 10)
+    monkeypatch.setattr(studies, "MAX_MAP_ROWS", 10)
     with pytest.raises(ValueError, match="X has 60 rows, too many for a map: give a sample of at most 10"):
         embed(clf, X)
 

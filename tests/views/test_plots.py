@@ -21,8 +21,7 @@ from tamis import (
 )
 from tamis.base.kept import case_values, kept_features, kept_values
 from tamis.explain.measures import jaccard
-from tamis.views.studies.across_folds import stability_across_folds
-from tamis.views.studies.atlas import assigned, embed
+from tamis.views.studies import assigned, embed, stability_across_folds
 
 matplotlib = pytest.importorskip("matplotlib", reason="the displays need matplotlib")
 matplotlib.use("Agg")

@@ -17,8 +17,7 @@ from tamis.io.tables import level
 from tamis.results import Results
 from tamis.results.tables import sentence, summary
 from tamis.workflow import Job, UnknownColumn, describe, evaluate_on, run
-from tamis.workflow.prepare import positive_class, prepare
-from tamis.workflow.split import split_rows
+from tamis.workflow.prepare import positive_class, prepare, split_rows
 
 QUICK = {"interactions": 1, "cv": 3}
 N = 160

@@ -53,9 +53,8 @@ def parts_of(
     for k, (key, name) in enumerate(zip(keys, part_names(keys), strict=True)):
         importance = None if kept.importance is None else kept.importance[:, k]
         folds = np.array([fold.get(_key(key, keys), 0.0) for fold in by_fold])
-        own = {"name": name, "features": key, "importance": importance, "variation": share[:, k], "by_fold": folds}
         drawn = _curve(model, key[0], columns, y) if _is_single(model, key) else _surface(model, key)
-        found.append(Part(**own, **drawn))
+        found.append(Part(name, key, importance=importance, variation=share[:, k], by_fold=folds, **drawn))
     return tuple(sorted(found, key=lambda part: -float(part.variation.mean())))
 
 

@@ -5,16 +5,18 @@ from tamis.workflow.comparison import Comparison, compare
 from tamis.workflow.explained_row import ExplainedRow, explain_row
 from tamis.workflow.files import (
     check_folder,
+    describe,
+    evaluate_on,
     export_dataset,
     load_classifier,
     load_results,
+    predicted,
     read_for,
     write,
     write_comparison,
 )
-from tamis.workflow.job import METHOD, Job, describe, evaluate_on, run
+from tamis.workflow.job import METHOD, Job, run
 from tamis.workflow.large import LARGE_METHOD, is_large, run_large
-from tamis.workflow.score import predicted
 
 __all__ = [
     "LARGE_METHOD",

@@ -28,8 +28,7 @@ from tamis.results.describe import Columns, take
 from tamis.results.text import plain
 from tamis.workflow import peers
 from tamis.workflow.job import Job, prepared
-from tamis.workflow.prepare import Data
-from tamis.workflow.split import folds_of
+from tamis.workflow.prepare import Data, folds_of
 
 SVC_GRID = {"svc__C": [0.1, 1.0, 10.0, 100.0], "svc__gamma": [0.003, 0.01, 0.03, 0.1, "scale"]}
 INNER = 5

@@ -17,9 +17,8 @@ from tamis.io.tables import Columns, blocks, header
 from tamis.results.data import Results
 from tamis.results.describe import as_cell, take
 from tamis.results.text import LOG_ODDS, cell, plain
-from tamis.workflow.files import load_results
+from tamis.workflow.files import kinds_of, load_results
 from tamis.workflow.prepare import check_column
-from tamis.workflow.score import kinds_of
 
 
 @dataclass(frozen=True)

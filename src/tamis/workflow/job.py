@@ -19,25 +19,14 @@ import tamis
 from tamis.base.classifier import KernelClassifier
 from tamis.errors import BadOption
 from tamis.explain.measures import Stability
-from tamis.io.tables import level, number
+from tamis.io.tables import level
 from tamis.registry import all_estimators
-from tamis.results.data import Evaluation, Notes, Results, ShownRows, Task
+from tamis.results.data import Evaluation, Notes, Results, Task
 from tamis.results.describe import cases_of, evaluate, parts_of, shares_by_key, show_rows, take
 from tamis.table.keys import row_keys
 from tamis.table.table import read_columns
-from tamis.views.studies.across_folds import fit_folds, stability_of
-from tamis.workflow.prepare import (
-    Data,
-    as_columns,
-    check_column,
-    complete,
-    missing_cells,
-    positive_class,
-    prepare,
-    row_names,
-)
-from tamis.workflow.score import oddities, wanted
-from tamis.workflow.split import folds_of, split_rows
+from tamis.views.studies import fit_folds, stability_of
+from tamis.workflow.prepare import Data, folds_of, positive_class, prepare, row_names, split_rows
 
 METHOD = "TamisClassifier"
 BUDGET = 10
@@ -192,73 +181,10 @@ def prepared(table: Any, job: Job) -> tuple[Data, Job]:
     return data, _with_class_weights(job, data.y)
 
 
-def evaluate_on(results: Results, table: Any, source: str, target: str | None = None) -> Results:
-    """The same results with the evaluation, the rows and the notes of another table.
-
-    Parameters
-    ----------
-    results : of a fit
-    table, source : other rows, and what they are called
-    target : its column of classes, by default that of the fit; without one nothing is evaluated
-    """
-    columns, task = as_columns(table), results.task
-    for name in (*results.model.model_.encoder.names, *([] if target is None else [target])):
-        check_column(columns, name)
-    target = target or task.target
-    n = len(next(iter(columns.values())))
-    rows, truth = np.arange(n), None
-    if target in columns:
-        rows = np.flatnonzero(~missing_cells(columns[target]))
-        truth = _as_labels(columns[target][rows], results.model.classes_, target)
-    own = take({k: v for k, v in columns.items() if k != target}, rows)
-    own = {**own, **wanted(results.model, own)}
-    labels = row_names(columns.get(task.id_column or ""), rows)
-    evaluation = None
-    if truth is not None and len(truth):
-        groups = None
-        if task.group_column in columns:
-            groups = complete(columns[task.group_column], rows, task.group_column, "group")
-        balance = results.notes.balance
-        majority = max(balance, key=lambda label: balance[label][0]) if balance else None
-        where = f"{len(truth)} rows of {source}"
-        evaluation = evaluate(results.model, own, truth, groups=groups, majority=majority, source=where, seed=task.seed)
-    warned = [f"column {name!r}: {words}" for name, words in oddities(results.model, own).items()]
-    if evaluation is not None:
-        warned.append(f"tested on the rows of {source}; whether the model was trained on some of them is not known")
-    if len(rows) < n:
-        warned.append(f"{n - len(rows)} rows of {source} have no class and were left out")
-    changed = replace(results.notes, warnings=(*results.notes.warnings, *warned), repeated=None)
-    return replace(
-        results,
-        evaluation=evaluation,
-        rows=show_rows(results.model, own, truth, labels, task.seed),
-        notes=changed,
-        task=replace(task, target=target),
-    )
-
-
-def describe(model: KernelClassifier, source: str) -> Results:
-    """Results of a model that was saved on its own: no training rows, no test."""
-    names = [str(name) for name in getattr(model, "feature_names_in_", range(model.n_features_in_))]
-    split = "not known: the model was saved without its test"
-    unknown = Notes(source, 0, 0, len(names), 0, {}, (), {}, {}, split, None, None, ())
-    rows = _no_rows(model)
-    task = Task(None, None, None, None, 0)
-    return Results(
-        model, task, None, parts_of(model), cases_of(model, None, None, None), rows, None, unknown, {}, versions()
-    )
-
-
 def versions() -> dict[str, str]:
     """Versions of what the numbers depend on."""
     packages = {"tamis": tamis, "numpy": np, "scipy": scipy, "scikit-learn": sklearn}
     return {"python": platform.python_version(), **{name: package.__version__ for name, package in packages.items()}}
-
-
-def _no_rows(model: KernelClassifier) -> ShownRows:
-    kept = {name: np.empty(0) for name in model.model_.encoder.names}
-    decision, probability = np.empty((0, len(model.intercept_))), np.empty((0, len(model.classes_)))
-    return ShownRows(np.empty(0, dtype=object), kept, None, model.classes_[:0], decision, probability)
 
 
 @contextmanager
@@ -289,24 +215,6 @@ def _with_class_weights(job: Job, y: np.ndarray) -> Job:
     if odd:
         raise BadOption(f"class_weight names {odd[0]!r}, which is not a class: they are {', '.join(labels)}")
     return replace(job, class_weight={labels[str(name)]: float(w) for name, w in job.class_weight.items()})
-
-
-def _as_labels(values: np.ndarray, classes: np.ndarray, target: str) -> np.ndarray:
-    """Classes of new rows, however they were typed."""
-    known = {str(level(label)): label for label in classes.tolist()}
-    known = {_canonical(word): label for word, label in known.items()} | known
-    words = [str(level(v)) for v in values.tolist()]
-    words = [word if word in known else _canonical(word) for word in words]
-    odd = [w for w in words if w not in known]
-    if odd:
-        raise ValueError(f"target {target!r} holds {odd[0]!r}, which is not a class of the model: {', '.join(known)}")
-    return np.array([known[w] for w in words], dtype=classes.dtype)
-
-
-def _canonical(word: str) -> str:
-    """The same word for numbers that are written in several ways."""
-    value = number(word)
-    return word if value is None else str(level(value))
 
 
 def stability(

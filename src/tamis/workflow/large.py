@@ -25,8 +25,7 @@ from tamis.table.keys import label_keys
 from tamis.table.sources.parquet import ENDINGS, ParquetSource, arrow, column_values
 from tamis.table.sources.source import Block
 from tamis.workflow.job import METHOD, Job, fit, notes, prepared, shown, stability, tested, timed
-from tamis.workflow.prepare import Data, check_column, positive_class
-from tamis.workflow.split import sides
+from tamis.workflow.prepare import Data, check_column, positive_class, sides
 
 LARGE_METHOD = "EM2NOLCClassifierCV"
 METHODS = ("EM2NOLCClassifier", LARGE_METHOD)

@@ -1,4 +1,4 @@
-"""From columns as they were read to features, classes, ids and groups; everything left out is noted."""
+"""From a table to features, classes, ids and groups, and to training and test rows; everything left out is noted."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import StratifiedGroupKFold, train_test_split
 
 from tamis.errors import BadOption, UnknownColumn
 from tamis.io.tables import Columns, level, levels, number
+from tamis.results.text import count as counted
+from tamis.results.text import listed
 from tamis.table.checks import is_missing
-from tamis.table.table import cells_of, columns_by_name
+from tamis.table.folds import deal
+from tamis.table.keys import row_keys
+from tamis.table.rows import check_groups
+from tamis.table.table import any_table, cells_of, columns_by_name
 
 LEAST = 3  # rows (or groups) of each class: one to test on, two to hold out from each other
 EXACT = 2**53  # larger whole numbers are not distinguished by floats
@@ -23,6 +29,8 @@ DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-
 WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,17})(\.0+)?")
 POSITIVE = {"1", "yes", "y", "true", "t", "positive", "pos", "+", "case", "malignant", "bad", "present", "abnormal"}
 NEGATIVE = {"0", "-1", "no", "n", "false", "f", "negative", "neg", "-", "control", "benign", "good", "absent", "normal"}
+
+SIDES = {"train": 0, "training": 0, "0": 0, "0.0": 0, "test": 1, "testing": 1, "holdout": 1, "1": 1, "1.0": 1}
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ def prepare(
     categorical: Sequence[str] = (),
     drop: Sequence[str] = (),
 ) -> Data:
-    """Sort the columns of a table by their roles, and check them."""
+    """Separate the columns of a table by their roles, and check them."""
     columns = as_columns(table)
     for name in (target, id_column, group_column, split_column, *categorical, *drop):
         if name is not None:
@@ -165,11 +173,7 @@ def check_column(columns: Mapping[str, Any], name: str) -> None:
     names = list(columns)
     folded = {n.strip().lower(): n for n in names}
     near = [folded[name.strip().lower()]] if name.strip().lower() in folded else difflib.get_close_matches(name, names)
-    hint = (
-        f"did you mean {near[0]!r}?"
-        if near
-        else f"it has {', '.join(map(repr, names[:12]))}" + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-    )
+    hint = f"did you mean {near[0]!r}?" if near else f"it has {listed([repr(n) for n in names], 12)}"
     raise UnknownColumn(f"the table has no column {name!r}: {hint}")
 
 
@@ -177,13 +181,9 @@ def missing_cells(values: np.ndarray) -> np.ndarray:
     """Mask of the cells without a value."""
     if values.dtype == object:
         return np.array([v is None or v != v for v in values], dtype=bool)
-    return (
-        np.isnat(values)
-        if values.dtype.kind in "mM"
-        else np.isnan(values)
-        if values.dtype.kind == "f"
-        else (np.zeros(len(values), dtype=bool))
-    )
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
 
 
 def _check_roles(roles: Sequence[str], target: str, drop: Sequence[str], categorical: Sequence[str]) -> None:
@@ -233,10 +233,10 @@ def _check_counts(y: np.ndarray, groups: np.ndarray | None, target: str) -> None
     for label in classes:
         count = int(np.sum(y == label)) if groups is None else len(np.unique(groups[y == label]))
         if count < LEAST:
-            what = "row" if groups is None else "group"
+            have = counted(count, "row" if groups is None else "group")
             raise ValueError(
-                f"class {str(label)!r} of {target!r} has {count} {what}{'' if count == 1 else 's'}: at least {LEAST} "
-                "are needed, to learn from some and to test on others; collect more, or leave the class out"
+                f"class {str(label)!r} of {target!r} has {have}: at least {LEAST} are needed, to learn from some and "
+                "to test on others; collect more, or leave the class out"
             )
 
 
@@ -258,7 +258,7 @@ def _features(
         if values.dtype.kind in "ObUS" and name not in categorical:
             _check_kind(name, values, rows)
         values = levels(values) if name in categorical or values.dtype.kind in "ObUS" else values.astype(float)
-        reason, warning = _look(name, values, rows, asked=name in categorical)
+        reason, warning = _judge(name, values, rows, asked=name in categorical)
         if reason:
             left_out[name] = reason
         else:
@@ -267,19 +267,17 @@ def _features(
     return kept, left_out, warnings
 
 
-def _look(name: str, values: np.ndarray, rows: np.ndarray, *, asked: bool) -> tuple[str, str]:
+def _judge(name: str, values: np.ndarray, rows: np.ndarray, *, asked: bool) -> tuple[str, str]:
     """Why a column should be left out, and what to warn of; both may be empty."""
     there = values[~missing_cells(values)]
     distinct = len(set(there.tolist()))
     if distinct == 1:
         return "it has one value only", ""
+    dropped = "and was dropped (name it as id column to see it with the cases)"
     if values.dtype == object:
         if distinct == len(there) and distinct > LEAST and not asked:
-            return (
-                "it has another value in every row and looks like an id",
-                f"column {name!r} has another value in every row, looks like an id and was dropped (name it as id "
-                "column to see it with the cases)",
-            )
+            reason = "has another value in every row"
+            return f"it {reason} and looks like an id", f"column {name!r} {reason}, looks like an id {dropped}"
         if distinct > 20 and distinct > len(there) / 2:
             return "", f"column {name!r} has {distinct} categories in {len(there)} rows: little can be learned from it"
         return "", ""
@@ -287,10 +285,7 @@ def _look(name: str, values: np.ndarray, rows: np.ndarray, *, asked: bool) -> tu
         row = int(rows[np.flatnonzero(np.isinf(values))[0]]) + 1
         raise ValueError(f"column {name!r} holds an infinite value in row {row}: replace it, or leave the cell empty")
     if len(there) == len(values) >= COUNTER and np.array_equal(np.diff(there), np.ones(len(there) - 1)):
-        return (
-            "it counts the rows",
-            f"column {name!r} counts the rows and was dropped (name it as id column to see it with the cases)",
-        )
+        return "it counts the rows", f"column {name!r} counts the rows {dropped}"
     return "", ""
 
 
@@ -342,16 +337,15 @@ def _leaks(features: dict[str, np.ndarray], y: np.ndarray, target: str) -> list[
         if there.sum() < max(LEAST, 0.5 * len(y)) or len(np.unique(codes[there])) < 2:
             continue
         pairs = set(zip(values[there].tolist(), codes[there].tolist(), strict=True))
+        warning = None
         if len(pairs) == len(classes) and len({v for v, _ in pairs}) == len({c for _, c in pairs}) == len(classes):
-            out.append(
-                f"column {name!r} is a copy of the target {target!r} under other names: the test will be too "
-                "optimistic; drop it unless it is known before the target"
+            warning = (
+                f"is a copy of the target {target!r} under other names: the test will be too optimistic; drop it unless"
             )
         elif values.dtype != object and _separates(values[there], codes[there], len(classes)) and there.sum() >= 20:
-            out.append(
-                f"column {name!r} separates the classes of {target!r} without an error: make sure that it is "
-                "known before the target"
-            )
+            warning = f"separates the classes of {target!r} without an error: make sure that"
+        if warning:
+            out.append(f"column {name!r} {warning} it is known before the target")
     return out
 
 
@@ -364,7 +358,7 @@ def _separates(values: np.ndarray, codes: np.ndarray, n_classes: int) -> bool:
 
 
 def positive_class(y: np.ndarray, asked: Any = None) -> Any:
-    """The class that scores speak for: as asked, else by its name, else the rarer one; None for several classes."""
+    """The class that high scores favour: as given, else by its name, else the rarer one; None for several classes."""
     classes, counts = np.unique(y, return_counts=True)
     labels = classes.tolist()
     if asked is not None:
@@ -383,3 +377,74 @@ def positive_class(y: np.ndarray, asked: Any = None) -> Any:
         if words[1 - k] in NEGATIVE and words[k] not in NEGATIVE:
             return labels[k]
     return labels[1] if counts[1] <= counts[0] else labels[0]
+
+
+# ---------------------------------------------------------------------- training and test rows
+
+
+def split_rows(data: Data, test_size: float, seed: int) -> tuple[np.ndarray, np.ndarray, str]:
+    """Positions of the training rows and of the test rows, and in words how they were chosen."""
+    if data.split is not None:
+        train, test, words = _by_column(data)
+    elif data.groups is not None:
+        train, test = _by_groups(data, test_size, seed)
+        words = f"{len(test)} of {len(data.y)} rows, whole groups at random, seed {seed}"
+    else:
+        rows = np.arange(len(data.y))
+        least = len(np.unique(data.y))
+        size = max(least, round(test_size * len(rows)))
+        if len(rows) - size < 2 * least:
+            left = len(rows) - size
+            raise ValueError(f"test_size={test_size} leaves {left} of {len(rows)} rows to learn from: lower it")
+        train, test = train_test_split(rows, test_size=size, stratify=data.y, random_state=seed)
+        train, test = np.sort(train), np.sort(test)
+        words = f"{len(test)} of {len(rows)} rows at random, within classes, seed {seed}"
+    _check_sides(data, train, test)
+    return train, test, words
+
+
+def sides(values: Sequence[Any]) -> np.ndarray:
+    """Zero for rows to learn from and one for rows to test on, from the cells of a split column."""
+    words = [str(v).strip().lower() for v in values]
+    odd = sorted({v for v in words if v not in SIDES})
+    if odd:
+        raise ValueError(f"the split column holds {odd[0]!r}: its values must be 'train' and 'test' (or 0 and 1)")
+    return np.array([SIDES[v] for v in words])
+
+
+def _by_column(data: Data) -> tuple[np.ndarray, np.ndarray, str]:
+    side = sides(data.split.tolist())  # type: ignore[union-attr]
+    if data.groups is not None:
+        both = set(data.groups[side == 0].tolist()) & set(data.groups[side == 1].tolist())
+        if both:
+            name = min(both, key=str)
+            raise ValueError(f"group {name!r} has rows on both sides of the split: the test would not be fair")
+    return np.flatnonzero(side == 0), np.flatnonzero(side == 1), "as the split column says"
+
+
+def _by_groups(data: Data, test_size: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    share = min(test_size, 1.0 - test_size)  # of the smaller side
+    folds = max(2, min(round(1 / share), len(np.unique(np.asarray(data.groups)))))
+    classes = set(np.unique(data.y).tolist())
+    rows = np.zeros((len(data.y), 1))
+    for train, test in StratifiedGroupKFold(folds, shuffle=True, random_state=seed).split(rows, data.y, data.groups):
+        if all(set(data.y[side].tolist()) == classes for side in (train, test)):
+            return (train, test) if test_size <= 0.5 else (test, train)
+    raise ValueError("no split into whole groups has every class on both sides: use fewer classes or a split column")
+
+
+def _check_sides(data: Data, train: np.ndarray, test: np.ndarray) -> None:
+    if not len(test) or not len(train):
+        raise ValueError("the split leaves no row to learn from or none to test on")
+    for label in np.unique(data.y):
+        count = int(np.sum(data.y[train] == label))
+        if count < 2:
+            raise ValueError(f"class {str(label)!r} has {count} training rows: at least two are needed")
+
+
+def folds_of(
+    X: Mapping[str, np.ndarray], y: np.ndarray, groups: np.ndarray | None, n_folds: int, seed: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Stratified folds of training rows, groups kept together; fewer where a class is small."""
+    codes = np.unique(y, return_inverse=True)[1]
+    return deal(row_keys(any_table(X), seed), codes, check_groups(groups, len(y)), n_folds, seed)

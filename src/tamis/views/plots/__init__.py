@@ -4,11 +4,15 @@ A display holds the numbers it draws; ``from_estimator`` and the like compute th
 draws again. matplotlib is imported when something is drawn.
 """
 
-from tamis.views.plots.contributions import ContributionDisplay
-from tamis.views.plots.features import ImportanceDisplay, StabilityDisplay
+from tamis.views.plots.contributions import ContributionDisplay, ImportanceDisplay, StabilityDisplay
+from tamis.views.plots.fits import (
+    BudgetPathDisplay,
+    ConvergenceDisplay,
+    FeaturePathDisplay,
+    KernelWeightDisplay,
+    KSCurveDisplay,
+)
 from tamis.views.plots.prototypes import ParameterEffectsDisplay, PrototypeAtlasDisplay, PrototypesPerClassDisplay
-from tamis.views.plots.scores import KSCurveDisplay
-from tamis.views.plots.search import BudgetPathDisplay, ConvergenceDisplay, FeaturePathDisplay, KernelWeightDisplay
 from tamis.views.plots.shapes import ShapeFunctionDisplay, SurfaceDisplay
 
 __all__ = [

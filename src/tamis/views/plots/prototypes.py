@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from tamis.base.prototypes import Prototype, PrototypeClassifier
+from tamis.views import studies
 from tamis.views.plots.drawing import MINUS, PLAIN, PLUS, Display, label, legend_beside, name_rows, point_style
-from tamis.views.studies import atlas
-from tamis.views.studies.effects import parameter_effects
 
 MOST_IN_LEGEND = 10  # classes; more of them have their names on the map
 METHODS = {"tsne": "t-SNE", "mds": "classical scaling"}
@@ -25,6 +25,7 @@ STYLES = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class PrototypeAtlasDisplay(Display):
     """A map of rows and prototypes by their distances in the feature space of the learned kernel.
 
@@ -48,26 +49,15 @@ class PrototypeAtlasDisplay(Display):
     links_ : line collection, or None
     """
 
-    def __init__(
-        self,
-        *,
-        rows: np.ndarray,
-        prototypes: np.ndarray,
-        row_classes: np.ndarray,
-        prototype_classes: np.ndarray,
-        shares: np.ndarray,
-        classes: Sequence[Any],
-        method: str = "tsne",
-        predicted: bool = False,
-    ):
-        self.rows = rows
-        self.prototypes = prototypes
-        self.row_classes = row_classes
-        self.prototype_classes = prototype_classes
-        self.shares = shares
-        self.classes = classes
-        self.method = method
-        self.predicted = predicted
+    _: KW_ONLY
+    rows: np.ndarray
+    prototypes: np.ndarray
+    row_classes: np.ndarray
+    prototype_classes: np.ndarray
+    shares: np.ndarray
+    classes: Sequence[Any]
+    method: str = "tsne"
+    predicted: bool = False
 
     @property
     def n_represented(self) -> np.ndarray:
@@ -93,7 +83,7 @@ class PrototypeAtlasDisplay(Display):
         estimator : classifier by prototypes, fitted to a table or to series
         X : rows or series of the same kind
         y : classes of the rows; None: those that the classifier gives them
-        method, random_state : as in `tamis.views.studies.atlas.embed`
+        method, random_state : as in `tamis.views.studies.embed`
         links : see `plot`
         ax : axes
         """
@@ -105,13 +95,13 @@ class PrototypeAtlasDisplay(Display):
         strange = [value for value in found.tolist() if value not in place]
         if strange:
             raise ValueError(f"y holds {strange[0]!r}, which the fit did not see: give rows of the classes {classes}")
-        rows, prototypes = atlas.embed(estimator, X, method=method, random_state=random_state)
+        rows, prototypes = studies.embed(estimator, X, method=method, random_state=random_state)
         display = cls(
             rows=rows,
             prototypes=prototypes,
             row_classes=np.array([place[value] for value in found.tolist()]),
             prototype_classes=np.array([place[value] for value in estimator.prototype_labels_.tolist()]),
-            shares=atlas.assigned(estimator, X),
+            shares=studies.assigned(estimator, X),
             classes=classes,
             method=method,
             predicted=y is None,
@@ -213,6 +203,7 @@ def _middle(places: np.ndarray, taken: np.ndarray, room: tuple[float, float]) ->
     return places[free[0] if free else order[0]]
 
 
+@dataclass(eq=False, repr=False)
 class PrototypesPerClassDisplay(Display):
     """Numbers of prototypes per class, with their mean purity and mean number of samples.
 
@@ -228,9 +219,8 @@ class PrototypesPerClassDisplay(Display):
     texts_ : what is said of each class
     """
 
-    def __init__(self, classes: Sequence[Any], prototypes: Sequence[Prototype]):
-        self.classes = classes
-        self.prototypes = prototypes
+    classes: Sequence[Any]
+    prototypes: Sequence[Prototype]
 
     @classmethod
     def from_estimator(cls, estimator: PrototypeClassifier, *, ax: Any = None) -> PrototypesPerClassDisplay:
@@ -264,6 +254,7 @@ def _words(group: Sequence[Prototype]) -> str:
     return f"{len(group)}: {purity:.0f} % pure, {samples:.1f} sample{'' if samples == 1 else 's'} each"
 
 
+@dataclass(eq=False, repr=False)
 class ParameterEffectsDisplay(Display):
     """A panel for each parameter: what its values do while the others stay, in per cent.
 
@@ -280,9 +271,9 @@ class ParameterEffectsDisplay(Display):
     current_lines_ : for each parameter whose own value is within its axis, the line there
     """
 
-    def __init__(self, effects: Mapping[str, Mapping[str, Sequence[Any]]], *, current: Mapping[str, Any] | None = None):
-        self.effects = effects
-        self.current = current or {}
+    effects: Mapping[str, Mapping[str, Sequence[Any]]]
+    _: KW_ONLY
+    current: Mapping[str, Any] | None = None
 
     @classmethod
     def from_estimator(
@@ -301,11 +292,11 @@ class ParameterEffectsDisplay(Display):
         Parameters
         ----------
         estimator : classifier with `prototype_measures`; fitted or not
-        X, y, grid, cv, random_state : as in `tamis.views.studies.effects.parameter_effects`
+        X, y, grid, cv, random_state : as in `tamis.views.studies.parameter_effects`
         ax : axes, one per parameter
         """
         cls._check_matplotlib()
-        effects = parameter_effects(estimator, X, y, grid, cv=cv, random_state=random_state)
+        effects = studies.parameter_effects(estimator, X, y, grid, cv=cv, random_state=random_state)
         current = {name: value for name, value in estimator.get_params(deep=False).items() if name in grid}
         return cls.from_results(effects, current=current, ax=ax)
 
@@ -369,7 +360,8 @@ class ParameterEffectsDisplay(Display):
 
     def _current_place(self, name: str, values: list[Any], numeric: bool) -> float | None:
         """Where the value of the model stands on the axis, if it is there."""
-        value = self.current.get(name)
+        current = self.current or {}
+        value = current.get(name)
         if numeric:
             return float(value) if isinstance(value, Real) and min(values) <= value <= max(values) else None
-        return float(values.index(value)) if name in self.current and value in values else None
+        return float(values.index(value)) if name in current and value in values else None

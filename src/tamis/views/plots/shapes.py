@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ class Shape:
         return self.grid.dtype == object
 
 
+@dataclass(eq=False, repr=False)
 class ShapeFunctionDisplay(Display):
     """A panel per feature: lines over numbers, bars over categories, and where the data lie.
 
@@ -65,9 +66,9 @@ class ShapeFunctionDisplay(Display):
     lines_ : {feature: list of lines or bar containers, one per output}
     """
 
-    def __init__(self, shapes: Sequence[Shape], *, outputs: Sequence[Any]):
-        self.shapes = shapes
-        self.outputs = outputs
+    shapes: Sequence[Shape]
+    _: KW_ONLY
+    outputs: Sequence[Any]
 
     @classmethod
     def from_estimator(
@@ -205,6 +206,7 @@ class Direction:
         return np.array([spot.get(value, np.nan) for value in values.tolist()])
 
 
+@dataclass(eq=False, repr=False)
 class SurfaceDisplay(Display):
     """A heat map of what the kernels on exactly two features add, with the kept cases; blue adds, red takes away.
 
@@ -222,11 +224,11 @@ class SurfaceDisplay(Display):
     case_points_ : list of collections of kept cases, one per output
     """
 
-    def __init__(self, first: Direction, second: Direction, values: np.ndarray, *, outputs: Sequence[Any]):
-        self.first = first
-        self.second = second
-        self.values = values
-        self.outputs = outputs
+    first: Direction
+    second: Direction
+    values: np.ndarray
+    _: KW_ONLY
+    outputs: Sequence[Any]
 
     @classmethod
     def from_estimator(

@@ -1,6 +1,5 @@
 """Results as one self-contained, interactive page."""
 
-from tamis.views.report.comparison import render_comparison
-from tamis.views.report.page import render, write
+from tamis.views.report.page import render, render_comparison, write
 
 __all__ = ["render", "render_comparison", "write"]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tamis.results.data import Case, Part, Results
-from tamis.results.tables import Table, chosen_in_folds, direction, per_output, range_over_folds
-from tamis.results.text import effect, literal, number, percent, shortened, signed, signed_percent
+from tamis.results.tables import Table, chosen_in_folds, direction, range_over_folds
+from tamis.results.text import effect, literal, number, per_output, percent, shortened, signed, signed_percent
 from tamis.views.report.style import (
     COLOURS,
     INK,

@@ -1,4 +1,4 @@
-"""From results to the page: panels for the template, data for the scripts, everything in one file."""
+"""The report and the comparison as HTML pages: panels for the template and data for the scripts, in one file."""
 
 from __future__ import annotations
 
@@ -27,6 +27,19 @@ def render(results: Results) -> str:
     """Return the page as text: one HTML document that needs no other file and no network."""
     panels = _panels(results)
     return document("page.html.jinja", _charts(panels), embedded(results), results=results, **panels)
+
+
+def render_comparison(found: dict[str, Any]) -> str:
+    """Return the page of a comparison, as `Comparison.to_dict` gives it."""
+    entries = [entry for entry in found["entries"] if not entry["failure"]]
+    charts = [
+        scores.size_chart(entries, "n_features", "features kept"),
+        scores.size_chart(entries, "n_cases", "training cases kept"),
+    ]
+    shown = [chart for chart in charts if chart is not None]
+    return document(
+        "comparison.html.jinja", shown, {}, found=found, table=tables.comparison_table(found["entries"]), charts=shown
+    )
 
 
 def document(template: str, charts: Sequence[Chart], data: dict[str, Any], /, **context: Any) -> str:

@@ -1,4 +1,4 @@
-"""Charts of scores: ROC and KS curves, scores over budgets, and agreement of the folds."""
+"""Charts of scores: ROC and KS curves, scores over budgets, agreement of the folds, and methods compared."""
 
 from __future__ import annotations
 
@@ -10,14 +10,33 @@ import numpy as np
 from tamis.explain.measures import Stability
 from tamis.results.data import Curve, Evaluation
 from tamis.results.tables import Table
-from tamis.results.text import LOWER_IS_BETTER, SCORES, interval, literal, number
-from tamis.views.report.style import BLACK, DEEP, GRID, INK, MUTED, PALE, VERMILLION, Chart, axis, layout, line
+from tamis.results.text import LOWER_IS_BETTER, SCORES, interval, literal, number, percent
+from tamis.views.report.style import (
+    BLACK,
+    BLUE,
+    DEEP,
+    GRID,
+    INK,
+    MUTED,
+    PALE,
+    SYMBOLS,
+    VERMILLION,
+    Chart,
+    Figure,
+    axis,
+    layout,
+    line,
+)
 
 HEIGHT = 340
 STEPS = 11  # points of a curve in its table
 USUAL = ("log_loss", "accuracy", "roc_auc")  # shown in addition to the score of the choice
 MOST_NUMBERS = 12  # rows and columns of a map whose cells hold numbers
 MOST_FEATURES = 40  # of the map of correlations
+SIZE_MARKS = [unit * 10**power for power in range(6) for unit in (1, 2, 5)]
+SIZE_TICKS = {"tickmode": "array", "tickvals": SIZE_MARKS, "ticktext": [f"{mark:,}" for mark in SIZE_MARKS]}
+STEP = 1.04  # between points that would hide one another
+MARGIN = {"l": 8, "r": 12, "t": 10, "b": 8}  # of a heat map
 
 
 def score_charts(evaluation: Evaluation, classes: Sequence[Any]) -> list[Chart]:
@@ -26,6 +45,12 @@ def score_charts(evaluation: Evaluation, classes: Sequence[Any]) -> list[Chart]:
     if not curves:
         return []
     return [_roc(curves, classes), _ks(curves[0], classes) if len(classes) == 2 else _gaps(curves, classes)]
+
+
+def _figure(traces: list[dict[str, Any]], **more: Any) -> Figure:
+    """Curves with a legend of those that have a name."""
+    names = [trace["name"] for trace in traces if "name" in trace]
+    return {"data": traces, "layout": layout(HEIGHT, names, **more)}
 
 
 def _roc(curves: Sequence[Curve], classes: Sequence[Any]) -> Chart:
@@ -44,15 +69,7 @@ def _roc(curves: Sequence[Curve], classes: Sequence[Any]) -> Chart:
             }
         )
     share = {"range": [-0.02, 1.02], "tickformat": ".0%", "zeroline": False}
-    figure = {
-        "data": traces,
-        "layout": layout(
-            HEIGHT,
-            [trace["name"] for trace in traces if "name" in trace],
-            xaxis=axis("false alarms", **share),
-            yaxis=axis("found", **share),
-        ),
-    }
+    figure = _figure(traces, xaxis=axis("false alarms", **share), yaxis=axis("found", **share))
     areas = "; ".join(
         f"{curve.label}: area {', 95% interval '.join(filter(None, interval(curve.auc)))}" for curve in curves
     )
@@ -83,18 +100,14 @@ def _ks(curve: Curve, classes: Sequence[Any]) -> Chart:
     ends = sorted((float(curve.negative[at]), float(curve.positive[at])))
     gap = {"type": "line", "x0": curve.ks_at, "x1": curve.ks_at, "y0": ends[0], "y1": ends[1]}
     text = {"x": curve.ks_at, "y": sum(ends) / 2, "text": f"KS {number(curve.ks.value, 3)}", "showarrow": False}
-    figure = {
-        "data": traces,
-        "layout": layout(
-            HEIGHT,
-            [trace["name"] for trace in traces if "name" in trace],
-            xaxis=axis("score"),
-            yaxis=axis("share with at most this score", range=[-0.02, 1.02], tickformat=".0%"),
-            shapes=[{**gap, "line": {"color": INK, "width": 3}}],
-            annotations=[{**text, "xanchor": "left", "xshift": 8, "bgcolor": GRID, "font": {"color": INK}}],
-        ),
-    }
-    rows = _some(len(curve.threshold), at)
+    figure = _figure(
+        traces,
+        xaxis=axis("score"),
+        yaxis=axis("share with at most this score", range=[-0.02, 1.02], tickformat=".0%"),
+        shapes=[{**gap, "line": {"color": INK, "width": 3}}],
+        annotations=[{**text, "xanchor": "left", "xshift": 8, "bgcolor": GRID, "font": {"color": INK}}],
+    )
+    rows = sorted({*np.linspace(0, len(curve.threshold) - 1, STEPS).astype(int).tolist(), at})
     table = Table(
         "KS curve: share of each class with at most a given score",
         ["Score", *(str(label) for label in classes)],
@@ -118,15 +131,8 @@ def _gaps(curves: Sequence[Curve], classes: Sequence[Any]) -> Chart:
                 "hovertemplate": "%{y:.1%} apart at score %{x:.3g}<extra></extra>",
             }
         )
-    figure = {
-        "data": traces,
-        "layout": layout(
-            HEIGHT,
-            [trace["name"] for trace in traces if "name" in trace],
-            xaxis=axis("score of the class"),
-            yaxis=axis("rest below minus class below", tickformat=".0%"),
-        ),
-    }
+    yaxis = axis("rest below minus class below", tickformat=".0%")
+    figure = _figure(traces, xaxis=axis("score of the class"), yaxis=yaxis)
     table = Table(
         "KS: where the share of the other rows below a score is furthest above that of the class",
         ["Class", "KS", "95% interval", "At score"],
@@ -138,10 +144,6 @@ def _gaps(curves: Sequence[Curve], classes: Sequence[Any]) -> Chart:
     )  # fmt: skip
     gaps = "; ".join(f"{c.label}: {number(c.ks.value, 3)} at score {number(c.ks_at, 3)}" for c in curves)
     return Chart("chart-ks", figure, f"KS curves, one class against the rest. {gaps}.", table)
-
-
-def _some(n: int, always: int) -> list[int]:
-    return sorted({*np.linspace(0, n - 1, STEPS).astype(int).tolist(), always})
 
 
 # ---------------------------------------------------------------------- budgets
@@ -161,37 +163,21 @@ def _budget_map(path: Mapping[str, np.ndarray], score: str, chosen: tuple[int, i
     cases, features = path["max_instances"].tolist(), path["max_features"].tolist()
     values = np.asarray(path[score], dtype=float)
     digits = ".3f" if np.nanmax(np.abs(values)) < 100 else ".4g"
-    trace: dict[str, Any] = {
-        "type": "heatmap",
-        "z": values,
-        "x": list(range(len(features))),
-        "y": list(range(len(cases))),
-        "colorscale": DEEP,
-        "reversescale": score in LOWER_IS_BETTER,
-        "xgap": 1,
-        "ygap": 1,
-        "customdata": [[[c, f] for f in features] for c in cases],
-        "hovertemplate": "at most %{customdata[0]} cases and %{customdata[1]} features: %{z:.4g}<extra></extra>",
-        "colorbar": {"thickness": 10, "outlinewidth": 0},
-    }
-    if max(values.shape) <= MOST_NUMBERS:
-        trace |= {"texttemplate": f"%{{z:{digits}}}", **_numbered(len(features)), "showscale": False}
+    trace = _heatmap(
+        values,
+        digits,
+        reversescale=score in LOWER_IS_BETTER,
+        customdata=[[[c, f] for f in features] for c in cases],
+        hovertemplate="at most %{customdata[0]} cases and %{customdata[1]} features: %{z:.4g}<extra></extra>",
+    )
     frame, mark = [], ""
     if chosen is not None and chosen[0] in cases and chosen[1] in features:
         i, j = cases.index(chosen[0]), features.index(chosen[1])
         box = {"type": "rect", "x0": j - 0.5, "x1": j + 0.5, "y0": i - 0.5, "y1": i + 0.5}
         frame = [{**box, "line": {"color": VERMILLION, "width": 4}}]
         mark = f" Chosen: at most {chosen[0]} cases and {chosen[1]} features, {number(values[i, j])}."
-    figure = {
-        "data": [trace],
-        "layout": layout(
-            110 + 30 * len(cases),
-            margin={"l": 8, "r": 12, "t": 10, "b": 8},
-            xaxis=_ticks("most features", features),
-            yaxis=_ticks("most cases", cases),
-            shapes=frame,
-        ),
-    }
+    axes = {"xaxis": _ticks("most features", features), "yaxis": _ticks("most cases", cases)}
+    figure = {"data": [trace], "layout": layout(110 + 30 * len(cases), margin=MARGIN, **axes, shapes=frame)}
     rows = [
         [str(c), *(number(v) + (" (chosen)" if (c, f) == chosen else "") for f, v in zip(features, row))]
         for c, row in zip(cases, values)
@@ -203,9 +189,15 @@ def _budget_map(path: Mapping[str, np.ndarray], score: str, chosen: tuple[int, i
     return Chart(f"chart-path-{score}", figure, f"Map of {title} over budgets.{mark}", table)
 
 
-def _numbered(columns: int) -> dict[str, Any]:
-    """Colours and size of numbers in cells, so that they fit on a phone."""
-    return {"colorscale": PALE, "textfont": {"size": 10 if columns <= 6 else 8, "color": BLACK}}
+def _heatmap(values: np.ndarray, digits: str, **more: Any) -> dict[str, Any]:
+    """Coloured cells; few of them hold their numbers, of a size that fits on a phone."""
+    rows, columns = values.shape
+    trace = {"type": "heatmap", "z": values, "x": list(range(columns)), "y": list(range(rows)), "xgap": 1, "ygap": 1}
+    trace |= {"colorscale": DEEP, "colorbar": {"thickness": 10, "outlinewidth": 0}, **more}
+    if max(rows, columns) > MOST_NUMBERS:
+        return trace
+    font = {"size": 10 if columns <= 6 else 8, "color": BLACK}
+    return trace | {"texttemplate": f"%{{z:{digits}}}", "colorscale": PALE, "textfont": font, "showscale": False}
 
 
 def _ticks(title: str, labels: Sequence[Any]) -> dict[str, Any]:
@@ -226,31 +218,13 @@ def correlation_chart(stability: Stability) -> Chart | None:
     spots = list(range(n))
     side = axis(tickvals=spots, showgrid=False, zeroline=False, ticks="", tickfont={"size": 11 if n <= 20 else 9})
     places, labels = [str(k + 1) for k in spots], [f"{literal(name, 22)}  {k + 1}" for k, name in enumerate(names)]
-    trace: dict[str, Any] = {
-        "type": "heatmap",
-        "z": values,
-        "x": spots,
-        "y": spots,
-        "zmin": 0,
-        "zmax": 1,
-        "colorscale": DEEP,
-        "xgap": 1,
-        "ygap": 1,
-        "colorbar": {"thickness": 10, "outlinewidth": 0},
-        "text": [[f"{literal(a)} and {literal(b)}" for b in names] for a in names],
-        "hovertemplate": "%{text}: %{z:.2f}<extra></extra>",
+    text = [[f"{literal(a)} and {literal(b)}" for b in names] for a in names]
+    trace = _heatmap(values, ".2f", zmin=0, zmax=1, text=text, hovertemplate="%{text}: %{z:.2f}<extra></extra>")
+    axes = {
+        "xaxis": {**side, "ticktext": places, "tickangle": 0, "range": [-0.5, n - 0.5]},
+        "yaxis": {**side, "ticktext": labels, "range": [n - 0.5, -0.5]},
     }
-    if n <= MOST_NUMBERS:
-        trace |= {"texttemplate": "%{z:.2f}", **_numbered(n), "showscale": False}
-    figure = {
-        "data": [trace],
-        "layout": layout(
-            70 + (28 if n <= 20 else 18) * n,
-            margin={"l": 8, "r": 12, "t": 10, "b": 8},
-            xaxis={**side, "ticktext": places, "tickangle": 0, "range": [-0.5, n - 0.5]},
-            yaxis={**side, "ticktext": labels, "range": [n - 0.5, -0.5]},
-        ),
-    }
+    figure = {"data": [trace], "layout": layout(70 + (28 if n <= 20 else 18) * n, margin=MARGIN, **axes)}
     rows = [[name, *(f"{v:.2f}" for v in row)] for name, row in zip(names, values)]
     table = Table("Correlation of the features that some fold chose", ["Feature", *names], rows)
     pairs = [(float(values[i, j]), i, j) for i in spots for j in spots[:i]]
@@ -259,3 +233,44 @@ def correlation_chart(stability: Stability) -> Chart | None:
         top, i, j = max(pairs)
         words += f" The strongest is {top:.2f}, between {names[j]} and {names[i]}."
     return Chart("chart-correlation", figure, words, table, min(600, 220 + 18 * n))
+
+
+# ---------------------------------------------------------------------- comparison of methods
+
+
+def size_chart(entries: Sequence[dict[str, Any]], size: str, title: str) -> Chart | None:
+    """Accuracy with its interval over what the method keeps; methods without that number are left out."""
+    known = [entry for entry in entries if entry[size]]
+    if not known:
+        return None
+    traces: list[dict[str, Any]] = []
+    sizes = [entry[size] for entry in known]
+    for k, entry in enumerate(known):
+        accuracy = entry["accuracy"]
+        bars = {
+            "type": "data",
+            "symmetric": False,
+            "array": [100 * (accuracy["high"] - accuracy["value"])],
+            "arrayminus": [100 * (accuracy["value"] - accuracy["low"])],
+            "thickness": 1.2,
+        }
+        colour = BLUE if entry["own"] else VERMILLION
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": literal(entry["method"]),
+                "x": [sizes[k] * STEP ** sizes[:k].count(sizes[k])],  # equal sizes side by side
+                "y": [100 * accuracy["value"]],
+                "error_y": {**bars, "color": colour},
+                "marker": {"color": colour, "size": 11, "symbol": SYMBOLS[k % len(SYMBOLS)]},
+                "hovertemplate": f"{number(entry[size], 3)} {title}, %{{y:.1f}}%",
+            }
+        )
+    plain = {"gridcolor": GRID, "zeroline": False, "linecolor": MUTED, "automargin": True}
+    xaxis = {**plain, **SIZE_TICKS, "title": {"text": f"{title} (logarithmic)"}, "type": "log"}
+    figure = _figure(traces, xaxis=xaxis, yaxis={**plain, "title": {"text": "accuracy, %"}})
+    rows = [[e["method"], number(e[size], 3), percent(100 * e["accuracy"]["value"])] for e in known]
+    words = "; ".join(f"{name} {kept}, {accuracy}" for name, kept, accuracy in rows)
+    table = Table(f"Accuracy and {title}", ["Method", title.capitalize(), "Accuracy"], rows)
+    return Chart(f"chart-{size.replace('_', '-')}", figure, f"Accuracy against {title}: {words}", table)

@@ -1,8 +1,9 @@
-"""How a fit was chosen and how it ended: scores over budgets and numbers of features, rounds of the solver."""
+"""How a fit was chosen, how it ended, and how far its scores set two classes apart."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,11 @@ import numpy as np
 from tamis.base import kept
 from tamis.base.estimator import KernelEstimator
 from tamis.optim.driver import History
+from tamis.results.data import Curve
+from tamis.results.describe import curve_of
 from tamis.results.text import LOWER_IS_BETTER, SCORES
 from tamis.views.plots.drawing import (
+    COLOURS,
     MARKERS,
     MINUS,
     PLAIN,
@@ -24,12 +28,13 @@ from tamis.views.plots.drawing import (
     legend_beside,
     line_style,
 )
-from tamis.views.studies.across_folds import take_columns
+from tamis.views.studies import take_columns
 
-MOST_NUMBERS = 12  # rows and columns of a heat map whose cells hold numbers
-MOST = 40  # features of a curve
+MAX_NUMBERED_CELLS = 12  # rows and columns of a heat map whose cells hold numbers
+MAX_PATH_FEATURES = 40  # features of a curve
 
 
+@dataclass(eq=False, repr=False)
 class BudgetPathDisplay(Display):
     """Heat map of a score over budgets of cases and of features, the chosen budgets framed.
 
@@ -45,10 +50,10 @@ class BudgetPathDisplay(Display):
     image_, chosen_mark_, colorbar_ : heat map, frame of the chosen cell, colour bar
     """
 
-    def __init__(self, path: Mapping[str, np.ndarray], *, score: str, chosen: tuple[int, int] | None = None):
-        self.path = path
-        self.score = score
-        self.chosen = chosen
+    path: Mapping[str, np.ndarray]
+    _: KW_ONLY
+    score: str
+    chosen: tuple[int, int] | None = None
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, score: str | None = None, ax: Any = None) -> BudgetPathDisplay:
@@ -78,7 +83,7 @@ class BudgetPathDisplay(Display):
         axis = self._panels(ax, (1, 1), size)[0, 0]
         lower = self.score in LOWER_IS_BETTER
         self.image_ = axis.imshow(values, origin="lower", cmap=SCALE + "_r" if lower else SCALE, aspect="auto")
-        if max(values.shape) <= MOST_NUMBERS:
+        if max(values.shape) <= MAX_NUMBERED_CELLS:
             low, high = float(np.nanmin(values)), float(np.nanmax(values))
             bright = (values - low) / ((high - low) or 1.0)
             cell_texts(axis, values, ".3f", (1.0 - bright if lower else bright) < 0.5)
@@ -94,6 +99,7 @@ class BudgetPathDisplay(Display):
         return self
 
 
+@dataclass(eq=False, repr=False)
 class FeaturePathDisplay(Display):
     """Accuracy on held-out rows of models that are offered the best one, two, ... features of a selection.
 
@@ -110,17 +116,15 @@ class FeaturePathDisplay(Display):
     line_, kept_mark_ : the curve, and a line at the number that was kept
     """
 
-    def __init__(
-        self, n_features: Sequence[int], accuracy: Sequence[float], *, kept: int | None = None, name: str = ""
-    ):
-        self.n_features = n_features
-        self.accuracy = accuracy
-        self.kept = kept
-        self.name = name
+    n_features: Sequence[int]
+    accuracy: Sequence[float]
+    _: KW_ONLY
+    kept: int | None = None
+    name: str = ""
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any, *, most: int = MOST, ax: Any = None
+        cls, estimator: Any, X: Any, y: Any, X_test: Any, y_test: Any, *, most: int = MAX_PATH_FEATURES, ax: Any = None
     ) -> FeaturePathDisplay:
         """Fit the same kind of model to the first k columns of `feature_path_`, and score it on test rows.
 
@@ -182,6 +186,7 @@ def histories(estimator: KernelEstimator) -> tuple[list[History], list[Any]]:
     return found, about if len(found) == len(about) else ["all classes"] * len(found)
 
 
+@dataclass(eq=False, repr=False)
 class ConvergenceDisplay(Display):
     """Objective and violation of the optimality conditions over the rounds of a fit.
 
@@ -198,18 +203,11 @@ class ConvergenceDisplay(Display):
     objective_lines_, violation_lines_ : lists of lines, one per problem
     """
 
-    def __init__(
-        self,
-        histories: Sequence[History],
-        *,
-        names: Sequence[Any],
-        tol: float | None = None,
-        measure: str = "violation of optimality",
-    ):
-        self.histories = histories
-        self.names = names
-        self.tol = tol
-        self.measure = measure
+    histories: Sequence[History]
+    _: KW_ONLY
+    names: Sequence[Any]
+    tol: float | None = None
+    measure: str = "violation of optimality"
 
     @classmethod
     def from_estimator(cls, estimator: KernelEstimator, *, ax: Any = None) -> ConvergenceDisplay:
@@ -245,6 +243,7 @@ class ConvergenceDisplay(Display):
         return self
 
 
+@dataclass(eq=False, repr=False)
 class KernelWeightDisplay(Display):
     """Weights of the kept kernels over the rounds of a fit, a panel per problem that was solved.
 
@@ -261,10 +260,10 @@ class KernelWeightDisplay(Display):
         had a weight there
     """
 
-    def __init__(self, weights: Sequence[np.ndarray], *, kernel_names: Sequence[str], names: Sequence[Any]):
-        self.weights = weights
-        self.kernel_names = kernel_names
-        self.names = names
+    weights: Sequence[np.ndarray]
+    _: KW_ONLY
+    kernel_names: Sequence[str]
+    names: Sequence[Any]
 
     @classmethod
     def from_estimator(cls, estimator: KernelEstimator, *, ax: Any = None) -> KernelWeightDisplay:
@@ -291,4 +290,87 @@ class KernelWeightDisplay(Display):
             self.lines_.append(lines)
         axes[-1].set_xlabel("round (0 is the start)")
         axes[-1].xaxis.get_major_locator().set_params(integer=True)
+        return self
+
+
+@dataclass(eq=False, repr=False)
+class KSCurveDisplay(Display):
+    """The distributions of the scores of two classes, and the Kolmogorov-Smirnov distance between them.
+
+    Parameters
+    ----------
+    curve : Curve
+
+    Attributes
+    ----------
+    figure_, ax_ : figure and axes
+    negative_line_, positive_line_, gap_line_ : lines; the last one marks the distance
+    """
+
+    curve: Curve
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, pos_label: Any = None, ax: Any = None) -> KSCurveDisplay:
+        """Draw the decision values of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : fitted classifier with `decision_function`
+        X, y : rows, preferably rows that the classifier has not seen, and their classes
+        pos_label : the class to set against all others; None: ``classes_[1]`` of two
+        ax : axes
+        """
+        cls._check_matplotlib()
+        cls._check_classifier(estimator)
+        classes = estimator.classes_.tolist()
+        if pos_label is None and len(classes) == 2:
+            pos_label = classes[1]
+        if pos_label not in classes:
+            raise ValueError(f"pos_label={pos_label!r} is not a class: use one of {classes}")
+        score = np.asarray(estimator.decision_function(X), dtype=float)
+        if score.ndim == 2:
+            score = score[:, classes.index(pos_label)]
+        elif pos_label == classes[0]:
+            score = -score
+        return cls.from_predictions(y, score, pos_label=pos_label, ax=ax)
+
+    @classmethod
+    def from_predictions(cls, y_true: Any, y_score: Any, *, pos_label: Any = None, ax: Any = None) -> KSCurveDisplay:
+        """Draw given scores.
+
+        Parameters
+        ----------
+        y_true : (n,) classes
+        y_score : (n,) numbers that should be high for `pos_label`
+        pos_label : None: the greater of two classes
+        ax : axes
+        """
+        cls._check_matplotlib()
+        y_true, y_score = np.asarray(y_true), np.asarray(y_score, dtype=float)
+        labels = np.unique(y_true).tolist()
+        if pos_label is None:
+            if len(labels) != 2:
+                raise ValueError(f"y_true has the classes {labels}: name the positive one by pos_label")
+            pos_label = labels[1]
+        if pos_label not in labels or len(labels) < 2:
+            raise ValueError(f"y_true has the classes {labels}: rows of pos_label={pos_label!r} and others are needed")
+        return cls(curve_of(y_true == pos_label, y_score, pos_label)).plot(ax)
+
+    def plot(self, ax: Any = None) -> KSCurveDisplay:
+        """Draw."""
+        axis = self._panels(ax, (1, 1), (5.5, 4.0))[0, 0]
+        found = self.curve
+        x, at = np.r_[found.threshold[0], found.threshold], int(np.argmin(np.abs(found.threshold - found.ks_at)))
+        lines = []
+        for share, name, dash, colour in (
+            (found.negative, "other rows", "--", COLOURS[1]),
+            (found.positive, f"rows of class {label(found.label)}", "-", COLOURS[0]),
+        ):
+            lines += axis.step(x, np.r_[0.0, share], where="post", linestyle=dash, color=colour, label=name)
+        self.negative_line_, self.positive_line_ = lines
+        ends = [found.negative[at], found.positive[at]]
+        words = f"KS {found.ks.value:.2f} (95% interval {found.ks.low:.2f} to {found.ks.high:.2f})"
+        (self.gap_line_,) = axis.plot([found.ks_at] * 2, ends, color="black", marker="_", markersize=9, label=words)
+        axis.set(xlabel="decision value", ylabel="share of rows with at most this value", ylim=(-0.02, 1.02))
+        axis.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16), frameon=False, fontsize="small", borderaxespad=0.0)
         return self

@@ -1,1 +1,0 @@
-"""What is learned by fitting or reading estimators again: stability, effects of parameters, maps."""
