@@ -9,7 +9,7 @@ from typing import Any
 
 
 def main() -> None:
-    """Run the command line, or say how to install what it needs."""
+    """Run the command line, or print how to install what it needs."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # temporary files go, as with Ctrl-C
     try:
         sys.exit(_run())
@@ -35,7 +35,7 @@ def _run() -> int:
 
 
 def _refused(error: Any) -> int:
-    """Bad usage, in the words of the parser, as JSON if that was asked for."""
+    """Print the message of the parser about bad usage, as JSON with --json; return the exit code."""
     if "--json" in sys.argv:
         sys.stdout.write(json.dumps({"error": error.format_message()}, ensure_ascii=False) + "\n")
     else:

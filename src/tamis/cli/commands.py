@@ -32,10 +32,15 @@ ModelFile = Annotated[Path, typer.Argument(help="a model file written by `tamis 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document only.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the files.")]
 Target = Annotated[str, typer.Option("--target", "-t", help="Column to predict.")]
-Missing = Annotated[
-    list[str] | None, typer.Option("--missing", help="A cell that is a missing value; can be repeated.")
-]
 Encoding = Annotated[str, typer.Option(help="Encoding of text files.")]
+Repeated = list[str] | None
+Missing = Annotated[Repeated, typer.Option("--missing", help="A cell that is a missing value; can be repeated.")]
+Group = Annotated[str | None, typer.Option(help="Column of groups whose rows stay together.")]
+Id = Annotated[str | None, typer.Option("--id", help="Column that names the rows.")]
+Categorical = Annotated[Repeated, typer.Option(help="Column that is a category; can be repeated.")]
+Drop = Annotated[Repeated, typer.Option(help="Column to leave out; can be repeated.")]
+MaxInstances = Annotated[int | None, typer.Option(help="Largest number of training cases to keep.")]
+MaxFeatures = Annotated[int | None, typer.Option(help="Largest number of features to keep.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")]
 Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
 
@@ -61,20 +66,18 @@ def fit(
     target: Target,
     out: Out = None,
     method: Annotated[str | None, typer.Option(help="Name of a registered classifier.")] = None,
-    max_instances: Annotated[int | None, typer.Option(help="Largest number of training cases to keep.")] = None,
-    max_features: Annotated[int | None, typer.Option(help="Largest number of features to keep.")] = None,
+    max_instances: MaxInstances = None,
+    max_features: MaxFeatures = None,
     positive: Annotated[str | None, typer.Option(help="Class that positive scores favour.")] = None,
     test_size: Annotated[float, typer.Option(help="Share of the rows to test on.")] = 0.25,
     split: Annotated[str | None, typer.Option(help="Column that says train or test.")] = None,
-    group: Annotated[str | None, typer.Option(help="Column of groups whose rows stay together.")] = None,
-    id: Annotated[str | None, typer.Option("--id", help="Column that names the rows.")] = None,
-    categorical: Annotated[list[str] | None, typer.Option(help="Column that is a category; can be repeated.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; can be repeated.")] = None,
-    class_weight: Annotated[
-        list[str] | None, typer.Option(help="'balanced', or CLASS=WEIGHT; can be repeated.")
-    ] = None,
+    group: Group = None,
+    id: Id = None,
+    categorical: Categorical = None,
+    drop: Drop = None,
+    class_weight: Annotated[Repeated, typer.Option(help="'balanced', or CLASS=WEIGHT; can be repeated.")] = None,
     setting: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME=VALUE, a parameter of the method, such as rule=one_se.")
+        Repeated, typer.Option("--set", help="NAME=VALUE, a parameter of the method, such as rule=one_se.")
     ] = None,
     missing: Missing = None,
     encoding: Encoding = "utf-8",
@@ -112,7 +115,7 @@ def fit(
             n_jobs=jobs,
         )
         text = [name for name in (target, id, group, split, *job.categorical) if name]
-        folder = out or Path(f"{data.name.split('.')[0]}-tamis")
+        folder = out or _folder(data)
         if large:
             _fit(now, lambda: run_large(data, job, folder, missing or ()), folder)
         else:
@@ -130,6 +133,10 @@ def demo(out: Out = None, seed: Seed = 0, jobs: Jobs = None, as_json: AsJson = F
         table, target = io.load_dataset("breast_cancer")
         job = Job(target, seed=seed, n_jobs=jobs)
         _fit(now, lambda: run(table, job, "breast_cancer"), out or Path("tamis-demo"))
+
+
+def _folder(data: Path) -> Path:
+    return Path(f"{data.name.split('.')[0]}-tamis")
 
 
 def _fit(now: Session, work: Callable[[], Results], folder: Path) -> None:
@@ -184,12 +191,13 @@ def predict(
             for batch in batches:
                 write(batch)
                 rows += batch.num_rows
-        for name, words in odd.items():
-            now.warn(f"column {name!r}: {words}")
+        warned = [f"column {name!r}: {words}" for name, words in odd.items()]
+        for warning in warned:
+            now.warn(warning)
         if out is not None:
             now.written.append(str(out))
             now.show(f"Wrote {rows} rows to {out}")
-            now.finish({"rows": rows, "out": str(out), "warnings": [f"column {n!r}: {w}" for n, w in odd.items()]})
+            now.finish({"rows": rows, "out": str(out), "warnings": warned})
 
 
 @app.command()
@@ -214,12 +222,10 @@ def explain(
             model, data, row=row, id=id, output=output, missing=missing or (), encoding=encoding
         )
         most = max(5, (now.height - 14) // 2)
-        now.show(found.sentence, "")
-        for title, names, parts in (
-            ("By feature", found.shown_parts, found.by_part),
-            ("By case", found.shown_cases, found.by_case),
-        ):
-            now.show(screen.waterfall(title, found, names, parts, most))
+        by_part = screen.waterfall("By feature", found, found.shown_parts, found.by_part, most)
+        now.show(
+            found.sentence, "", by_part, screen.waterfall("By case", found, found.shown_cases, found.by_case, most)
+        )
         now.finish(found.to_dict())
 
 
@@ -260,17 +266,15 @@ def compare(
     data: Table,
     target: Target,
     out: Out = None,
-    group: Annotated[str | None, typer.Option(help="Column of groups whose rows stay together.")] = None,
-    id: Annotated[str | None, typer.Option("--id", help="Column that names the rows.")] = None,
-    categorical: Annotated[list[str] | None, typer.Option(help="Column that is a category; can be repeated.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; can be repeated.")] = None,
-    max_instances: Annotated[int | None, typer.Option(help="Largest number of training cases to keep.")] = None,
-    max_features: Annotated[int | None, typer.Option(help="Largest number of features to keep.")] = None,
+    group: Group = None,
+    id: Id = None,
+    categorical: Categorical = None,
+    drop: Drop = None,
+    max_instances: MaxInstances = None,
+    max_features: MaxFeatures = None,
     folds: Annotated[int, typer.Option(min=2, help="Folds of the outer cross-validation.")] = 5,
-    without: Annotated[
-        list[str] | None, typer.Option(help="Leave out this method, such as EBM; can be repeated.")
-    ] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Compare only this method; can be repeated.")] = None,
+    without: Annotated[Repeated, typer.Option(help="Leave out this method, such as EBM; can be repeated.")] = None,
+    only: Annotated[Repeated, typer.Option(help="Compare only this method; can be repeated.")] = None,
     missing: Missing = None,
     encoding: Encoding = "utf-8",
     seed: Seed = 0,
@@ -295,7 +299,7 @@ def compare(
         )
         text = [name for name in (target, id, group, *job.categorical) if name]
         table = io.read(data, text=text, missing=missing or (), encoding=encoding)
-        folder = out or Path(f"{data.name.split('.')[0]}-tamis")
+        folder = out or _folder(data)
         workflow.check_folder(folder)
         comparison = workflow.compare(table, job, folds, data.name, without or (), only or ())
         files = workflow.write_comparison(comparison, folder)

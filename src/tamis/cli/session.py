@@ -18,8 +18,8 @@ from tamis.errors import BadOption
 from tamis.progress import Remaining, listening
 
 FAILED, USAGE = 1, 2
-PATIENCE = 2.0  # seconds before a progress bar appears
-LINES = 30.0  # seconds between lines of progress where there is no terminal
+BAR_SECONDS = 2.0  # before a progress bar appears
+LINE_SECONDS = 30.0  # between lines of progress where there is no terminal
 
 
 class Session:
@@ -43,7 +43,7 @@ class Session:
         return self.out.size.height if self.out.is_terminal else 1000
 
     def show(self, *things: Any) -> None:
-        """Print for people; nothing if JSON was asked for."""
+        """Print results for people; nothing with --json."""
         if self.bars is not None:
             self.bars.stop()
         if not self.as_json:
@@ -51,7 +51,7 @@ class Session:
                 self.out.print(thing, markup=False)
 
     def finish(self, document: Any) -> None:
-        """Print the JSON document if it was asked for."""
+        """Print the JSON document with --json."""
         if self.as_json:
             sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
 
@@ -84,15 +84,15 @@ def session(as_json: bool = False) -> Iterator[Session]:
         with _progress(now):
             yield now
     except Exception as error:
-        _tell(now, error)
+        _report(now, error)
         raise
     except KeyboardInterrupt:
         kept = f"kept: {', '.join(now.written)}" if now.written else "nothing was written"
         raise now.fail(f"stopped; {kept}", FAILED) from None
 
 
-def _tell(now: Session, error: Exception) -> None:
-    """Turn an exception into a sentence and an exit code; with TAMIS_DEBUG it stays what it is."""
+def _report(now: Session, error: Exception) -> None:
+    """Turn an exception into a sentence and an exit code, unless TAMIS_DEBUG is set."""
     if isinstance(error, typer.Exit | typer.BadParameter) or os.environ.get("TAMIS_DEBUG"):
         return
     if isinstance(error, BrokenPipeError):
@@ -102,8 +102,7 @@ def _tell(now: Session, error: Exception) -> None:
         raise now.fail(str(error), USAGE) from None
     if isinstance(error, ValueError | OSError | ImportError | MemoryError):
         raise now.fail(str(error) or type(error).__name__, FAILED) from None
-    words = f"unexpected {type(error).__name__}: {error} (set TAMIS_DEBUG=1 to see where)"
-    raise now.fail(words, FAILED) from None
+    raise now.fail(f"unexpected {type(error).__name__}: {error} (set TAMIS_DEBUG=1 to see where)", FAILED) from None
 
 
 class Bars:
@@ -113,7 +112,7 @@ class Bars:
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
         self.progress = Progress(*columns, console=console, transient=True)
         self.tasks: dict[str, TaskID] = {}
-        self.timer = threading.Timer(PATIENCE, self.start)
+        self.timer = threading.Timer(BAR_SECONDS, self.start)
         self.timer.daemon = True
         self.lock = threading.Lock()
         self.over = False
@@ -127,13 +126,13 @@ class Bars:
         self.progress.update(self.tasks[what], completed=done, total=total or None)
 
     def start(self) -> None:
-        """Appear, unless all is over."""
+        """Appear, unless `stop` was called before."""
         with self.lock:
             if not self.over:
                 self.progress.start()
 
     def stop(self) -> None:
-        """Make room for the results."""
+        """Disappear, before results are printed."""
         self.timer.cancel()
         with self.lock:
             self.over = True
@@ -143,7 +142,7 @@ class Bars:
 @contextmanager
 def _progress(now: Session) -> Iterator[None]:
     if now.bars is None:
-        with listening(Remaining(now.line, LINES, ends=False)):
+        with listening(Remaining(now.line, LINE_SECONDS, ends=False)):
             yield
         return
     now.bars.timer.start()
