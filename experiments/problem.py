@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from experiments.datasets import Dataset
-from tamis.base.model import make_bank
+from tamis.base.kernel_space import make_bank
 from tamis.kernels.composed import whole_bank
 from tamis.kernels.recipes import Sample
 from tamis.table.encoding import Encoder

@@ -23,7 +23,7 @@ from tamis import (
     product,
     run,
 )
-from tamis.table.checks import check_names, resolve_columns
+from tamis.table.table import check_names, resolve_columns
 
 import zoo
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tamis import IMKPLClassifier, KernelSVMADMM, L0MKLClassifier, all_estimators
-from tamis.base.pool import draw_pool
+from tamis.base.classifier import draw_pool
 
 from small_fits import quick, rows_of
 

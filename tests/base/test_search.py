@@ -114,7 +114,7 @@ class TestSearch:
 
 
 def test_smoothing_averages_neighbours_and_repeats_the_edge():
-    from tamis.base.scoring import Result, smoothed
+    from tamis.base.search import Result, smoothed
 
     values = np.arange(6.0).reshape(2, 3)
     results = {(i, j): Result(np.zeros(1), 0.0, {"accuracy": values[i, j]}, 0.0) for i in range(2) for j in range(3)}

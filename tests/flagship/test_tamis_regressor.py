@@ -7,7 +7,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.model_selection import KFold
 
 from tamis import Job, TamisRegressor, io, run
-from tamis.base.kept import notebook_html
+from tamis.base.explaining import notebook_html
 from tamis.base.regressor import Units, _strata
 from tamis.flagship import blend as method
 from tamis.flagship import blending
@@ -111,7 +111,7 @@ class TestRows:
         np.testing.assert_allclose(one.kernel_variation_, two.kernel_variation_, atol=1e-6)
 
     def test_rows_without_weight_are_as_good_as_absent(self, monkeypatch):
-        monkeypatch.setattr("tamis.base.explaining.VARIATION_ROWS", (40, 40))
+        monkeypatch.setattr("tamis.base.model.VARIATION_ROWS", (40, 40))
         X, y = table(200)
         weight = np.ones(200)
         weight[::2] = 0

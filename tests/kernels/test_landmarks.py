@@ -24,7 +24,7 @@ from tamis import (
     per_feature,
     precomputed,
 )
-from tamis.base.model import draw_landmarks
+from tamis.base.kernel_space import draw_landmarks
 from tamis.kernels.recipes import Sample
 from tamis.kernels.stacks import landmarks as module
 from tamis.kernels.stacks.landmarks import LandmarkStack

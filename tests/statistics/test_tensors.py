@@ -14,10 +14,9 @@ from tamis.kernels.base import Gaussian
 from tamis.kernels.stacks.chebyshev import Chebyshev, Levels
 from tamis.statistics.device import PIECE_ROWS, device_sums
 from tamis.statistics.sums import ColumnFunctions, EncodedBlock, PairFunctions, outer_sums
-from tamis.table.device import device_encode, device_key_folds, device_row_keys, device_sampling_keys
-from tamis.table.encoding import Encoder
+from tamis.table.encoding import Encoder, device_encode
 from tamis.table.folds import group_folds, key_folds
-from tamis.table.keys import row_keys, sampling_keys
+from tamis.table.keys import device_key_folds, device_row_keys, device_sampling_keys, row_keys, sampling_keys
 from tamis.table.table import Table, read_table
 
 DEVICES = [

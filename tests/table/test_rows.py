@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, PredefinedSplit, StratifiedKFold
 
-from tamis.base.model import draw_candidates
-from tamis.table.checks import encode_classes
+from tamis.base.kernel_space import draw_candidates
 from tamis.table.folds import deal, fold_positions, folds, positions
 from tamis.table.keys import row_keys, sampling_keys
 from tamis.table.rows import (
@@ -15,6 +14,7 @@ from tamis.table.rows import (
     check_groups,
     check_weights,
     class_factors,
+    encode_classes,
     merge_rows,
 )
 from tamis.table.table import Table

@@ -19,7 +19,7 @@ from tamis import (
     per_group,
     product,
 )
-from tamis.base.kept import case_values, kept_features, kept_values
+from tamis.base.explaining import case_values, kept_features, kept_values
 from tamis.explain.measures import jaccard
 from tamis.views.studies import assigned, embed, stability_across_folds
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tamis import EM2NOLCClassifier, Gaussian, IMKPLClassifier, bandwidths, per_feature, product
-from tamis.base.kept import kept_features
+from tamis.base.explaining import kept_features
 from tamis.explain import SIMILAR, part_names, variation
 from tamis.results.data import Results
 from tamis.results.describe import cases_of, parts_of, shares, shares_by_key

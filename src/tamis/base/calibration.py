@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax
+from sklearn.utils.parallel import Parallel, delayed
 
 from tamis.codec import stored
+from tamis.errors import warn
 from tamis.optim.losses import Logistic, fit_logistic
+from tamis.parallel import blas_threads
+from tamis.progress import tracked
+from tamis.table.rows import Rows
+
+if TYPE_CHECKING:
+    from tamis.base.model import Model
 
 FLAT = 1e-6  # slope per standard deviation of the decisions, up to which they do not tell the classes apart
 ROUNDING = 1e-9  # offset in log-odds that is none
 STEEPEST = 7.0  # modulus of the logarithm of the slope of a softmax, per standard deviation of the decisions
+Split = tuple[Rows, Rows]
 
 
 @stored
@@ -136,3 +147,94 @@ def _worse(f: np.ndarray, y: np.ndarray, weight: np.ndarray, shift: float) -> bo
     """Whether decisions that are moved by `shift` give labels that are wrong more often, in weight."""
     before, after = (weight @ ((f + by >= 0) != (y > 0)) for by in (0.0, shift))
     return bool(after > before + ROUNDING * weight.sum())
+
+
+@dataclass(frozen=True)
+class Tests:
+    """The test rows of all folds, one after another; merged, they stand for `n_rows` rows of the input.
+
+    `placed` says that zero is where the method itself would decide, as machines with a margin do: then held-out rows
+    move it only on clear evidence (see `calibration`).
+    """
+
+    codes: np.ndarray
+    targets: np.ndarray
+    weight: np.ndarray
+    mass: np.ndarray
+    fold: np.ndarray
+    n_rows: int
+    placed: bool = False
+
+    @classmethod
+    def of(cls, splits: Sequence[Split], *, placed: bool = False) -> Tests:
+        tests = [test for _, test in splits]
+        return cls(
+            np.concatenate([test.codes for test in tests]),
+            np.concatenate([test.targets for test in tests]),
+            np.concatenate([test.weight for test in tests]),
+            np.concatenate([test.mass for test in tests]),
+            np.repeat(np.arange(len(tests)), [len(test) for test in tests]),
+            sum(int(test.counts.sum()) for test in tests),
+            placed,
+        )
+
+    @property
+    def even(self) -> bool:
+        """Whether there are no class weights."""
+        return np.array_equal(self.weight, self.mass)
+
+    def calibrator(self, decision: np.ndarray) -> Calibrator:
+        """Probabilities in the population, fitted to held-out decisions."""
+        placed = self.placed and self.even
+        return Calibrator.fit(decision, self.targets, self.mass, self.n_rows, placed=placed, moves_labels=self.even)
+
+    def shift(self, decision: np.ndarray) -> float:
+        """What moves the boundary of held-out decisions to probability one half, class weights included."""
+        return Calibrator.fit(decision, self.targets, self.weight, self.n_rows, placed=self.placed).shift
+
+    def fitted(self, decision: np.ndarray) -> tuple[Calibrator, float]:
+        """`calibrator` and `shift`, from one fit where class weights do not set them apart.
+
+        Nothing is moved where the calibration has failed.
+        """
+        calibrator = self.calibrator(decision)
+        return calibrator, calibrator.shift if self.even or calibrator.failed else self.shift(decision)
+
+
+def each_fold(
+    function: Callable, splits: Sequence[tuple[Any, Any]], n_jobs: int | None, what: str = "calibrating"
+) -> list:
+    """``function(train, test)`` for every fold, in processes if asked, one BLAS thread each."""
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
+    parts = parallel(delayed(_one_thread)(function, *split) for split in splits)
+    return list(tracked(parts, what, len(splits)))
+
+
+def _one_thread(function: Callable, train: Any, test: Any) -> Any:
+    with blas_threads(1):
+        return function(train, test)
+
+
+def calibrated(model: Model, decision: np.ndarray, tests: Tests) -> tuple[Model, Calibrator]:
+    """Move the intercept so that zero is at probability one half of held-out decisions; calibrate."""
+    calibrator, shift = tests.fitted(decision)
+    warn_flat(calibrator)
+    return model.shifted(shift), calibrator.shifted(shift)
+
+
+def warn_flat(calibrator: Calibrator) -> None:
+    """Warn that probabilities do not depend on the rows."""
+    if calibrator.failed:
+        warn(
+            "calibration failed: on held-out rows, higher decision values do not go with the class more often. The "
+            "model may be no better than guessing. Probabilities are the same for every row, and labels are those of "
+            "the decision values as fitted; give more rows or features, or other parameters"
+        )
+
+
+def warn_in_sample() -> None:
+    """Warn that probabilities rest on training rows."""
+    warn(
+        "nothing can be held out, because the smallest class has one row (or group) or the statistics have "
+        "one fold: probabilities are calibrated on training rows and too sure of themselves",
+    )

@@ -19,18 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from tamis.arrays import beside, is_tensor, to_numpy
 from tamis.base import explaining
-from tamis.base.blockwise import blockwise
-from tamis.base.calibration import Calibrator
-from tamis.base.device_model import device_decision
-from tamis.base.estimator import KernelEstimator
-from tamis.base.fitting import FitContext, Fitted
+from tamis.base.calibration import Calibrator, Tests, calibrated, each_fold, warn_in_sample
+from tamis.base.estimator import KernelEstimator, blockwise
 from tamis.base.memory import Size, fitting
-from tamis.base.model import Model, decide
-from tamis.base.pool import draw_pool, pool_error
-from tamis.base.reader import TableReader
-from tamis.base.scoring import Tests, each_fold
-from tamis.errors import warn
-from tamis.table.checks import check_integer, encode_classes
+from tamis.base.model import FitContext, Fitted, Model, decide, device_decision
+from tamis.errors import check_integer
 from tamis.table.folds import folds
 from tamis.table.rows import (
     Rows,
@@ -38,10 +31,16 @@ from tamis.table.rows import (
     check_groups,
     check_weights,
     class_factors,
+    encode_classes,
     merge_rows,
+    some_of_each_class,
+    spread,
     weight_unit,
 )
-from tamis.table.table import Table
+from tamis.table.table import Table, TableReader
+
+MAX_OTHER_ROWS = 20_000  # that are predicted to measure the error
+MIN_CLASS_ROWS = 2
 
 
 def _has_probabilities(self: KernelClassifier) -> bool:
@@ -224,26 +223,19 @@ def _decide_fold(classifier: KernelClassifier, context: FitContext, train: Rows,
     return model.decision(test.table)
 
 
-def calibrated(model: Model, decision: np.ndarray, tests: Tests) -> tuple[Model, Calibrator]:
-    """Move the intercept so that zero is at probability one half of held-out decisions; calibrate."""
-    calibrator, shift = tests.fitted(decision)
-    warn_flat(calibrator)
-    return model.shifted(shift), calibrator.shifted(shift)
+def draw_pool(rows: Rows, size: int | None, seed: int) -> tuple[Rows, Rows | None]:
+    """About `size` rows, of every class in proportion, whatever their order; and some of the others."""
+    if size is None:
+        return rows, None
+    rows = rows.take(np.flatnonzero(rows.mass > 0))
+    if len(rows) <= size:
+        return rows, None
+    drawn = some_of_each_class(rows, size, MIN_CLASS_ROWS, seed)
+    others = np.setdiff1d(np.arange(len(rows)), drawn)
+    return rows.take(drawn), rows.take(others[spread(len(others), MAX_OTHER_ROWS)])
 
 
-def warn_flat(calibrator: Calibrator) -> None:
-    """Warn that probabilities do not depend on the rows."""
-    if calibrator.failed:
-        warn(
-            "calibration failed: on held-out rows, higher decision values do not go with the class more often. The "
-            "model may be no better than guessing. Probabilities are the same for every row, and labels are those of "
-            "the decision values as fitted; give more rows or features, or other parameters"
-        )
-
-
-def warn_in_sample() -> None:
-    """Warn that probabilities rest on training rows."""
-    warn(
-        "nothing can be held out, because the smallest class has one row (or group) or the statistics have "
-        "one fold: probabilities are calibrated on training rows and too sure of themselves",
-    )
+def pool_error(model: Model, others: Rows) -> float:
+    """Share of rows, by weight, that a model predicts wrong."""
+    wrong = decide(model.decision(others.table)) != others.codes
+    return float(np.average(wrong, weights=others.mass))

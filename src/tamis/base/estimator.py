@@ -11,36 +11,35 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial, wraps
+from numbers import Integral
 from typing import Any, ClassVar, Self, SupportsIndex
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tamis.arrays import check_device, is_tensor
-from tamis.base import explaining, storage
-from tamis.base.blockwise import blockwise
-from tamis.base.device_model import device_contributions
-from tamis.base.fitting import FitContext, Fitted, draw_seed
-from tamis.base.kept import notebook_html
-from tamis.base.memory import MemoryEstimate, Size, check_estimate, check_memory, jobs_of, ordered, size_of
-from tamis.base.model import Model, check_source
-from tamis.base.reader import TableReader
-from tamis.errors import warn
+from tamis.base import explaining
+from tamis.base.explaining import notebook_html
+from tamis.base.kernel_space import check_source, size_of
+from tamis.base.memory import MemoryEstimate, Size, check_estimate, check_memory, jobs_of, ordered
+from tamis.base.model import FitContext, Fitted, Model, device_contributions, measured_variation
+from tamis.codec import plain_labels
+from tamis.errors import check_choice, check_integer, check_jobs, check_number, check_seed, warn
 from tamis.explain import Explanation, signed_percentages
 from tamis.kernels.recipes import Recipe, per_feature
 from tamis.optim.driver import Iterate, Status
 from tamis.parallel import blas_threads
 from tamis.progress import Remaining, heard, listening
-from tamis.table.checks import check_choice, check_columns, check_integer, check_jobs, check_number, check_seed
 from tamis.table.rows import Rows, merge_rows
-from tamis.table.sources.source import check_in_memory
-from tamis.table.table import Table, checked_input, columns_by_name, row_labels
+from tamis.table.sources.source import check_in_memory, each_block
+from tamis.table.table import Table, TableReader, check_columns, checked_input, columns_by_name, row_labels
 
 logger = logging.getLogger("tamis")
-
 SHARED_CHECKS: dict[str, Callable[[Any], None]] = {  # of parameters that mean the same in many estimators
     "C": lambda value: check_number("C", value, 0.0, strict=True),
     "tol": lambda value: check_number("tol", value, 0.0, strict=True),
@@ -56,6 +55,22 @@ SHARED_CHECKS: dict[str, Callable[[Any], None]] = {  # of parameters that mean t
 TABLE_COPIES = 6  # of the encoded table at the peak of a fit
 WORKING_BYTES = 1 << 25  # that any fit takes
 UNCHECKED_ROWS = 500  # up to which the memory of a fit is not estimated
+
+
+def blockwise(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Let a method of a fitted estimator, which gives one entry per row of X, also take rows in blocks.
+
+    The path of a Parquet file or folder (of which only the kept features are read) and a large memory map give one
+    array, a Dask array or dataframe gives a lazy one.
+    """
+
+    @wraps(method)
+    def over_blocks(self: Any, X: Any) -> Any:
+        check_is_fitted(self)
+        found = each_block(partial(method, self), X, self.model_.encoder.names)
+        return method(self, X) if found is None else found
+
+    return over_blocks
 
 
 class KernelEstimator(BaseEstimator):
@@ -129,7 +144,7 @@ class KernelEstimator(BaseEstimator):
             rows, others = self._draw_pool(self._rows(table, y, sample_weight, groups), seed)
             self._check_memory(rows, kernels)
             fitted = self._fit_rows(rows, FitContext(seed, kernels))
-            shares = explaining.measured_variation(fitted.model, rows)
+            shares = measured_variation(fitted.model, rows)
             self._publish(rows.classes, fitted, reader, seed, shares)
             self.instance_labels_ = self._labels_in(X)
             self._finish(rows, others)
@@ -292,7 +307,11 @@ class KernelEstimator(BaseEstimator):
     def _table(self, X: Any) -> Table:
         """The cells of rows to predict; of a dict of columns the kept ones are enough."""
         columns = columns_by_name(X)
-        return self._read(X, self.reader_) if columns is None else self.reader_.read_kept(columns, self.model_)
+        return (
+            self._read(X, self.reader_)
+            if columns is None
+            else self.reader_.read_kept(columns, self.model_.columns, self.model_.encoder.names)
+        )
 
     def _expect_columns(self, names: list[str], *, named: bool) -> None:
         """Set the number of columns, and their names if they are `named`."""
@@ -418,18 +437,18 @@ class KernelEstimator(BaseEstimator):
 
     def to_stored(self) -> dict[str, Any]:
         """Return what a file holds: parameters, and what was learned."""
-        return storage.parts_of(self)
+        return parts_of(self)
 
     @classmethod
     def from_stored(cls, parts: dict[str, Any]) -> KernelEstimator:
         """Return the fitted estimator of a file."""
-        return storage.estimator_of(cls, parts)
+        return estimator_of(cls, parts)
 
     def __getstate__(self) -> dict[str, Any]:
-        return storage.plain_state(super().__getstate__())
+        return plain_state(super().__getstate__())
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        return storage.with_labels(super().__reduce_ex__(protocol), self.__dict__)
+        return with_labels(super().__reduce_ex__(protocol), self.__dict__)
 
     @property
     def _repr_html_(self) -> Callable[[], str]:
@@ -456,3 +475,66 @@ def _worst_status(statuses: list[Status]) -> Status:
 def _squeeze(values: np.ndarray) -> np.ndarray:
     """Without the axis of outputs if there is only one."""
     return values[0] if len(values) == 1 else values
+
+
+def draw_seed(random_state: Any) -> int:
+    """One integer from `random_state`, on which every step of a fit agrees; None is the same as 0."""
+    if random_state is None or isinstance(random_state, int | np.integer):
+        return int(random_state or 0)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def parts_of(estimator: KernelEstimator) -> dict[str, Any]:
+    """What a file holds: parameters and learned attributes.
+
+    Of positions of rows in `cv`, which no file has, only their number is kept.
+    """
+    check_is_fitted(estimator)
+    params = estimator.get_params(deep=False)
+    params["random_state"] = estimator.seed_
+    if not isinstance(params.get("cv"), Integral | None):
+        params["cv"] = max(2, getattr(estimator, "n_splits_", 0))
+    learned = {name: value for name, value in vars(estimator).items() if is_learned(name)}
+    return {"params": params, "learned": learned | {"instance_labels_": plain_labels(estimator.instance_labels_)}}
+
+
+def estimator_of(cls: type[KernelEstimator], parts: dict[str, Any]) -> KernelEstimator:
+    """The fitted estimator of a file."""
+    out = cls(**parts["params"])
+    if not isinstance(parts["learned"].get("model_"), Model):
+        raise ValueError(f"this {cls.__name__} has no model in it")
+    for name, value in parts["learned"].items():
+        if not is_learned(name):
+            raise ValueError(f"{name!r} is not something that a {cls.__name__} learns")
+        setattr(out, name, value)
+    _check_model(out.model_)
+    return out
+
+
+def plain_state(state: Any) -> Any:
+    """The state that skops writes: labels as a file holds them."""
+    own = {"instance_labels_": plain_labels(state["instance_labels_"])} if "instance_labels_" in state else {}
+    return state | own
+
+
+def with_labels(reduced: Any, attributes: dict[str, Any]) -> tuple[Any, ...]:
+    """What pickle writes: labels as they are."""
+    make, args, state, *rest = reduced
+    own = {name: attributes[name] for name in ("instance_labels_",) if name in state}
+    return (make, args, state | own, *rest)
+
+
+def is_learned(name: str) -> bool:
+    """Whether an attribute belongs into a file."""
+    return name.endswith("_") and not name.startswith("_")
+
+
+def _check_model(model: Model) -> None:
+    """Refuse a model whose parts do not fit together: it must be able to decide about its own cases."""
+    expansion = model.expansion
+    some = expansion.instances[:1]
+    if not some.shape[1] == len(model.encoder.columns) == len(model.encoder.names) == len(model.columns):
+        raise ValueError("its cases do not have the columns of its encoder")
+    shape = (len(some), len(expansion.intercept), len(expansion.instances), len(expansion.bank))
+    if expansion.decision(some).shape != shape[:2] or expansion.contributions(some).shape != shape:
+        raise ValueError("its coefficients do not fit its cases and kernels")

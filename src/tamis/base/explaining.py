@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.arrays import beside, namespace
-from tamis.base.model import Model
-from tamis.explain import Explanation, variation
-from tamis.table.rows import Rows, sampled
+from tamis.explain import Explanation, Kept, part_names
+from tamis.explain.html import model_html
 from tamis.table.sources.source import is_in_blocks
 from tamis.table.table import row_labels
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tamis.base.estimator import KernelEstimator
 
 SHAPE_POINTS, SURFACE_POINTS = 200, 40  # of a number in a shape, and in each direction of a surface
-VARIATION_ROWS = (50, 2000)  # fewest and most training rows that measure the variation of contributions
-VARIATION_VALUES = 1 << 23  # contributions that are added up for it, beyond the fewest rows
 
 
 def explanation(estimator: KernelEstimator, X: Any, contributions: Any) -> Explanation:
@@ -142,31 +140,6 @@ def _row_names(X: Any, n: Any) -> Sequence[Any]:
     return range(n) if is_in_blocks(X) else list(row_labels(X, np.arange(n)))
 
 
-def measured_variation(model: Model, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of instances and of kernels in the variation of the decision: the model's, or those over some rows."""
-    if model.variation is not None:
-        return model.variation
-    some = sampled(rows, variation_rows(model))
-    return variation_shares(model, model.encode(some.table), some.mass)
-
-
-def variation_rows(model: Model) -> int:
-    """How many rows measure the variation: fewer for models of many kernels and instances."""
-    expansion = model.expansion
-    values = len(expansion.intercept) * len(expansion.instances) * len(expansion.bank)
-    return int(np.clip(VARIATION_VALUES // max(1, values), *VARIATION_ROWS))
-
-
-def variation_shares(model: Model, Z: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of instances and of kernels in the variation of the decision over encoded rows.
-
-    Kernels on the same features share what their sum varies.
-    """
-    by_instance, by_kernel = model.expansion.split(Z)
-    features = [frozenset(channel.columns) for channel in model.expansion.bank.channels]
-    return variation(by_instance, mass), variation(by_kernel, mass, features)
-
-
 def _grid(column: Any, grid: Any, points: int) -> np.ndarray:
     """Values of an encoded column: those given, the levels of a category, or `points` over the training range."""
     if column.kind == "category":
@@ -175,3 +148,107 @@ def _grid(column: Any, grid: Any, points: int) -> np.ndarray:
     if values.ndim != 1:
         raise ValueError(f"grid has shape {values.shape}: give a list of values of the feature")
     return values
+
+
+def outputs(estimator: KernelEstimator) -> list[Any]:
+    """What the decisions speak for: the second of two classes, all of several, or the prediction."""
+    check_is_fitted(estimator)
+    return estimator._outputs
+
+
+def parts(estimator: KernelEstimator) -> list[tuple[str, ...]]:
+    """For each kept kernel the names of the features it stands on."""
+    check_is_fitted(estimator)
+    names = estimator.model_.encoder.names
+    return [tuple(names[c] for c in channel.columns) for channel in estimator.model_.expansion.bank.channels]
+
+
+def kept_features(estimator: KernelEstimator) -> Kept:
+    """Kept features, and groups of features that act through one kernel; kernels on the same ones added up."""
+    of_kernel = parts(estimator)
+    distinct = list(dict.fromkeys(of_kernel))
+    member = np.array([[group == part for part in distinct] for group in of_kernel], dtype=float)
+    member = member.reshape(len(of_kernel), len(distinct))
+    found = _kept(estimator, "kernel", part_names(distinct))
+    importance = None if found.importance is None else found.importance @ member
+    return Kept(found.names, importance, found.variation @ member)
+
+
+def kept_cases(estimator: KernelEstimator) -> Kept:
+    """Kept training cases, by their labels."""
+    check_is_fitted(estimator)
+    return _kept(estimator, "instance", list(estimator.instance_labels_))
+
+
+def _kept(estimator: KernelEstimator, kind: str, names: list[Any]) -> Kept:
+    variation = np.atleast_2d(getattr(estimator, f"{kind}_variation_"))
+    importance = getattr(estimator, f"{kind}_importance_", None)
+    if importance is not None:  # one weight vector may serve all classes
+        importance = np.broadcast_to(np.atleast_2d(importance), variation.shape)
+    return Kept(names, importance, variation)
+
+
+def kept_values(estimator: KernelEstimator, X: Any) -> dict[str, np.ndarray]:
+    """The kept features of some rows: float arrays, and object arrays for categories."""
+    check_is_fitted(estimator)
+    encoder = estimator.model_.encoder
+    table = estimator._table(X)
+    if tuple(table.names) != encoder.names:
+        table = table.select(estimator.model_.columns)
+    return {name: table.labels[j] if j in table.labels else table.numbers[:, j] for j, name in enumerate(encoder.names)}
+
+
+def case_values(estimator: KernelEstimator) -> dict[str, np.ndarray]:
+    """The kept features of the kept cases, in their own units, as the model sees them (clipped and filled)."""
+    check_is_fitted(estimator)
+    encoder, cases = estimator.model_.encoder, estimator.model_.expansion.instances
+    return {name: column.decode(z) for name, column, z in zip(encoder.names, encoder.columns, cases.T, strict=True)}
+
+
+def case_pulls(estimator: KernelEstimator) -> np.ndarray:
+    """What each kept case adds to the decision about a row equal to itself (cases, outputs)."""
+    check_is_fitted(estimator)
+    expansion = estimator.model_.expansion
+    own, _ = expansion.split(expansion.instances)
+    return np.einsum("iqi->iq", own)
+
+
+def notebook_html(estimator: KernelEstimator) -> str:
+    """An estimator for a notebook: scikit-learn's diagram, and once fitted, first what was learned."""
+    diagram: str = estimator_html_repr(estimator)
+    if not hasattr(estimator, "model_"):
+        return diagram
+    return f"{_fitted_html(estimator)}<details><summary>Parameters</summary>{diagram}</details>"
+
+
+def _fitted_html(estimator: KernelEstimator) -> str:
+    features, cases = kept_features(estimator), kept_cases(estimator)
+    does, sign = estimator._in_words
+    sentence = (
+        f"{does} by the likeness of a row to {len(cases)} kept training "
+        f"case{'' if len(cases) == 1 else 's'} on {len(estimator.features_)} of {estimator.n_features_in_} features; "
+        f"every decision is an exact sum of their contributions. {sign}".rstrip()
+    )
+    facts = {
+        "fit": estimator.status_.value,
+        "objective": f"{estimator.objective_:.6g}",
+        "rounds": estimator.n_iter_,
+        "base value": ", ".join(f"{value:.4g}" for value in estimator.intercept_),
+    }
+    return model_html(type(estimator).__name__, sentence, features, cases, outputs(estimator), facts)
+
+
+def feature_shares(estimator: Any) -> np.ndarray:
+    """Share of every feature of X (n_features,) in the weights, in per cent; a mean over classes."""
+    check_is_fitted(estimator)
+    out = np.zeros(estimator.n_features_in_)
+    out[estimator.features_] = np.atleast_2d(np.abs(estimator.feature_importance_)).mean(axis=0)
+    return out
+
+
+def support_mask(estimator: Any) -> np.ndarray:
+    """Boolean (n_features,): the kept features."""
+    check_is_fitted(estimator)
+    mask = np.zeros(estimator.n_features_in_, dtype=bool)
+    mask[estimator.features_] = True
+    return mask

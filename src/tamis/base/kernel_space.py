@@ -2,15 +2,131 @@
 
 from __future__ import annotations
 
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tamis.base.memory import MemoryEstimate, Size, kept_values, square_memory
-from tamis.base.model import LANDMARKS, Encoded, PreparedRows, draw_landmarks
-from tamis.kernels.recipes import Recipe
-from tamis.table.rows import Rows
+import numpy as np
 
+from tamis.base.design import Design, RowDesign
+from tamis.base.memory import MemoryEstimate, Size, kept_values, square_memory
+from tamis.base.model import Groundwork, Pool
+from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.base import is_by_position
+from tamis.kernels.composed import whole_bank
+from tamis.kernels.recipes import Bandwidth, Recipe, Sample
+from tamis.kernels.spectrum import check_kernels
+from tamis.kernels.stacks.base import KernelStack
+from tamis.kernels.stacks.chebyshev import degrees_needed
+from tamis.kernels.stacks.landmarks import LandmarkStack
+from tamis.table.encoding import Encoder
+from tamis.table.keys import lowest
+from tamis.table.rows import LARGEST, Rows, draws, spread
+from tamis.table.table import places
+
+LANDMARKS = "landmarks"  # the engine of kernels through the candidates
+POOL = 1000  # candidates when more rows than this are given and `candidates` is None
 UNIT_WIDTH = 1.0  # of recipes that bring no bandwidth
+LOOKED_AT = 200  # rows that say how many kernels there will be
+FEW = 0.5  # share of distinct values below which these are the rank of a kernel
+
+
+@dataclass(frozen=True)
+class Prepared(Groundwork, ABC):
+    """Kernels on training data, with what a least-squares method solves on."""
+
+    @abstractmethod
+    def designs(self, shared: bool) -> list[Design]:
+        """The data of each problem to solve: one for all outputs if `shared`, else one for each."""
+
+    @property
+    def incidence(self) -> np.ndarray | None:
+        """Boolean (kernels, columns): the columns behind each kernel; None where each has its own one."""
+        return None if self.bank.one_to_one else self.bank.incidence(self.pool.Z.shape[1])
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Training rows as numbers, and the rows among them that may become instances."""
+
+    rows: Rows
+    encoder: Encoder
+    sample: Sample
+    candidates: np.ndarray
+    engine: str
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        *,
+        scaling: str | None,
+        missing: str | None,
+        max_features: int,
+        candidates: int | str | None,
+        seed: int,
+        engine: str,
+        ranges: Mapping[int, tuple[float, float]] | None = None,
+        fewest: int = 1,
+    ) -> Encoded:
+        encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing, ranges=ranges)
+        Z = encoder.encode(rows.table)
+        check_range(Z, encoder.names)
+        sample = Sample(Z, encoder.names, encoder.nominal, rows.targets, rows.weight, max_features, seed)
+        return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed, fewest), engine)
+
+    def prepare(
+        self,
+        kernels: Any,
+        default: Recipe,
+        bandwidth: Bandwidth,
+        *,
+        whole: bool = False,
+        device: str | None = None,
+    ) -> PreparedRows:
+        """Put kernels on the rows; where channels are `whole` a row with a missing cell lacks them.
+
+        On a `device` all values are held, whatever the engine.
+        """
+        here = self.positions() if is_by_position(kernels) else self
+        bank = make_bank(kernels, default, here.sample, bandwidth)
+        ground = here.ground(whole_bank(bank) if whole else bank)
+        check_kernels(ground.bank, here.sample.Z, here.sample.seed)
+        return PreparedRows(ground.encoder, ground.bank, ground.pool, here, here._stack(ground, device))
+
+    def _stack(self, ground: Groundwork, device: str | None) -> KernelStack:
+        Z = self.sample.Z
+        if self.engine == LANDMARKS:
+            return LandmarkStack.through(ground.bank.channels, Z, self.candidates)
+        Y = None if len(self.candidates) == len(Z) else ground.pool.Z
+        return ground.bank.stack(Z, Y, form=self.engine, device=device)
+
+    def positions(self) -> Encoded:
+        """The same rows, their one column read as positions in precomputed kernels."""
+        encoder = Encoder.positions(self.rows.table)
+        nominal = np.zeros(1, dtype=bool)
+        return replace(
+            self, encoder=encoder, sample=replace(self.sample, Z=encoder.encode(self.rows.table), nominal=nominal)
+        )
+
+    def ground(self, bank: KernelBank) -> Groundwork:
+        """The way back to a model for the kernels of a bank."""
+        Z, rows = self.sample.Z, self.candidates
+        return Groundwork(self.encoder, bank, Pool(Z[rows], self.rows.codes[rows], self.rows.position[rows]))
+
+
+@dataclass(frozen=True)
+class PreparedRows(Prepared):
+    """Encoded training rows with their kernel stack."""
+
+    encoded: Encoded
+    stack: KernelStack
+
+    def designs(self, shared: bool) -> list[Design]:
+        rows, candidates = self.encoded.rows, self.encoded.candidates
+        return [RowDesign(self.stack, t, rows.weight, candidates) for t in rows.problems(shared)]
 
 
 @dataclass(frozen=True)
@@ -83,3 +199,122 @@ class KernelSpace:
             "factors of the kernels": copies * 8 * size.rows * rank,
             "matrices between factors": 16 * min(size.rows, rank) ** 2 + 16 * size.kernels * self.landmarks**2,
         }
+
+
+def check_source(kernels: Any) -> None:
+    """Refuse what can be no kernels, whatever the data."""
+    if kernels is None or isinstance(kernels, Recipe | KernelBank):
+        return
+    if hasattr(kernels, "ndim") or (isinstance(kernels, Sequence) and any(hasattr(k, "ndim") for k in kernels)):
+        raise ValueError("kernels holds arrays: give kernels=precomputed(stack), and X as one column of positions")
+    if isinstance(kernels, str) or not isinstance(kernels, Sequence):
+        raise ValueError(
+            f"kernels={kernels!r} is neither a recipe such as per_feature() or product(), nor a KernelBank, "
+            "nor a list of (name, kernel, columns)"
+        )
+    if not len(kernels):
+        raise ValueError("kernels is empty: give at least one kernel, or None for the default")
+
+
+def make_bank(kernels: Any, default: Recipe, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
+    """Resolve the parameter `kernels`: None, a recipe, a bank, or a list of (name, kernel, columns)."""
+    if kernels is None:
+        bank = default.bank(sample, bandwidth)
+    elif isinstance(kernels, Recipe):
+        bank = kernels.bank(sample, bandwidth)
+    elif isinstance(kernels, KernelBank):
+        bank = kernels
+    else:
+        check_source(kernels)
+        place = places(sample.names)
+        bank = KernelBank(tuple(_channel(entry, place) for entry in kernels))
+    if not len(bank):
+        raise ValueError("kernels is empty: give at least one kernel, or None for the default")
+    d = sample.Z.shape[1]
+    for channel in bank.channels:
+        if max(channel.columns) >= d or min(channel.columns) < 0:
+            raise ValueError(f"kernels: {channel.name!r} uses column {max(channel.columns)}, but X has {d} columns")
+    return bank
+
+
+def _channel(entry: Any, place: Mapping[str, int]) -> Channel:
+    try:
+        name, kernel, columns = entry
+    except (TypeError, ValueError):
+        raise ValueError(f"kernels: {entry!r} is not a triple (name, kernel, columns)") from None
+    columns = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
+    unknown = [c for c in columns if isinstance(c, str) and c not in place]
+    if unknown or not columns:
+        raise ValueError(f"kernels: {name!r} names the column {unknown[:1]}, which X does not have")
+    return Channel(str(name), kernel, tuple(place[c] if isinstance(c, str) else int(c) for c in columns))
+
+
+def pool_size(candidates: int | str | None, n: int) -> int:
+    """How many of n rows may become instances."""
+    return n if isinstance(candidates, str) else min(n, POOL if candidates is None else candidates)
+
+
+def draw_candidates(rows: Rows, size: int | str | None, seed: int, fewest: int = 1) -> np.ndarray:
+    """The rows that may become instances: all, or a random pool with at least `fewest` of each class, sorted."""
+    n = len(rows)
+    size = pool_size(size, n)
+    if size >= n:
+        return np.arange(n)
+    return _drawn(rows, size, seed, fewest)
+
+
+def draw_landmarks(rows: Rows, size: int, seed: int) -> np.ndarray:
+    """About `size` merged rows, sorted: of each class its share, at least one, by values and seed alone."""
+    return _drawn(rows, size, seed, 1)
+
+
+def _drawn(rows: Rows, size: int, seed: int, fewest: int) -> np.ndarray:
+    """About `size` rows, sorted: of each class its share, at least `fewest`."""
+    keys = draws(rows, seed)
+    parts = [np.flatnonzero(rows.codes == c) for c in range(len(rows.classes))]
+    shares = [max(fewest, round(size * len(part) / len(rows))) for part in parts]
+    return np.sort(np.concatenate([part[lowest(keys[part], k)] for part, k in zip(parts, shares, strict=True)]))
+
+
+def size_of(rows: Rows, sources: Mapping[str, Any], default: Recipe, settings: Mapping[str, Any]) -> Size:
+    """The size of a fit to some rows; kernels are counted on a few of them, `settings` as in `Encoded.of`."""
+    n, d = rows.table.numbers.shape
+    counts = [_count(rows, source, default, settings) for source in sources.values()]
+    kernels, single, ranks = max(counts, default=(d, d, ()))
+    return Size(n, d, kernels, single, 1 if rows.response is not None else rows.targets.shape[1], ranks)
+
+
+def _count(rows: Rows, source: Any, default: Recipe, settings: Mapping[str, Any]) -> tuple[int, int, tuple[float, ...]]:
+    """How many kernels there will be, how many of one column, and the ranks of these; of columns if they fail."""
+    d = rows.table.numbers.shape[1]
+    some = rows.take(spread(len(rows), LOOKED_AT))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit itself warns
+        try:
+            encoded = Encoded.of(some, max_features=d, candidates="all", seed=0, engine="streaming", **settings)
+            here = encoded.positions() if is_by_position(source) else encoded
+            bank = make_bank(source, default, here.sample, 1.0)
+        except ValueError:  # the fit itself refuses what is wrong
+            return d, d, ()
+    if is_by_position(source):
+        return len(bank), 0, ()
+    single = [channel for channel in bank.channels if len(channel.columns) == 1]
+    return len(bank), len(single), tuple(_rank(channel, here.sample.Z[:, channel.columns[0]]) for channel in single)
+
+
+def _rank(channel: Channel, z: np.ndarray) -> float:
+    """About how many factors a kernel of one column has; infinite where they are as many as there may be."""
+    found = z[np.isfinite(z)]
+    if len(np.unique(found)) < FEW * len(z):
+        return float(len(np.unique(found)))
+    return float(degrees_needed(channel.kernel, float(np.ptp(found))) or np.inf)
+
+
+def check_range(Z: np.ndarray, names: Any) -> None:
+    """Refuse encoded numbers whose squares would leave the range of floats."""
+    if Z.size and (large := np.nan_to_num(np.abs(Z)).max(axis=0)).max() > LARGEST:
+        column = int(np.argmax(large))
+        raise ValueError(
+            f"X holds {large[column]:.3g} in column {names[column]!r}, too large to be squared: use "
+            "scaling='standard', or other units"
+        )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import PurePosixPath
@@ -13,18 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base.model import Encoded, make_bank
-from tamis.kernels.bank import COMPACT, MEMORY, Channel
-from tamis.kernels.base import is_by_position
-from tamis.kernels.recipes import Recipe
-from tamis.kernels.stacks.chebyshev import degrees_needed
+from tamis.kernels.bank import COMPACT, MEMORY
 from tamis.kernels.stacks.factored import SHARE
 from tamis.parallel import available_cores
-from tamis.table.rows import Rows, spread
 
 NUMBER = 8  # bytes
-LOOKED_AT = 200  # rows that say how many kernels there will be
-FEW = 0.5  # share of distinct values below which these are the rank of a kernel
 GROUP = "/proc/self/cgroup"
 BESIDE = 2.0  # matrices between all rows that are in memory at a time where the others are on a graphics card
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -33,7 +25,6 @@ CGROUPS = (  # where groups of processes are told of, in their two versions: roo
     ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-
 MemoryEstimate = dict[str, float]  # bytes, by what takes them
 
 
@@ -78,40 +69,6 @@ class Size:
         return sum(min(most, rank) for rank in self.ranks) + (self.kernels - len(self.ranks)) * most
 
 
-def size_of(rows: Rows, sources: Mapping[str, Any], default: Recipe, settings: Mapping[str, Any]) -> Size:
-    """The size of a fit to some rows; kernels are counted on a few of them, `settings` as in `Encoded.of`."""
-    n, d = rows.table.numbers.shape
-    counts = [_count(rows, source, default, settings) for source in sources.values()]
-    kernels, single, ranks = max(counts, default=(d, d, ()))
-    return Size(n, d, kernels, single, 1 if rows.response is not None else rows.targets.shape[1], ranks)
-
-
-def _count(rows: Rows, source: Any, default: Recipe, settings: Mapping[str, Any]) -> tuple[int, int, tuple[float, ...]]:
-    """How many kernels there will be, how many of one column, and the ranks of these; of columns if they fail."""
-    d = rows.table.numbers.shape[1]
-    some = rows.take(spread(len(rows), LOOKED_AT))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit itself warns
-        try:
-            encoded = Encoded.of(some, max_features=d, candidates="all", seed=0, engine="streaming", **settings)
-            here = encoded.positions() if is_by_position(source) else encoded
-            bank = make_bank(source, default, here.sample, 1.0)
-        except ValueError:  # the fit itself refuses what is wrong
-            return d, d, ()
-    if is_by_position(source):
-        return len(bank), 0, ()
-    single = [channel for channel in bank.channels if len(channel.columns) == 1]
-    return len(bank), len(single), tuple(_rank(channel, here.sample.Z[:, channel.columns[0]]) for channel in single)
-
-
-def _rank(channel: Channel, z: np.ndarray) -> float:
-    """About how many factors a kernel of one column has; infinite where they are as many as there may be."""
-    found = z[np.isfinite(z)]
-    if len(np.unique(found)) < FEW * len(z):
-        return float(len(np.unique(found)))
-    return float(degrees_needed(channel.kernel, float(np.ptp(found))) or np.inf)
-
-
 def kept_values(size: Size, form: str) -> float:
     """Bytes of the kernels between all rows that a stack of some form keeps (see `KernelBank.stack`)."""
     most = {"dense": np.inf, "auto": MEMORY, "compact": COMPACT}.get(form, 0)
@@ -140,8 +97,6 @@ def jobs_of(n_jobs: int | None) -> int:
 
 
 # ---------------------------------------------------------------------- what there is
-
-
 def check_memory(value: Any) -> None:
     """Refuse what is no amount of memory."""
     if value is not None:
@@ -208,8 +163,6 @@ def _read(path: str) -> str:
 
 
 # ---------------------------------------------------------------------- the two together
-
-
 def ordered(estimate: MemoryEstimate) -> MemoryEstimate:
     """The estimate with its largest entries first, in whole bytes, without those of nothing."""
     return {what: round(size) for what, size in sorted(estimate.items(), key=lambda entry: -entry[1]) if size >= 1}

@@ -1,37 +1,29 @@
-"""From training rows to a kernel stack, and from coefficients back to a model of kept rows and columns."""
+"""Model: what a fit ends in, a kernel expansion on kept rows and columns, and the way from coefficients to it."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from tamis.base.design import Design, RowDesign
-from tamis.base.expansion import Coefficients, Expansion, KernelExpansion
+from tamis.arrays import Array, beside, device_of, namespace, to_device, to_numpy
+from tamis.base.calibration import Calibrator
+from tamis.base.expansion import CentredExpansion, Coefficients, Expansion, KernelExpansion
 from tamis.codec import stored
-from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import is_by_position
-from tamis.kernels.composed import whole_bank
-from tamis.kernels.recipes import Bandwidth, Recipe, Sample
-from tamis.kernels.spectrum import check_kernels
-from tamis.kernels.stacks.base import KernelStack
-from tamis.kernels.stacks.landmarks import LandmarkStack
+from tamis.explain import variation
+from tamis.kernels.bank import KernelBank
 from tamis.optim.driver import Solution
-from tamis.table.checks import check_range, places
-from tamis.table.encoding import Encoder
-from tamis.table.keys import lowest
-from tamis.table.rows import Rows, draws
+from tamis.table.encoding import Encoder, device_encode
+from tamis.table.rows import Rows, sampled
 from tamis.table.table import Table
 
 ROWS = 1 << 20  # rows that are encoded and decided on at a time
-LANDMARKS = "landmarks"  # the engine of kernels through the candidates
-POOL = 1000  # candidates when more rows than this are given and `candidates` is None
-
-
 E = TypeVar("E", bound=Expansion)
+VARIATION_ROWS = (50, 2000)  # fewest and most training rows that measure the variation of contributions
+VARIATION_VALUES = 1 << 23  # contributions that are added up for it, beyond the fewest rows
+VALUES = 1 << 27  # kernel values at a time
 
 
 @stored
@@ -178,171 +170,112 @@ class Groundwork:
 
 
 @dataclass(frozen=True)
-class Prepared(Groundwork, ABC):
-    """Kernels on training data, with what a least-squares method solves on."""
+class FitContext:
+    """What all steps of a fit share.
 
-    @abstractmethod
-    def designs(self, shared: bool) -> list[Design]:
-        """The data of each problem to solve: one for all outputs if `shared`, else one for each."""
+    Attributes
+    ----------
+    seed : drawn from `random_state`
+    kernels : the kernels to use, or to choose among, by name
+    rough : whether the model is one of a fold, of which only the decisions count
+    """
+
+    seed: int
+    kernels: Mapping[str, Any]
+    rough: bool = False
 
     @property
-    def incidence(self) -> np.ndarray | None:
-        """Boolean (kernels, columns): the columns behind each kernel; None where each has its own one."""
-        return None if self.bank.one_to_one else self.bank.incidence(self.pool.Z.shape[1])
+    def kernel(self) -> Any:
+        """The kernels, where there is no choice."""
+        (kernels,) = self.kernels.values()
+        return kernels
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """Training rows as numbers, and the rows among them that may become instances."""
+class Fitted:
+    """A model, the calibrator of its decisions if there is one, and attributes that only the method has."""
 
-    rows: Rows
-    encoder: Encoder
-    sample: Sample
-    candidates: np.ndarray
-    engine: str
-
-    @classmethod
-    def of(
-        cls,
-        rows: Rows,
-        *,
-        scaling: str | None,
-        missing: str | None,
-        max_features: int,
-        candidates: int | str | None,
-        seed: int,
-        engine: str,
-        ranges: Mapping[int, tuple[float, float]] | None = None,
-        fewest: int = 1,
-    ) -> Encoded:
-        encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing, ranges=ranges)
-        Z = encoder.encode(rows.table)
-        check_range(Z, encoder.names)
-        sample = Sample(Z, encoder.names, encoder.nominal, rows.targets, rows.weight, max_features, seed)
-        return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed, fewest), engine)
-
-    def prepare(
-        self,
-        kernels: Any,
-        default: Recipe,
-        bandwidth: Bandwidth,
-        *,
-        whole: bool = False,
-        device: str | None = None,
-    ) -> PreparedRows:
-        """Put kernels on the rows; where channels are `whole` a row with a missing cell lacks them.
-
-        On a `device` all values are held, whatever the engine.
-        """
-        here = self.positions() if is_by_position(kernels) else self
-        bank = make_bank(kernels, default, here.sample, bandwidth)
-        ground = here.ground(whole_bank(bank) if whole else bank)
-        check_kernels(ground.bank, here.sample.Z, here.sample.seed)
-        return PreparedRows(ground.encoder, ground.bank, ground.pool, here, here._stack(ground, device))
-
-    def _stack(self, ground: Groundwork, device: str | None) -> KernelStack:
-        Z = self.sample.Z
-        if self.engine == LANDMARKS:
-            return LandmarkStack.through(ground.bank.channels, Z, self.candidates)
-        Y = None if len(self.candidates) == len(Z) else ground.pool.Z
-        return ground.bank.stack(Z, Y, form=self.engine, device=device)
-
-    def positions(self) -> Encoded:
-        """The same rows, their one column read as positions in precomputed kernels."""
-        encoder = Encoder.positions(self.rows.table)
-        nominal = np.zeros(1, dtype=bool)
-        return replace(
-            self, encoder=encoder, sample=replace(self.sample, Z=encoder.encode(self.rows.table), nominal=nominal)
-        )
-
-    def ground(self, bank: KernelBank) -> Groundwork:
-        """The way back to a model for the kernels of a bank."""
-        Z, rows = self.sample.Z, self.candidates
-        return Groundwork(self.encoder, bank, Pool(Z[rows], self.rows.codes[rows], self.rows.position[rows]))
+    model: Model
+    calibrator: Calibrator | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class PreparedRows(Prepared):
-    """Encoded training rows with their kernel stack."""
-
-    encoded: Encoded
-    stack: KernelStack
-
-    def designs(self, shared: bool) -> list[Design]:
-        rows, candidates = self.encoded.rows, self.encoded.candidates
-        return [RowDesign(self.stack, t, rows.weight, candidates) for t in rows.problems(shared)]
+def measured_variation(model: Model, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of instances and of kernels in the variation of the decision: the model's, or those over some rows."""
+    if model.variation is not None:
+        return model.variation
+    some = sampled(rows, variation_rows(model))
+    return variation_shares(model, model.encode(some.table), some.mass)
 
 
-def check_source(kernels: Any) -> None:
-    """Refuse what can be no kernels, whatever the data."""
-    if kernels is None or isinstance(kernels, Recipe | KernelBank):
-        return
-    if hasattr(kernels, "ndim") or (isinstance(kernels, Sequence) and any(hasattr(k, "ndim") for k in kernels)):
-        raise ValueError("kernels holds arrays: give kernels=precomputed(stack), and X as one column of positions")
-    if isinstance(kernels, str) or not isinstance(kernels, Sequence):
-        raise ValueError(
-            f"kernels={kernels!r} is neither a recipe such as per_feature() or product(), nor a KernelBank, "
-            "nor a list of (name, kernel, columns)"
-        )
-    if not len(kernels):
-        raise ValueError("kernels is empty: give at least one kernel, or None for the default")
+def variation_rows(model: Model) -> int:
+    """How many rows measure the variation: fewer for models of many kernels and instances."""
+    expansion = model.expansion
+    values = len(expansion.intercept) * len(expansion.instances) * len(expansion.bank)
+    return int(np.clip(VARIATION_VALUES // max(1, values), *VARIATION_ROWS))
 
 
-def make_bank(kernels: Any, default: Recipe, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
-    """Resolve the parameter `kernels`: None, a recipe, a bank, or a list of (name, kernel, columns)."""
-    if kernels is None:
-        bank = default.bank(sample, bandwidth)
-    elif isinstance(kernels, Recipe):
-        bank = kernels.bank(sample, bandwidth)
-    elif isinstance(kernels, KernelBank):
-        bank = kernels
-    else:
-        check_source(kernels)
-        place = places(sample.names)
-        bank = KernelBank(tuple(_channel(entry, place) for entry in kernels))
-    if not len(bank):
-        raise ValueError("kernels is empty: give at least one kernel, or None for the default")
-    d = sample.Z.shape[1]
-    for channel in bank.channels:
-        if max(channel.columns) >= d or min(channel.columns) < 0:
-            raise ValueError(f"kernels: {channel.name!r} uses column {max(channel.columns)}, but X has {d} columns")
-    return bank
+def variation_shares(model: Model, Z: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of instances and of kernels in the variation of the decision over encoded rows.
+
+    Kernels on the same features share what their sum varies.
+    """
+    by_instance, by_kernel = model.expansion.split(Z)
+    features = [frozenset(channel.columns) for channel in model.expansion.bank.channels]
+    return variation(by_instance, mass), variation(by_kernel, mass, features)
 
 
-def _channel(entry: Any, place: Mapping[str, int]) -> Channel:
-    try:
-        name, kernel, columns = entry
-    except (TypeError, ValueError):
-        raise ValueError(f"kernels: {entry!r} is not a triple (name, kernel, columns)") from None
-    columns = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
-    unknown = [c for c in columns if isinstance(c, str) and c not in place]
-    if unknown or not columns:
-        raise ValueError(f"kernels: {name!r} names the column {unknown[:1]}, which X does not have")
-    return Channel(str(name), kernel, tuple(place[c] if isinstance(c, str) else int(c) for c in columns))
+def device_decision(model: Model, X: Array) -> Array:
+    """Decision values (n, q) of a tensor X (n, d) with the columns of the training table."""
+    expansion = model.expansion
+    if not _is_plain(model):
+        return beside(model.decision(_table(X)), X)
+    xp, k = namespace(X), expansion.coef.shape[1]
+    coef, instances = (to_device(values, device_of(X), "float64") for values in (expansion.coef, expansion.instances))
+    base = expansion.intercept
+    if isinstance(expansion, CentredExpansion):
+        base = base - np.sum(expansion.coef * expansion.centre, axis=(1, 2))
+    first = to_device(base, device_of(X), "float64")[None, :]
+    parts = []
+    for rows in _blocks(X.shape[0], k):
+        Z = device_encode(model.encoder, X[rows, :], model.columns)
+        total = xp.broadcast_to(first, (Z.shape[0], first.shape[1]))
+        for place, channel in enumerate(expansion.bank.channels):
+            total = total + channel(Z, instances) @ coef[:, :, place].T
+        parts.append(total)
+    decision = xp.concat(parts)
+    if not bool(xp.all(xp.isfinite(decision))):
+        raise ValueError("the decision is NaN or infinite for some rows of X: look at their values")
+    return decision
 
 
-def pool_size(candidates: int | str | None, n: int) -> int:
-    """How many of n rows may become instances."""
-    return n if isinstance(candidates, str) else min(n, POOL if candidates is None else candidates)
+def device_contributions(model: Model, X: Array) -> Array:
+    """Contributions (n, q, k, L) of a tensor X (n, d) with the columns of the training table."""
+    expansion = model.expansion
+    if not _is_plain(model):
+        return beside(expansion.contributions(model.encode(_table(X))), X)
+    xp, (q, k, L) = namespace(X), expansion.coef.shape
+    coef, instances = (to_device(values, device_of(X), "float64") for values in (expansion.coef, expansion.instances))
+    out = xp.empty((X.shape[0], q, k, L), dtype=xp.float64, device=device_of(X))
+    for rows in _blocks(X.shape[0], q * k):
+        Z = device_encode(model.encoder, X[rows, :], model.columns)
+        for place, channel in enumerate(expansion.bank.channels):
+            values = channel(Z, instances)
+            if isinstance(expansion, CentredExpansion):
+                values = values - to_device(expansion.centre[:, place], device_of(X), "float64")
+            out[rows, :, :, place] = values[:, None, :] * coef[None, :, :, place]
+    return out
 
 
-def draw_candidates(rows: Rows, size: int | str | None, seed: int, fewest: int = 1) -> np.ndarray:
-    """The rows that may become instances: all, or a random pool with at least `fewest` of each class, sorted."""
-    n = len(rows)
-    size = pool_size(size, n)
-    if size >= n:
-        return np.arange(n)
-    return _drawn(rows, size, seed, fewest)
+def _is_plain(model: Model) -> bool:
+    return isinstance(model.expansion, KernelExpansion) and not model.expansion.bank.positions
 
 
-def draw_landmarks(rows: Rows, size: int, seed: int) -> np.ndarray:
-    """About `size` merged rows, sorted: of each class its share, at least one, by values and seed alone."""
-    return _drawn(rows, size, seed, 1)
+def _table(X: Array) -> Table:
+    """The rows in numpy, for models without a form on devices."""
+    return Table(np.asarray(to_numpy(X), dtype=float), {}, [f"x{j}" for j in range(X.shape[1])])
 
 
-def _drawn(rows: Rows, size: int, seed: int, fewest: int) -> np.ndarray:
-    """About `size` rows, sorted: of each class its share, at least `fewest`."""
-    keys = draws(rows, seed)
-    parts = [np.flatnonzero(rows.codes == c) for c in range(len(rows.classes))]
-    shares = [max(fewest, round(size * len(part) / len(rows))) for part in parts]
-    return np.sort(np.concatenate([part[lowest(keys[part], k)] for part, k in zip(parts, shares, strict=True)]))
+def _blocks(n: int, values: int) -> list[slice]:
+    step = max(1, VALUES // max(1, values))
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]

@@ -6,8 +6,10 @@ A method brings ``_find``, which sees kernels of unit diagonal between training 
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -15,39 +17,32 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.base import extending
 from tamis.base.classifier import KernelClassifier
-from tamis.base.expansion import kept_parts
-from tamis.base.explaining import measured_variation
-from tamis.base.fitting import FitContext, Fitted
+from tamis.base.expansion import PrototypeExpansion, kept_parts
 from tamis.base.kernel_space import KernelSpace
 from tamis.base.memory import MemoryEstimate, Size, kept_values, square_memory
-from tamis.base.model import Groundwork, Model
-from tamis.base.prototype_expansion import PrototypeExpansion
-from tamis.base.reader import TableReader
-from tamis.base.series import (
-    SeriesKernels,
-    align_training,
-    kept_channels,
-    on_kept_series,
-    position_table,
-    with_new_series,
-)
-from tamis.base.stack_classifier import largest_weights
+from tamis.base.model import FitContext, Fitted, Groundwork, Model, measured_variation
+from tamis.base.stack_classifier import extended, largest_weights, sizes_of, with_bank
 from tamis.errors import warn
 from tamis.explain import measures, signed_percentages
 from tamis.explain.explanation import PrototypeExplanation
-from tamis.kernels.alignment import Aligned, align, is_series
+from tamis.kernels.alignment import Aligned, AlignmentKernels, align, alignment, check_series, is_series
+from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.composed import unit_bank
+from tamis.kernels.precomputed import Precomputed, PrecomputedKernels
 from tamis.kernels.recipes import Recipe, per_feature
+from tamis.kernels.series import lengths_of
 from tamis.kernels.spectrum import check_positive
 from tamis.kernels.unit import LabelledRows, UnitKernels
 from tamis.optim.driver import Solution
+from tamis.progress import listening
+from tamis.table.encoding import Encoder, Position
 from tamis.table.rows import Rows, by_class, merge_places
-from tamis.table.table import Table
+from tamis.table.table import Table, TableReader
 
 STEADY = 1e-7  # range, relative to the size of the numbers, up to which a column counts as constant
 DENSE_BYTES = 1 << 31  # bytes that all kernel values may take; beyond, kernels are held as short factors
+logger = logging.getLogger("tamis")
 
 
 @dataclass(frozen=True)
@@ -200,7 +195,7 @@ class PrototypeClassifier(KernelClassifier):
             "normalised_kernels_": list(ready.scaled),
             "prototype_masses_": masses,
             "_codes": found.codes,
-            **extending.sizes_of(ready.ground.bank),
+            **sizes_of(ready.ground.bank),
             **found.attributes,
         }
         return replace(model, variation=measured_variation(model, rows)), attributes  # series may stand for rows later
@@ -386,7 +381,7 @@ class PrototypeClassifier(KernelClassifier):
                 f"the kernel {self.normalised_kernels_[0]!r} was scaled to unit diagonal, and the values of new items "
                 "with themselves are not known: fit with kernels of unit diagonal, k(x, z) / sqrt(k(x, x) k(z, z))"
             )
-        return extending.extended(self, values)
+        return extended(self, values)
 
     def explain(self, X: Any) -> PrototypeExplanation:
         """Split decisions into the contributions of samples and kernels, and into those of prototypes."""
@@ -415,3 +410,75 @@ def _is_steady(column: Any) -> bool:
 def outputs_of(votes: np.ndarray) -> np.ndarray:
     """What prototypes say for outputs (q, c), from votes for classes (classes, c): of two the second less the first."""
     return votes[1:] - votes[:1] if len(votes) == 2 else votes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SeriesKernels(PrecomputedKernels):
+    """The kernels between training series, with the series themselves."""
+
+    aligned: Aligned | None = None
+
+
+def align_training(X: Any, kernels: Any, missing: str | None, n_jobs: int | None, log: bool) -> SeriesKernels:
+    """The kernels of all channels between training series."""
+    series = check_series(X)
+    absent = np.argwhere(lengths_of(series) == 0)
+    if missing != "absent" and len(absent):
+        raise ValueError(
+            f"X: sample {absent[0, 0]} lacks channel {absent[0, 1]}, and missing={missing!r}: channels of "
+            "series cannot be filled; use missing='absent', or fill them before"
+        )
+    recipe = alignment() if kernels is None else kernels
+    if not isinstance(recipe, AlignmentKernels):
+        raise ValueError(f"kernels={kernels!r} is not for series: use tamis.alignment(), or None")
+    with _logged(log):
+        names, widths, values = recipe.stack(series, n_jobs)
+    return SeriesKernels(names, values, aligned=Aligned(names, widths, series))
+
+
+@contextmanager
+def _logged(log: bool) -> Iterator[None]:
+    if not log:
+        yield
+        return
+    with listening(lambda what, done, total: logger.info("%s: %d of %d", what, done, total)):
+        yield
+
+
+def on_kept_series(model: Model, aligned: Aligned) -> tuple[Model, Aligned]:
+    """The model with positions among its kept series in place of those among all, and these series."""
+    kept = aligned.take(model.kernels, model.instances)
+    expansion, k, L = model.expansion, len(model.instances), len(model.kernels)
+    own = expansion.kernel_values(expansion.instances)
+    channels = [
+        Channel(channel.name, Precomputed(values, np.arange(k)), (place,))
+        for place, (channel, values) in enumerate(zip(expansion.bank.channels, own, strict=True))
+    ]
+    instances = np.tile(np.arange(k, dtype=float)[:, None], L)
+    encoder = Encoder(tuple(Position(0.0, k - 1.0) for _ in range(L)), kept.names)
+    expansion = replace(expansion, bank=KernelBank(tuple(channels)), instances=instances)
+    return replace(model, encoder=encoder, expansion=expansion, columns=model.kernels), kept
+
+
+def with_new_series(model: Model, kept: Aligned, series: np.ndarray, n_jobs: int | None) -> tuple[Model, Table]:
+    """A model that knows the kernels of new series, and the table of their positions."""
+    values = kept.values(series, n_jobs)
+    known, bank = len(kept.series), model.expansion.bank
+    extended: list[Any] = [
+        replace(channel, kernel=channel.kernel.extended(v)) for channel, v in zip(bank.channels, values, strict=True)
+    ]
+    table = position_table(known + np.arange(values.shape[1]), kept.names)
+    return with_bank(model, KernelBank(tuple(extended))), table
+
+
+def kept_channels(X: Any, n_channels: int, kept: np.ndarray) -> np.ndarray:
+    """The kept channels of series."""
+    series = check_series(X)
+    if series.shape[1] != n_channels:
+        raise ValueError(f"X has {series.shape[1]} channels, but the fit saw {n_channels}")
+    return series[:, kept]
+
+
+def position_table(places: np.ndarray, names: tuple[str, ...]) -> Table:
+    """A table of positions in precomputed kernels, the same in every column."""
+    return Table(np.tile(places.astype(float)[:, None], len(names)), {}, list(names))

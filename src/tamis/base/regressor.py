@@ -10,15 +10,12 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from tamis.arrays import is_tensor
-from tamis.base.blockwise import blockwise
-from tamis.base.device_model import device_decision
-from tamis.base.estimator import KernelEstimator
+from tamis.base.estimator import KernelEstimator, blockwise
 from tamis.base.expansion import KernelExpansion
 from tamis.base.explaining import checked_tensor
-from tamis.base.model import Model
+from tamis.base.model import Model, device_decision
 from tamis.explain.explanation import PREDICTION
-from tamis.table.checks import check_numbers
-from tamis.table.rows import Rows, check_groups, check_weights, weight_unit
+from tamis.table.rows import Rows, check_groups, check_numbers, check_weights, weight_unit
 from tamis.table.table import Table
 
 STRATA = 5  # of the numbers to predict, for samples that have some of all

@@ -10,32 +10,34 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
-from tamis.base import extending
 from tamis.base.classifier import KernelClassifier
 from tamis.base.expansion import Coefficients
-from tamis.base.fitting import FitContext
-from tamis.base.kernel_space import KernelSpace
+from tamis.base.kernel_space import KernelSpace, PreparedRows
 from tamis.base.memory import MemoryEstimate, Size, format_bytes
-from tamis.base.model import Model, PreparedRows
+from tamis.base.model import FitContext, Model
 from tamis.errors import warn
+from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.precomputed import lacking_rows
 from tamis.kernels.recipes import Recipe, bandwidths
 from tamis.kernels.spectrum import check_positive
 from tamis.kernels.stacks.base import KernelStack
 from tamis.kernels.stacks.landmarks import LandmarkError
 from tamis.optim.driver import Solution
-from tamis.table.checks import check_cost
-from tamis.table.rows import Rows
+from tamis.table.rows import Rows, check_cost
 
 NAMED_KERNELS = 3  # in a summary
 LOST_VARIANCE = 0.1  # mean share of a kernel's variance that landmarks may leave out without a warning
 NOTICEABLE_WEIGHT = 0.1  # from which on the lost variance of a kernel is worth a warning
 TRIED_LANDMARKS = (1000, 300, 100, 30)  # numbers that an error message may propose
+C = TypeVar("C", bound=Any)
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class StackClassifier(KernelClassifier):
         self, model: Model, prepared: PreparedRows, answers: Sequence[Answer]
     ) -> tuple[Model, dict[str, Any]]:
         """The model with the factors of its coefficients, and the learned attributes of the method."""
-        attributes = {**self._report(answers, prepared), **extending.sizes_of(prepared.bank)}
+        attributes = {**self._report(answers, prepared), **sizes_of(prepared.bank)}
         dual, weights = factors_of(model.expansion.coef)
         if prepared.stack.error is not None:
             weights = normalised(self._shares(prepared, answers)[:, model.kernels])
@@ -200,7 +202,7 @@ class StackClassifier(KernelClassifier):
             For all L kernels in the order of the stack; the new items have the positions N, N + 1, ... A row of NaN
             alone is an item that lacks the kernel, and values with items that lack it are ignored.
         """
-        return extending.extended(self, values)
+        return extended(self, values)
 
 
 def model_of(prepared: PreparedRows, answers: Sequence[Answer]) -> Model:
@@ -268,3 +270,47 @@ def warn_lost_variance(name: str, error: LandmarkError, weights: np.ndarray, nam
             f"{name}: through the landmarks the kernel {names[worst]!r} loses {100 * lost[worst]:.0f}% of its variance "
             "on average over training rows; give more landmarks, or wider kernels"
         )
+
+
+def sizes_of(bank: KernelBank) -> dict[str, int]:
+    """The learned attributes of a classifier on a precomputed stack, of which `extended` needs the size."""
+    return {"n_kernels_": len(bank), "n_items_": cast(Any, bank.channels[0].kernel).n_items} if bank.positions else {}
+
+
+def extended(classifier: C, values: Any) -> C:
+    """The same classifier for items that its precomputed kernels did not know; see `StackClassifier.extended`."""
+    check_is_fitted(classifier)
+    bank = classifier.model_.expansion.bank
+    if not bank.positions or not hasattr(classifier, "n_items_"):
+        raise ValueError("only a classifier with kernels=precomputed(...) that kept some case can be extended")
+    new, n_kernels, n_items = np.asarray(values, dtype=float), classifier.n_kernels_, classifier.n_items_
+    if new.ndim != 3 or new.shape[0] != n_kernels or new.shape[2] != n_items:
+        raise ValueError(
+            f"values has the shape {new.shape}: give ({n_kernels}, n_new, {n_items}), one matrix for "
+            "each kernel of the stack, with a row for each new item and a column for each item of the stack"
+        )
+    kept = [_extended(channel, new[k]) for k, channel in zip(classifier.kernels_, bank.channels, strict=True)]
+    other = copy(classifier)
+    other.model_ = with_bank(classifier.model_, KernelBank(tuple(kept)))
+    return other
+
+
+def _extended(channel: Channel, values: np.ndarray) -> Channel:
+    """A channel with further items, from their values (n_new, N) with all items of the stack."""
+    kernel = cast(Any, channel.kernel)
+    present = kernel.presence(np.arange(values.shape[1], dtype=float)[:, None])
+    lacking, known = lacking_rows(values, present)  # by the values with all items, of which few are held
+    held = known[:, kernel.items]
+    wrong = np.flatnonzero(~np.isfinite(held).all(axis=1))
+    if len(wrong):
+        raise ValueError(
+            f"values holds NaN or infinite entries, first for kernel {channel.name!r} in row {wrong[0]}: new items "
+            "need all their kernel values, or a row of NaN alone if they lack the kernel"
+        )
+    held[lacking] = np.nan
+    return replace(channel, kernel=kernel.extended(held))
+
+
+def with_bank(model: Model, bank: KernelBank) -> Model:
+    """The same model with other kernels."""
+    return replace(model, expansion=replace(model.expansion, bank=bank))

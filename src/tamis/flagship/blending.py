@@ -13,21 +13,22 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.base.estimator import KernelEstimator
+from tamis.base.calibration import Split, Tests, each_fold
+from tamis.base.estimator import KernelEstimator, draw_seed
 from tamis.base.expansion import CentredExpansion, Coefficients, KernelExpansion
-from tamis.base.fitting import draw_seed
+from tamis.base.kernel_space import Encoded
 from tamis.base.memory import NUMBER, MemoryEstimate, Size
-from tamis.base.model import Encoded, Groundwork, Model
-from tamis.base.scoring import Split, Tests, as_named, each_fold
+from tamis.base.model import Groundwork, Model
+from tamis.base.search import as_named
+from tamis.errors import check_integer, check_values
 from tamis.flagship import blend as method
 from tamis.kernels.grouping import keep_columns, telling_columns
 from tamis.kernels.recipes import Sample
 from tamis.kernels.terms import Terms, terms
 from tamis.optim.driver import Callback, Solution
 from tamis.optim.losses import Block, Problem, minimise
-from tamis.table.checks import check_cv, check_integer, check_values
 from tamis.table.encoding import usual_ranges
-from tamis.table.folds import folds, positions, resolve_cv
+from tamis.table.folds import check_cv, folds, positions, resolve_cv
 from tamis.table.rows import Rows, merge_rows, some_of_each_class
 
 POOL, FEWEST = 400, 10  # rows from which features and instances are chosen, and of each class among them

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base.calibration import Calibrator
-from tamis.base.classifier import KernelClassifier, warn_flat, warn_in_sample
-from tamis.base.fitting import FitContext, Fitted
-from tamis.base.scoring import row_scores
+from tamis.base.calibration import Calibrator, warn_flat, warn_in_sample
+from tamis.base.classifier import KernelClassifier
+from tamis.base.model import FitContext, Fitted
+from tamis.base.search import row_scores
 from tamis.codec import stored
 from tamis.flagship.blend import Labels
 from tamis.flagship.blending import Blending, Held

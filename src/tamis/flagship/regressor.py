@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.metrics import r2_score
 
-from tamis.base.fitting import FitContext, Fitted
+from tamis.base.model import FitContext, Fitted
 from tamis.base.regressor import KernelRegressor, Units
 from tamis.codec import stored
 from tamis.errors import warn

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
 from tamis.codec import stored
+from tamis.errors import check_choice, check_number
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Categorical, Gaussian, Kernel
 from tamis.kernels.grouping import rank_columns
@@ -321,3 +323,23 @@ def _mismatch(codes: np.ndarray, weight: np.ndarray) -> float:
     _, place = np.unique(codes[seen], return_inverse=True)
     share = np.bincount(place, weights=weight[seen]) / weight[seen].sum()
     return 2.0 / max(1.0 - float(share @ share), 0.25)
+
+
+def check_bandwidth(bandwidth: Any, n_features: int | None = None) -> Bandwidth:
+    """A positive number, "median", or one positive number per feature, of any number of them if that is not known."""
+    if isinstance(bandwidth, str):
+        check_choice("bandwidth", bandwidth, ("median",))
+        return bandwidth
+    widths = np.asarray(bandwidth)
+    if widths.ndim == 0:
+        check_number("bandwidth", bandwidth, 0.0, strict=True)
+    elif n_features is not None and widths.shape != (n_features,):
+        raise ValueError(
+            f"bandwidth has shape {widths.shape}, but X has {n_features} features: "
+            f"give one number, 'median', or an array of shape ({n_features},)"
+        )
+    if widths.dtype.kind not in "fiu" or not np.all(np.isfinite(widths)) or np.any(widths <= 0):
+        raise ValueError("bandwidth holds values that are not positive and finite: every width must be above 0")
+    if np.any(widths < LEAST) or np.any(widths > MOST):
+        raise ValueError(f"bandwidth={bandwidth!r} is out of range: use widths between {LEAST} and {MOST}")
+    return float(bandwidth) if widths.ndim == 0 else widths.astype(float)

@@ -26,9 +26,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from tamis.arrays import Array, namespace
 from tamis.codec import stored
+from tamis.errors import check_choice, check_number
+
+THETAS = (1e-12, 1e12)  # tightness of penalties
 
 
 @dataclass(frozen=True)
@@ -186,3 +190,14 @@ PENALTIES: dict[str, Callable[[float], Penalty]] = {
     "l1": L1,
     "exact": Exact,
 }
+
+
+def check_penalty(penalty: Any, theta: float, choices: tuple[str, ...]) -> Penalty:
+    """The penalty that the parameters name."""
+    if isinstance(penalty, Penalty):
+        return penalty
+    check_choice("penalty", penalty, choices)
+    check_number("theta", theta, 0.0, strict=True)
+    if not THETAS[0] <= theta <= THETAS[1]:
+        raise ValueError(f"theta={theta!r} is out of range: use a number between {THETAS[0]:g} and {THETAS[1]:g}")
+    return PENALTIES[penalty](float(theta))

@@ -10,7 +10,7 @@ import numpy as np
 
 from tamis.base.classifier import KernelClassifier
 from tamis.base.estimator import KernelEstimator
-from tamis.base.kept import case_pulls, case_values, kept_cases, kept_features, parts
+from tamis.base.explaining import case_pulls, case_values, kept_cases, kept_features, parts
 from tamis.explain import measures, part_names
 from tamis.explain.intervals import UNKNOWN, Interval, bootstrap
 from tamis.explain.measures import variation

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tamis.arrays import Array, beside, device_of, is_tensor, namespace, to_device, to_numpy
-from tamis.table.checks import check_length, encode_classes
+from tamis.errors import check_length
 from tamis.table.keys import group_keys, label_keys
+from tamis.table.rows import encode_classes
 from tamis.table.table import Table
 
 

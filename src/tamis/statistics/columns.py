@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base.model import POOL, Pool
+from tamis.base.kernel_space import POOL
+from tamis.base.model import Pool
+from tamis.errors import check_choice, check_integer
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.stacks.chebyshev import SIZES, Basis, Chebyshev, Levels, chebyshev
 from tamis.statistics.survey import Profile
-from tamis.table.checks import check_choice, check_integer
 from tamis.table.encoding import Encoder, Nominal, Number, Position, fit_nominal, sorted_levels
 from tamis.table.keys import lowest
 

@@ -15,8 +15,7 @@ from tamis.arrays import Array, device_of, full_precision, namespace, quick_doub
 from tamis.kernels.stacks.chebyshev import Basis, Chebyshev, Levels
 from tamis.statistics.plan import Plan
 from tamis.statistics.sums import ColumnFunctions, EncodedBlock, Functions, PairFunctions
-from tamis.table.device import device_encode
-from tamis.table.encoding import Encoder
+from tamis.table.encoding import Encoder, device_encode
 
 MAX_ROWS = 1 << 20  # rows at a time
 MAX_NUMBERS = 1 << 29  # numbers in the vectors of the rows at a time

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from tamis.base.design import Design, MomentDesign, RowDesign, Sums
-from tamis.base.model import Pool, Prepared, pool_size
-from tamis.errors import warn
+from tamis.base.kernel_space import Prepared, pool_size
+from tamis.base.model import Pool
+from tamis.errors import check_integer, warn
 from tamis.kernels.bank import MEMORY
 from tamis.kernels.recipes import Bandwidth, Recipe
 from tamis.statistics.columns import NotSummable, is_grid
@@ -21,7 +22,6 @@ from tamis.statistics.sample import SAMPLE_ROWS, draw_sample
 from tamis.statistics.statistics import Statistics
 from tamis.statistics.sums import ExactSums, sum_again
 from tamis.statistics.survey import Profile
-from tamis.table.checks import check_integer
 from tamis.table.folds import positions, summed_folds
 from tamis.table.keys import row_keys, sampling_keys
 from tamis.table.rows import Rows, by_class, codings

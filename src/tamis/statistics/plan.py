@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from tamis.arrays import is_tensor, to_device
-from tamis.base.model import Pool, make_bank
+from tamis.base.kernel_space import make_bank
+from tamis.base.model import Pool
 from tamis.codec import plain_labels, stored
+from tamis.errors import check_choice, check_integer, check_length, check_number
 from tamis.kernels.bank import KernelBank
-from tamis.kernels.recipes import Bandwidth, Recipe, Sample, per_feature
+from tamis.kernels.recipes import Bandwidth, Recipe, Sample, check_bandwidth, per_feature
 from tamis.kernels.stacks.chebyshev import Basis, Levels, chebyshev
 from tamis.statistics.blocks import CheckedRows, check_rows, check_tensor_rows
 from tamis.statistics.columns import (
@@ -34,19 +36,10 @@ from tamis.statistics.columns import (
 )
 from tamis.statistics.sums import ColumnFunctions
 from tamis.statistics.survey import Profile
-from tamis.table.checks import (
-    check_bandwidth,
-    check_choice,
-    check_integer,
-    check_length,
-    check_number,
-    encode_classes,
-    resolve_columns,
-)
 from tamis.table.encoding import Encoder
 from tamis.table.folds import key_folds, summed_folds
 from tamis.table.keys import group_keys, row_keys
-from tamis.table.rows import Rows, by_class, check_weights, class_factors
+from tamis.table.rows import Rows, by_class, check_weights, class_factors, encode_classes
 from tamis.table.sources.source import Block
 from tamis.table.table import (
     Table,
@@ -54,6 +47,7 @@ from tamis.table.table import (
     checked_input,
     read_block,
     read_table,
+    resolve_columns,
     row_labels,
     with_empty_labels,
 )

@@ -16,10 +16,9 @@ from tamis.statistics.columns import keeps_gaps
 from tamis.statistics.device import sum_tensor_rows
 from tamis.statistics.plan import Plan
 from tamis.statistics.sums import EncodedBlock, outer_sums
-from tamis.table.device import device_block_folds, device_row_keys
 from tamis.table.encoding import UNSEEN, Nominal
 from tamis.table.folds import Earlier, block_folds, group_folds, units_of
-from tamis.table.keys import row_keys
+from tamis.table.keys import device_block_folds, device_row_keys, row_keys
 from tamis.table.rows import Rows
 from tamis.table.sources.source import Block, source_of
 from tamis.table.table import Table

@@ -13,17 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base.model import POOL
+from tamis.base.kernel_space import POOL
 from tamis.kernels.stacks.chebyshev import SIZES
 from tamis.statistics.blocks import CheckedRows, check_rows, class_keys
 from tamis.statistics.sample import MIN_CLASS_ROWS, SAMPLE_ROWS, Reservoir, SampledRows, draw_sample
-from tamis.table.checks import resolve_columns
 from tamis.table.encoding import level_masses
 from tamis.table.folds import Earlier, UnitCounts, group_folds, key_folds, only_folds, units_of
 from tamis.table.keys import copies_before, lowest, lowest_distinct, mix, row_keys, sampling_keys
 from tamis.table.rows import Rows, class_factors
 from tamis.table.sources.source import Block
-from tamis.table.table import Table, block_names, read_block, with_empty_labels
+from tamis.table.table import Table, block_names, read_block, resolve_columns, with_empty_labels
 
 FIRST_ROWS = 1000  # rows that show that a column has many values
 MAX_DISTINCT = SIZES[1]  # values of a column of numbers that are listed

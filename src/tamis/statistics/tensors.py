@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tamis.arrays import Array, device_of, namespace, to_device, to_numpy
-from tamis.base.model import POOL
+from tamis.base.kernel_space import POOL
 from tamis.statistics.blocks import CheckedRows, check_tensor_rows, loss_weight
 from tamis.statistics.device import encoded_sums
 from tamis.statistics.fit import FoldSums, SumsRequest
@@ -18,12 +18,11 @@ from tamis.statistics.sample import MIN_CLASS_ROWS, SAMPLE_ROWS
 from tamis.statistics.statistics import Statistics
 from tamis.statistics.sums import Functions
 from tamis.statistics.survey import MAX_NEW_VALUES, Profile, add_values
-from tamis.table.checks import resolve_columns
-from tamis.table.device import device_block_folds, device_row_keys, device_sampling_keys, ordered
 from tamis.table.encoding import Encoder
 from tamis.table.folds import group_folds, only_folds
+from tamis.table.keys import device_block_folds, device_row_keys, device_sampling_keys, ordered
 from tamis.table.rows import Rows, class_factors
-from tamis.table.table import Table, read_table
+from tamis.table.table import Table, read_table, resolve_columns
 
 
 def sum_tensor(X: Any, y: Any, sample_weight: Any, groups: Any, request: SumsRequest) -> FoldSums:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator, GroupKFold, StratifiedGroupKFold
 
-from tamis.errors import warn
+from tamis.errors import check_integer, warn
 from tamis.table.keys import copies_before, mix, repeated, row_keys, times_gap
 from tamis.table.rows import Rows, merge_places, part_of
 from tamis.table.table import Table
@@ -41,8 +41,6 @@ def resolve_cv(cv: Any) -> Any:
 
 
 # ---------------------------------------------------------------------- rows in memory
-
-
 def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
     """Merged training and test rows of each fold; a fold that cannot be used is left out with a warning.
 
@@ -189,8 +187,6 @@ def _pair(entry: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 # ---------------------------------------------------------------------- rows that are summed
-
-
 def key_folds(keys: np.ndarray, n_folds: int) -> np.ndarray:
     """Fold (n,) of each key."""
     return (mix(~keys) % np.uint64(max(1, n_folds))).astype(np.int64)
@@ -346,3 +342,11 @@ class Earlier:
             far = units > self.bar
             out[far] = (mix(keys[far] + times_gap(number + 1)) >> np.uint64(33)).astype(np.int64)
         return out
+
+
+def check_cv(cv: Any) -> None:
+    """Refuse what does not say how to make folds; None is fine."""
+    if isinstance(cv, Integral):
+        check_integer("cv", cv, 2)
+    elif cv is not None and (isinstance(cv, str) or not (hasattr(cv, "split") or hasattr(cv, "__iter__"))):
+        raise ValueError(f"cv={cv!r} must be an integer, a splitter or a sequence of (train, test) positions")

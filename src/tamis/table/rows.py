@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
 
 from tamis.table.keys import group_keys, lowest, row_keys, sampling_keys
-from tamis.table.table import Table, joined
+from tamis.table.table import Table, is_missing, joined
 
 FIRST_COLUMNS = 8  # by which rows are sorted; the others only order rows that are equal in these
+COSTS = (1e-30, 1e30)  # of rows
+LARGEST = 1e140  # modulus of an encoded number
 
 
 @dataclass(frozen=True)
@@ -299,3 +304,84 @@ def by_class(factors: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarr
     out = np.ones(n_classes)
     out[codes] = factors
     return out
+
+
+def encode_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Codes (n,) and sorted classes of the labels `y`."""
+    if y is None:
+        raise ValueError("y is None: a classifier requires y to be passed, but the target y is None")
+    if np.ma.is_masked(y):
+        raise ValueError("y has masked values: drop these rows")
+    if getattr(getattr(y, "dtype", None), "kind", "O") not in "biufmMUS":
+        _check_labels(y)
+    y = column_or_1d(y, warn=True)
+    if len(y) != n:
+        raise ValueError(f"y has length {len(y)}, but X has {n} rows: inconsistent numbers of samples")
+    if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
+        raise ValueError("y contains NaN or infinity: Input y contains NaN; drop these rows")
+    if y.dtype.kind in "iu" and len(y) and 2 * (int(y.max()) - int(y.min())) < len(y) and abs(int(y.max())) < 2**62:
+        return _counted_classes(y)
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    return codes, classes
+
+
+def _check_labels(y: Any) -> None:
+    """Refuse labels of several types, and rows without one."""
+    labels = np.asarray(y, dtype=object).ravel()
+    if any(isinstance(label, list | tuple | dict | np.ndarray) for label in labels):
+        raise ValueError("y holds lists: give one label for each row")
+    missing = [k for k, label in enumerate(labels) if is_missing(label)]
+    if missing:
+        raise ValueError(f"y has no label in row {missing[0]} (Input y contains NaN): drop such rows")
+    if len({isinstance(label, str) for label in labels}) > 1:
+        raise ValueError("y mixes strings with other types: use labels of one type")
+
+
+def _counted_classes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Codes and sorted classes of whole numbers that lie close together: counting is quicker than sorting."""
+    low = int(y.min())
+    place = y.astype(np.int64) - low
+    there = np.bincount(place) > 0
+    return (np.cumsum(there) - 1)[place], (np.flatnonzero(there) + low).astype(y.dtype)
+
+
+def check_numbers(y: Any, n: int) -> np.ndarray:
+    """The numbers (n,) to predict."""
+    if y is None:
+        raise ValueError("y is None: a regressor requires y to be passed, but the target y is None")
+    if np.ma.is_masked(y):
+        raise ValueError("y has masked values: drop these rows")
+    if getattr(y, "dtype", None) is not None and np.iscomplexobj(y):
+        raise ValueError("y holds complex numbers. Complex data not supported: give its real part, or its modulus")
+    y = column_or_1d(y, warn=True)
+    if len(y) != n:
+        raise ValueError(f"y has length {len(y)}, but X has {n} rows: inconsistent numbers of samples")
+    if y.dtype.kind not in "buif":
+        odd = [v for v in y.tolist() if not isinstance(v, Real | Decimal | np.number | None)]
+        if y.dtype.kind != "O" or odd:
+            shown = repr(odd[0] if odd else y.tolist()[0])
+            raise ValueError(f"y holds {shown:.60}, which is no number: a regressor predicts numbers")
+    try:
+        y = y.astype(float)
+    except OverflowError:
+        raise ValueError("y holds numbers that are too large for a float: give it in larger units") from None
+    bad = np.flatnonzero(~np.isfinite(y))
+    if len(bad):
+        raise ValueError(f"y holds {y[bad[0]]} at position {bad[0]} (Input y contains NaN or infinity): drop such rows")
+    if np.max(np.abs(y), initial=0.0) > LARGEST:
+        raise ValueError(f"y holds numbers of more than {LARGEST:g}: give it in larger units")
+    return y
+
+
+def check_cost(C: float, weight: np.ndarray, name: str = "C") -> np.ndarray:
+    """Costs (n,) of rows, C (called `name`) times their weight; refuse what leaves the range of safe arithmetic."""
+    with np.errstate(over="ignore", under="ignore"):
+        cost = C * weight
+    if not np.all((cost >= COSTS[0]) & (cost <= COSTS[1])):
+        worst = cost[np.argmax(np.abs(np.log(np.maximum(cost, 1e-320))))]
+        raise ValueError(
+            f"{name}={C!r} times the weight of a row is {worst:.3g}: use {name} and sample_weight with products "
+            f"between {COSTS[0]:g} and {COSTS[1]:g}"
+        )
+    return cost

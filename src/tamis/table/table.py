@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from typing import Any
@@ -11,8 +11,8 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
+from tamis.codec import stored
 from tamis.errors import NotATable
-from tamis.table.checks import check_names, is_missing
 
 EXACT = 2.0**53  # not all larger integers are floats
 TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
@@ -390,3 +390,93 @@ def _not_plain(v: Any) -> bool:
     if isinstance(v, bool | np.bool_) or not isinstance(v, int | float | np.integer | np.floating | None):
         return True
     return isinstance(v, int | np.integer) and abs(int(v)) > EXACT
+
+
+def is_missing(v: Any) -> bool:
+    """Whether a cell is None, NaN or pandas' NA or NaT."""
+    return v is None or type(v).__name__ in ("NAType", "NaTType") or (isinstance(v, float) and v != v)
+
+
+def check_names(names: Iterable[Any]) -> None:
+    """Refuse two columns of one name."""
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"X has two columns named {name!r}: rename one, so that explanations are not ambiguous")
+        seen.add(name)
+
+
+def places(names: Sequence[str]) -> dict[str, int]:
+    """The first position of each name."""
+    return {name: k for k, name in reversed(list(enumerate(names)))}
+
+
+def resolve_columns(choice: Any, names: list[str]) -> list[int] | None:
+    """Positions of the columns in `choice` (names, positions or a boolean mask); None for "auto"."""
+    check_columns(choice)
+    if isinstance(choice, str):
+        return None
+    chosen = [c.item() if isinstance(c, np.generic) else c for c in ([] if choice is None else choice)]
+    if chosen and all(isinstance(c, bool) for c in chosen):
+        if len(chosen) != len(names):
+            raise ValueError(f"categorical_features is a mask of length {len(chosen)}, but X has {len(names)} columns")
+        return np.flatnonzero(chosen).tolist()
+    place = places(names)
+    out = []
+    for c in chosen:
+        if isinstance(c, str) and c in place:
+            out.append(place[c])
+        elif isinstance(c, int) and -len(names) <= c < len(names):
+            out.append(c % len(names))
+        else:
+            raise ValueError(f"categorical_features names {c!r}, which X does not have: its columns are {names}")
+    return out
+
+
+def check_columns(choice: Any) -> None:
+    """Refuse what names no columns; whether X has them is seen with the data."""
+    if isinstance(choice, str):
+        if choice != "auto":
+            raise ValueError(f"categorical_features={choice!r} is unknown: use 'auto' or a list of columns")
+    elif choice is not None and not hasattr(choice, "__iter__"):
+        raise ValueError(f"categorical_features={choice!r} must be 'auto' or a list of columns")
+
+
+@stored
+@dataclass(frozen=True)
+class TableReader:
+    """Which columns are categories, and whether cells may be missing.
+
+    Attributes
+    ----------
+    categorical : positions of the columns that are categories whatever they hold; None where their types decide
+    allow_missing : whether missing cells are accepted
+    """
+
+    categorical: tuple[int, ...] | None
+    allow_missing: bool
+
+    @classmethod
+    def of(cls, names: list[str], categorical_features: Any, missing: str | None) -> TableReader:
+        """The reader of a table with these columns, for the parameters of an estimator."""
+        categorical = resolve_columns(categorical_features, names)
+        return cls(None if categorical is None else tuple(categorical), missing is not None)
+
+    @property
+    def _places(self) -> list[int] | None:
+        return None if self.categorical is None else list(self.categorical)
+
+    def read(self, X: Any, names: list[str]) -> Table:
+        """The cells of an array, frame or dict of columns that has been checked."""
+        columns = columns_by_name(X)
+        if columns is not None:
+            return read_columns(columns, names, self._places, self.allow_missing)
+        return read_table(X, names, self._places, self.allow_missing)
+
+    def read_kept(self, X: Mapping[str, Any], columns: np.ndarray, names: Sequence[str]) -> Table:
+        """The kept `columns`, called `names`, of a dict of columns that may have others."""
+        places = None
+        if self.categorical is not None:
+            place = {column: k for k, column in enumerate(columns.tolist())}
+            places = [place[c] for c in self.categorical if c in place]
+        return read_columns(X, names, places, self.allow_missing)

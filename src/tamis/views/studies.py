@@ -11,15 +11,14 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
-from tamis.base.estimator import KernelEstimator
-from tamis.base.fitting import draw_seed
+from tamis.base.estimator import KernelEstimator, draw_seed
 from tamis.base.prototypes import PrototypeClassifier
+from tamis.errors import check_choice
 from tamis.explain.measures import Stability, stability
 from tamis.kernels.alignment import check_series, is_series
 from tamis.parallel import one_thread
 from tamis.progress import tracked
-from tamis.table.checks import check_choice, check_cv
-from tamis.table.folds import fold_positions
+from tamis.table.folds import check_cv, fold_positions
 from tamis.table.rows import check_groups, spread
 from tamis.table.table import any_table, columns_by_name
 

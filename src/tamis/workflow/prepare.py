@@ -16,11 +16,10 @@ from tamis.errors import BadOption, UnknownColumn
 from tamis.io.tables import Columns, level, levels, number
 from tamis.results.text import count as counted
 from tamis.results.text import listed
-from tamis.table.checks import is_missing
 from tamis.table.folds import deal
 from tamis.table.keys import row_keys
 from tamis.table.rows import check_groups
-from tamis.table.table import any_table, cells_of, columns_by_name
+from tamis.table.table import any_table, cells_of, columns_by_name, is_missing
 
 LEAST = 3  # rows (or groups) of each class: one to test on, two to hold out from each other
 EXACT = 2**53  # larger whole numbers are not distinguished by floats

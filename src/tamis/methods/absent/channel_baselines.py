@@ -29,11 +29,12 @@ import numpy as np
 
 from tamis.arrays import Array
 from tamis.base.expansion import Coefficients, KernelExpansion
-from tamis.base.fitting import FitContext
+from tamis.base.kernel_space import PreparedRows
 from tamis.base.memory import MemoryEstimate, Size
-from tamis.base.model import Model, PreparedRows
+from tamis.base.model import FitContext, Model
 from tamis.base.stack_classifier import Answer, StackClassifier, Task
 from tamis.codec import stored
+from tamis.errors import check_choice
 from tamis.explain.explanation import ChannelExplanation
 from tamis.kernels.recipes import per_feature
 from tamis.kernels.stacks.base import DenseStack, KernelStack
@@ -50,7 +51,6 @@ from tamis.methods.absent.estimator import QUICK, nothing, sizes
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
 from tamis.optim.polytope import Polytope
 from tamis.optim.svm import Machine, solve_svm
-from tamis.table.checks import check_choice
 from tamis.table.rows import Rows
 
 ROUNDS = 5  # of MMAF

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tamis.base.expansion import Coefficients
-from tamis.base.explaining import variation_rows
-from tamis.base.model import Model, PreparedRows
+from tamis.base.kernel_space import PreparedRows
+from tamis.base.model import Model, variation_rows
 from tamis.base.stack_classifier import Answer, Task
 from tamis.explain import Explanation
 from tamis.explain.explanation import ChannelExplanation, typical_range

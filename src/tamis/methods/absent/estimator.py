@@ -9,12 +9,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from tamis.base.citations import LIU2015
-from tamis.base.fitting import FitContext
-from tamis.base.model import Model, PreparedRows
+from tamis.base.kernel_space import PreparedRows
+from tamis.base.model import FitContext, Model
 from tamis.base.stack_classifier import Answer, StackClassifier, Task
 from tamis.codec import stored
-from tamis.errors import warn
+from tamis.errors import check_choice, check_number, warn
 from tamis.explain.explanation import ChannelExplanation
 from tamis.kernels.recipes import per_feature
 from tamis.kernels.stacks.base import KernelStack
@@ -29,8 +28,12 @@ from tamis.methods.absent.channels import (
 from tamis.methods.absent.conic import solve_conic_over
 from tamis.optim.driver import Iterate, Solution, Status, run
 from tamis.optim.polytope import Polytope
-from tamis.table.checks import check_choice, check_number
 from tamis.table.rows import Rows
+
+LIU2015 = (
+    "Liu, Xinwang; Wang, Lei; Yin, Jianping; Dou, Yong; Zhang, Jian (2015). Absent Multiple Kernel Learning. "
+    "Proceedings of the AAAI Conference on Artificial Intelligence."
+)
 
 CONIC = ("direct", "literal")  # programs that only a conic solver takes
 SOLVERS = ("alternating", "conic")

@@ -11,14 +11,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.base import extending
-from tamis.base.citations import LIU2015
 from tamis.base.classifier import KernelClassifier
-from tamis.base.fitting import FitContext, Fitted
+from tamis.base.kernel_space import PreparedRows
 from tamis.base.memory import MemoryEstimate, Size
-from tamis.base.model import PreparedRows
-from tamis.base.scoring import HeldOut
+from tamis.base.model import FitContext, Fitted
 from tamis.base.search import (
+    HeldOut,
     check_search,
     choice_in_words,
     chosen_point,
@@ -26,14 +24,14 @@ from tamis.base.search import (
     search_cells,
     single_classifier,
 )
-from tamis.base.stack_classifier import Answer, Task, landmarks_in_words, weights_in_words
+from tamis.base.stack_classifier import Answer, Task, extended, landmarks_in_words, weights_in_words
 from tamis.codec import stored
+from tamis.errors import check_choice, check_values
 from tamis.explain.explanation import ChannelExplanation
 from tamis.kernels.recipes import per_feature
 from tamis.methods.absent.channels import explain_channels, mirrored
-from tamis.methods.absent.estimator import AbsentMKLClassifier, check_pattern_weight
+from tamis.methods.absent.estimator import LIU2015, AbsentMKLClassifier, check_pattern_weight
 from tamis.methods.absent.solver import PROGRAMS
-from tamis.table.checks import check_choice, check_values
 from tamis.table.rows import Rows, merge_rows
 
 
@@ -294,7 +292,7 @@ class AbsentMKLClassifierCV(KernelClassifier):
 
     def extended(self, values: Any) -> AbsentMKLClassifierCV:
         """Return the same classifier for further items, as `AbsentMKLClassifier.extended` does."""
-        return extending.extended(self, values)
+        return extended(self, values)
 
     def explain(self, X: Any) -> ChannelExplanation:
         """Split decisions into the contributions of samples and channels, with the channels that each row has."""

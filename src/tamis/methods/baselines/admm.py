@@ -31,6 +31,12 @@ from scipy.linalg import LinAlgError, cho_factor
 from tamis.optim.losses import slack
 from tamis.optim.svm import relative_gap
 
+ZHANG2022 = (
+    "Zhang, Zhiwang; He, Jing; Cao, Jie; Li, Shuqing; Li, Xingsen; Zhang, Kai; Wang, Pingjiang; Shi, Yong (2022). "
+    "An explainable multi-sparsity multi-kernel nonconvex optimization least-squares classifier method via ADMM. "
+    "Neural Computing and Applications."
+)
+
 RELAXATION = 1.6
 FIRST_LOOK = 10  # steps before penalties are looked at
 LATER_LOOKS = 5  # one more look after a share 1 / LATER_LOOKS of the steps made

@@ -32,11 +32,10 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from tamis.base.citations import ZHANG2022
 from tamis.base.stack_classifier import Answer, StackClassifier, Task
 from tamis.codec import stored
 from tamis.kernels.recipes import product
-from tamis.methods.baselines.admm import Certificate, certified, splits
+from tamis.methods.baselines.admm import ZHANG2022, Certificate, certified, splits
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.losses import slack
 from tamis.optim.matrices import Matrix, factor, with_diagonal

@@ -32,14 +32,13 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve
 
-from tamis.base.citations import ZHANG2022
-from tamis.base.linear import Coordinates, Found, LinearClassifier, carried
 from tamis.codec import stored
-from tamis.methods.baselines.admm import factored, splits
+from tamis.errors import check_number
+from tamis.methods.baselines.admm import ZHANG2022, factored, splits
+from tamis.methods.baselines.linear import Coordinates, Found, LinearClassifier, carried
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.prox import prox_l1
 from tamis.optim.svm import relative_gap
-from tamis.table.checks import check_number
 from tamis.table.rows import Rows
 
 

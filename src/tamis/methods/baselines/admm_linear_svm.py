@@ -32,17 +32,15 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve
 
-from tamis.base.citations import ZHANG2022
 from tamis.base.expansion import Coefficients
-from tamis.base.linear import Coordinates, Found, LinearClassifier
 from tamis.codec import stored
-from tamis.methods.baselines.admm import Certificate, certified, factored, splits
+from tamis.methods.baselines.admm import ZHANG2022, Certificate, certified, factored, splits
+from tamis.methods.baselines.linear import Coordinates, Found, LinearClassifier
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.losses import slack
 from tamis.optim.prox import prox_hinge
 from tamis.optim.svm import check_labels, relative_gap
-from tamis.table.checks import check_cost
-from tamis.table.rows import Rows
+from tamis.table.rows import Rows, check_cost
 
 NEAR = 2  # rows next to their margin on which alpha is moved, for every dimension
 MOVES = 4  # how often it is moved, leaving out the rows that met an end of their range

@@ -35,16 +35,18 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base.citations import AIOLLI2015
-from tamis.base.model import PreparedRows
+from tamis.base.kernel_space import PreparedRows
 from tamis.base.stack_classifier import Answer, StackClassifier, Task
 from tamis.codec import stored
-from tamis.errors import warn
+from tamis.errors import check_number, warn
 from tamis.kernels.stacks.base import KernelStack
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.matrices import with_diagonal
 from tamis.optim.svm import Machine, objectives, relative_gap, solve_svm, solve_svm_on
-from tamis.table.checks import check_number
+
+AIOLLI2015 = (
+    "Aiolli, Fabio; Donini, Michele (2015). EasyMKL: a scalable multiple kernel learning algorithm. Neurocomputing."
+)
 
 FINER = (1.0, 1e-3, 1e-6)  # tolerances of margins, relative to that of the gap
 ROUGH = 0.1  # of a kernel's largest value: how far a rough matrix may be off

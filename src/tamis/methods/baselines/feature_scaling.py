@@ -41,25 +41,29 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base.citations import WESTON2000
 from tamis.base.classifier import KernelClassifier
 from tamis.base.expansion import Coefficients
-from tamis.base.fitting import FitContext
-from tamis.base.kernel_space import KernelSpace
+from tamis.base.kernel_space import Encoded, KernelSpace
 from tamis.base.memory import MemoryEstimate, Size
-from tamis.base.model import Encoded, Model
+from tamis.base.model import FitContext, Model
 from tamis.base.stack_classifier import factors_of
 from tamis.codec import stored
+from tamis.errors import check_integer, check_number
 from tamis.explain import part_name
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import ScaledGaussian
 from tamis.kernels.distances import euclidean
 from tamis.kernels.grouping import embed
+from tamis.kernels.recipes import check_bandwidth
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.prox import project_sparse_simplex
 from tamis.optim.svm import objectives, solve_svm
-from tamis.table.checks import check_bandwidth, check_cost, check_integer, check_number
-from tamis.table.rows import Rows
+from tamis.table.rows import Rows, check_cost
+
+WESTON2000 = (
+    "Weston, Jason; Mukherjee, Sayan; Chapelle, Olivier; Pontil, Massimiliano; Poggio, Tomaso; Vapnik, Vladimir "
+    "(2000). Feature selection for SVMs. Advances in Neural Information Processing Systems."
+)
 
 STAGE = 3  # steps for every budget on the way to the last one
 EASY = 1e-2  # promise at which such a stage ends before that

@@ -52,10 +52,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tamis.codec import stored
+from tamis.errors import check_integer, check_number
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.parallel import blas_threads
-from tamis.table.checks import LARGEST, check_integer, check_number
-from tamis.table.rows import check_weights
+from tamis.table.rows import LARGEST, check_weights
 from tamis.table.table import check_dense
 
 EPS = float(np.finfo(float).eps)

@@ -43,14 +43,18 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from tamis.base.citations import SCHLEIF2011
+from tamis.base.expansion import NearestExpansion
 from tamis.base.model import decide
-from tamis.base.prototype_expansion import NearestExpansion
 from tamis.base.prototypes import Found, PrototypeClassifier, Ready
 from tamis.codec import stored
+from tamis.errors import check_integer, check_number
 from tamis.methods.baselines.prototype_selection import mean_weights, nearest_expansion, of_norm_one
 from tamis.optim.driver import Callback, Iterate, Solution, run
-from tamis.table.checks import check_integer, check_number
+
+SCHLEIF2011 = (
+    "Schleif, Frank-Michael; Villmann, Thomas; Hammer, Barbara; Schneider, Petra (2011). Efficient kernelized "
+    "prototype based classification. International Journal of Neural Systems."
+)
 
 SLOPE = 5.0
 DECAY = 10.0  # epochs in which the rate falls to a half

@@ -20,16 +20,19 @@ import numpy as np
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.base.citations import XUESONG2020
-from tamis.base.linear import Coordinates, Found, LinearClassifier, carried
-from tamis.base.selecting import feature_shares, support_mask
+from tamis.base.explaining import feature_shares, support_mask
 from tamis.codec import stored
+from tamis.methods.baselines.linear import Coordinates, Found, LinearClassifier, carried
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
 from tamis.optim.losses import SquaredHinge
 from tamis.optim.nonnegative import solve_nonnegative
-from tamis.optim.penalties import PENALTIES, Penalty
-from tamis.table.checks import check_cost, check_penalty
-from tamis.table.rows import Rows
+from tamis.optim.penalties import PENALTIES, Penalty, check_penalty
+from tamis.table.rows import Rows, check_cost
+
+XUESONG2020 = (
+    "Xue, Hui; Song, Yu (2020). Non-convex approximation based l0-norm multiple indefinite kernel feature selection. "
+    "Applied Intelligence."
+)
 
 SHARP = 1e-6  # KKT violation of one weighted problem, relative to its scale
 

@@ -31,14 +31,17 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import squareform
 
-from tamis.base.citations import BIEN2011
+from tamis.base.expansion import NearestExpansion
 from tamis.base.model import decide
-from tamis.base.prototype_expansion import NearestExpansion
 from tamis.base.prototypes import Found, PrototypeClassifier, Ready, outputs_of
 from tamis.codec import stored
-from tamis.errors import warn
+from tamis.errors import check_number, warn
 from tamis.optim.driver import Callback, Iterate, Solution, run
-from tamis.table.checks import check_number
+
+BIEN2011 = (
+    "Bien, Jacob; Tibshirani, Robert (2011). Prototype selection for interpretable classification. The Annals of "
+    "Applied Statistics."
+)
 
 SLIGHT = 1e-12  # difference of squared distances that is rounding
 DIGITS = 9  # of gains, in units of a row of mean weight

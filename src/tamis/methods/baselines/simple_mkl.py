@@ -55,17 +55,21 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from tamis.base.citations import RAKOTOMAMONJY2008
+from tamis.base.kernel_space import PreparedRows
 from tamis.base.memory import Size
-from tamis.base.model import PreparedRows
 from tamis.base.stack_classifier import Answer, StackClassifier, Task
 from tamis.codec import stored
+from tamis.errors import check_choice
 from tamis.kernels.stacks.base import KernelStack
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.matrices import LowRank, Matrix, with_diagonal
 from tamis.optim.quadratic import solve_simplex_qp, zero_of_slope
 from tamis.optim.svm import Machine, curvature, objectives, relative_gap, solve_svm
-from tamis.table.checks import check_choice
+
+RAKOTOMAMONJY2008 = (
+    "Rakotomamonjy, Alain; Bach, Francis; Canu, Stephane; Grandvalet, Yves (2008). SimpleMKL. "
+    "Journal of Machine Learning Research."
+)
 
 FEW = 32  # up to so many kernels all are active
 ENTER = 20  # kernels that may enter the active set at once

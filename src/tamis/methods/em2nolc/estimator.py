@@ -11,18 +11,17 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tamis.base.citations import ZHANG2022
-from tamis.base.classifier import KernelClassifier, calibrated, warn_in_sample
-from tamis.base.estimator import WORKING_BYTES
+from tamis.base.calibration import Tests, calibrated, each_fold, warn_in_sample
+from tamis.base.classifier import KernelClassifier
+from tamis.base.estimator import WORKING_BYTES, draw_seed
 from tamis.base.expansion import Coefficients
-from tamis.base.fitting import FitContext, Fitted, draw_seed
-from tamis.base.kernel_space import KernelSpace
+from tamis.base.kernel_space import KernelSpace, Prepared, pool_size
 from tamis.base.memory import NUMBER, MemoryEstimate, Size
-from tamis.base.model import Model, Prepared, pool_size
-from tamis.base.scoring import Tests, each_fold
+from tamis.base.model import FitContext, Fitted, Model
 from tamis.codec import stored
+from tamis.errors import check_choice, check_integer, check_number
 from tamis.kernels.bank import MEMORY, KernelBank
-from tamis.kernels.recipes import per_feature
+from tamis.kernels.recipes import check_bandwidth, per_feature
 from tamis.methods.em2nolc import solver as method
 from tamis.methods.em2nolc import sums as em2nolc_sums
 from tamis.methods.em2nolc.refit import coefficients, leading_factors
@@ -33,9 +32,14 @@ from tamis.statistics.columns import check_candidates, is_grid
 from tamis.statistics.fit import FoldSums, HeldOutSums, PreparedSums, TrainingSums
 from tamis.statistics.plan import Plan
 from tamis.statistics.statistics import Statistics
-from tamis.table.checks import check_bandwidth, check_choice, check_integer, check_number
 from tamis.table.rows import Rows
 from tamis.table.table import checked_input
+
+ZHANG2022 = (
+    "Zhang, Zhiwang; He, Jing; Cao, Jie; Li, Shuqing; Li, Xingsen; Zhang, Kai; Wang, Pingjiang; Shi, Yong (2022). "
+    "An explainable multi-sparsity multi-kernel nonconvex optimization least-squares classifier method via ADMM. "
+    "Neural Computing and Applications."
+)
 
 ENGINES = ("auto", "dense", "streaming", "statistics")
 COUPLINGS = ("rank_one", "full")

@@ -12,42 +12,38 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.base.citations import ZHANG2022
-from tamis.base.classifier import calibrated
+from tamis.base.calibration import Tests, calibrated
 from tamis.base.design import MomentDesign
 from tamis.base.estimator import add_attributes
 from tamis.base.expansion import Coefficients
-from tamis.base.fitting import FitContext, Fitted
+from tamis.base.kernel_space import Encoded, Prepared
 from tamis.base.memory import MemoryEstimate, Size
-from tamis.base.model import Encoded, Prepared
-from tamis.base.scoring import (
+from tamis.base.model import FitContext, Fitted
+from tamis.base.search import (
     SCORES,
     HeldOut,
     Result,
-    Tests,
     as_named,
-    choose,
-    cross_validate,
-    search_columns,
-    smoothed,
-)
-from tamis.base.search import (
     check_search,
     check_splits,
     choice_in_words,
+    choose,
     chosen_point,
+    cross_validate,
     kernel_choices,
+    search_columns,
     single_classifier,
+    smoothed,
 )
 from tamis.codec import stored
-from tamis.kernels.recipes import per_feature
+from tamis.errors import check_choice, check_number, check_values
+from tamis.kernels.recipes import check_bandwidth, per_feature
 from tamis.methods.em2nolc import solver as method
-from tamis.methods.em2nolc.estimator import COUPLINGS, REFITS, EM2NOLCClassifier, ridge_scale, tasks
+from tamis.methods.em2nolc.estimator import COUPLINGS, REFITS, ZHANG2022, EM2NOLCClassifier, ridge_scale, tasks
 from tamis.methods.em2nolc.refit import coefficients
 from tamis.methods.em2nolc.sums_classifier import SumsClassifier
 from tamis.optim.driver import Solution
 from tamis.statistics.fit import FoldSums, HeldOutSums, TrainingSums
-from tamis.table.checks import check_bandwidth, check_choice, check_number, check_values
 from tamis.table.folds import folds, resolve_cv
 from tamis.table.rows import Rows, merge_rows
 

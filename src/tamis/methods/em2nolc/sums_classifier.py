@@ -11,11 +11,10 @@ import numpy as np
 
 from tamis.arrays import is_tensor
 from tamis.base.classifier import KernelClassifier
-from tamis.base.explaining import measured_variation, variation_shares
-from tamis.base.fitting import FitContext, Fitted, draw_seed
-from tamis.base.reader import TableReader
+from tamis.base.estimator import draw_seed
+from tamis.base.model import FitContext, Fitted, measured_variation, variation_shares
 from tamis.errors import warn
-from tamis.kernels.recipes import per_feature
+from tamis.kernels.recipes import check_bandwidth, per_feature
 from tamis.parallel import blas_threads
 from tamis.statistics.columns import grid_labels, is_grid
 from tamis.statistics.fit import FoldSums, SumsRequest, fold_sums, sum_rows
@@ -23,9 +22,9 @@ from tamis.statistics.plan import Plan
 from tamis.statistics.statistics import Statistics
 from tamis.statistics.stream import sum_source
 from tamis.statistics.tensors import sum_tensor
-from tamis.table.checks import check_bandwidth
 from tamis.table.rows import Rows
 from tamis.table.sources.source import Source, by_name, source_of, table_source
+from tamis.table.table import TableReader
 
 OUTSIDE = 0.01  # share of a column's cells beyond the plan's range that is worth a warning
 

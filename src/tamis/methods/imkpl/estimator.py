@@ -8,11 +8,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from tamis.arrays import to_numpy
-from tamis.base.citations import HOSSEINI2019
-from tamis.base.prototype_expansion import CodedExpansion
+from tamis.base.expansion import CodedExpansion
 from tamis.base.prototypes import Found, PrototypeClassifier, Ready, outputs_of
 from tamis.codec import stored
-from tamis.errors import warn
+from tamis.errors import check_choice, check_integer, check_number, warn
 from tamis.kernels.unit import LabelledRows
 from tamis.methods.imkpl import solver as imkpl
 from tamis.methods.imkpl.coded import (
@@ -22,7 +21,11 @@ from tamis.methods.imkpl.coded import (
     warn_few_represented,
 )
 from tamis.methods.imkpl.weights import RULES, weight_rule
-from tamis.table.checks import check_choice, check_integer, check_number
+
+HOSSEINI2019 = (
+    "Hosseini, Babak; Hammer, Barbara (2019). Interpretable Multiple-Kernel Prototype Learning for Discriminative "
+    "Representation and Feature Selection. CIKM."
+)
 
 STARTS = ("greedy", "random")
 LARGEST = 1e6  # price

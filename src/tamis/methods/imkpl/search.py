@@ -12,12 +12,12 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.base.citations import HOSSEINI2019
-from tamis.base.fitting import FitContext, Fitted
-from tamis.base.prototype_expansion import CodedExpansion
+from tamis.base.expansion import CodedExpansion
+from tamis.base.model import FitContext, Fitted
 from tamis.base.prototypes import Found, PrototypeClassifier, Ready
-from tamis.base.scoring import HeldOut, Result
 from tamis.base.search import (
+    HeldOut,
+    Result,
     check_search,
     choice_in_words,
     chosen_point,
@@ -26,9 +26,9 @@ from tamis.base.search import (
     single_classifier,
 )
 from tamis.codec import stored
+from tamis.errors import check_values
 from tamis.methods.imkpl.coded import code_measures, represented_rows, training_codes, warn_few_represented
-from tamis.methods.imkpl.estimator import IMKPLClassifier
-from tamis.table.checks import check_values
+from tamis.methods.imkpl.estimator import HOSSEINI2019, IMKPLClassifier
 from tamis.table.rows import Rows, by_class, merge_rows
 
 

@@ -9,20 +9,23 @@ from typing import Any
 import numpy as np
 from sklearn.feature_selection import SelectorMixin
 
-from tamis.base.citations import XUESONG2020
-from tamis.base.kernel_space import KernelSpace
-from tamis.base.model import PreparedRows
-from tamis.base.selecting import feature_shares, support_mask
+from tamis.base.explaining import feature_shares, support_mask
+from tamis.base.kernel_space import KernelSpace, PreparedRows
 from tamis.base.stack_classifier import Answer, StackClassifier, Task
 from tamis.codec import stored
-from tamis.errors import warn
+from tamis.errors import check_choice, check_integer, check_number, warn
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.base import Sigmoid
 from tamis.kernels.recipes import per_feature
 from tamis.methods.l0_mkl import solver as method
 from tamis.methods.l0_mkl.steps import BETA_STEPS, Problem
-from tamis.table.checks import check_choice, check_cost, check_integer, check_number, check_penalty
-from tamis.table.rows import Rows
+from tamis.optim.penalties import check_penalty
+from tamis.table.rows import Rows, check_cost
+
+XUESONG2020 = (
+    "Xue, Hui; Song, Yu (2020). Non-convex approximation based l0-norm multiple indefinite kernel feature selection. "
+    "Applied Intelligence."
+)
 
 SIGMOID = per_feature(Sigmoid(0.1, 0.1))
 CHOICES = ("exp", "log", "capped_l1", "scad", "l1")

@@ -12,13 +12,14 @@ import numpy as np
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.base import extending
-from tamis.base.citations import XUESONG2020
 from tamis.base.classifier import KernelClassifier
-from tamis.base.fitting import FitContext, Fitted
+from tamis.base.explaining import feature_shares, support_mask
 from tamis.base.memory import MemoryEstimate, Size
-from tamis.base.scoring import HeldOut, Result, as_named
+from tamis.base.model import FitContext, Fitted
 from tamis.base.search import (
+    HeldOut,
+    Result,
+    as_named,
     check_search,
     choice_in_words,
     chosen_point,
@@ -26,21 +27,21 @@ from tamis.base.search import (
     search_cells,
     single_classifier,
 )
-from tamis.base.selecting import feature_shares, support_mask
-from tamis.base.stack_classifier import model_of, weights_in_words
+from tamis.base.stack_classifier import extended, model_of, weights_in_words
 from tamis.codec import stored
+from tamis.errors import check_choice, check_values
 from tamis.kernels.base import Sigmoid
 from tamis.kernels.recipes import per_feature
 from tamis.methods.l0_mkl import solver as method
 from tamis.methods.l0_mkl.estimator import (
     CHOICES,
     SIGMOID,
+    XUESONG2020,
     L0MKLClassifier,
     answer,
     ridge_in_words,
     warn_clipped,
 )
-from tamis.table.checks import check_choice, check_values
 from tamis.table.rows import Rows, merge_rows
 
 SIGMOIDS = {f"sigmoid {a}, {r}": per_feature(Sigmoid(a, r)) for a, r in ((0.1, 0.1), (0.1, 1.0), (0.3, 0.1))}
@@ -301,7 +302,7 @@ class L0MKLClassifierCV(SelectorMixin, KernelClassifier):
 
     def extended(self, values: Any) -> L0MKLClassifierCV:
         """Return the same classifier for further items, as `L0MKLClassifier.extended` does."""
-        return extending.extended(self, values)
+        return extended(self, values)
 
     @property
     def feature_importances_(self) -> np.ndarray:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tamis.base.citations import ZHU2023
+from tamis.base.kernel_space import PreparedRows
 from tamis.base.memory import MemoryEstimate, Size
-from tamis.base.model import PreparedRows
 from tamis.base.stack_classifier import Answer, StackClassifier, Task
 from tamis.codec import stored
+from tamis.errors import check_choice, check_number
 from tamis.methods.zero_one import solver as method
 from tamis.methods.zero_one.certificate import Certificate
-from tamis.table.checks import check_choice, check_number
+
+ZHU2023 = "Zhu, Bin; Shi, Yijie (2023). MKL-L0/1-SVM."
 
 QUICK = 100  # most rounds on calibration folds
 RHO2 = {"simplex_qp": 16.0, "paper": 256.0}

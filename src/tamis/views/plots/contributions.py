@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base import kept
+from tamis.base import explaining
 from tamis.base.estimator import KernelEstimator
 from tamis.explain.explanation import PREDICTION, Explanation, Kept
 from tamis.explain.intervals import Interval
@@ -63,7 +63,9 @@ class ImportanceDisplay(Display):
     ) -> ImportanceDisplay:
         """Draw what a fitted classifier keeps; see `plot`."""
         cls._check_matplotlib()
-        display = cls(kept.kept_features(estimator), kept.kept_cases(estimator), outputs=kept.outputs(estimator))
+        display = cls(
+            explaining.kept_features(estimator), explaining.kept_cases(estimator), outputs=explaining.outputs(estimator)
+        )
         return display.plot(ax, of=of, max_display=max_display)
 
     def plot(self, ax: Any = None, *, of: str = "both", max_display: int = MAX_KEPT) -> ImportanceDisplay:
@@ -242,7 +244,7 @@ class ContributionDisplay(Display):
     def from_estimator(cls, estimator: KernelEstimator, X: Any, **options: Any) -> ContributionDisplay:
         """Explain rows and draw, with the values of the features; options as in `from_explanation`."""
         cls._check_matplotlib()
-        return cls.from_explanation(estimator.explain(X), data=kept.kept_values(estimator, X), **options)
+        return cls.from_explanation(estimator.explain(X), data=explaining.kept_values(estimator, X), **options)
 
     @classmethod
     def from_explanation(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base import kept
+from tamis.base import explaining
 from tamis.base.estimator import KernelEstimator
 from tamis.optim.driver import History
 from tamis.results.data import Curve
@@ -180,7 +180,7 @@ def _free(estimator: Any) -> Any:
 
 def histories(estimator: KernelEstimator) -> tuple[list[History], list[Any]]:
     """The histories of all problems that were solved, and what each is about."""
-    about = kept.outputs(estimator)
+    about = explaining.outputs(estimator)
     found = estimator.history_
     found = list(found) if isinstance(found, list | tuple) else [found]
     return found, about if len(found) == len(about) else ["all classes"] * len(found)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base import kept
+from tamis.base import explaining
 from tamis.base.estimator import KernelEstimator
 from tamis.results.describe import bin_edges, shape_of, surface_of
 from tamis.views.plots.drawing import (
@@ -92,13 +92,13 @@ class ShapeFunctionDisplay(Display):
             features = [features]
         if not len(features):
             raise ValueError("no kept feature has a shape of its own: all act through kernels on several features")
-        data = {} if X is None else kept.kept_values(estimator, X)
+        data = {} if X is None else explaining.kept_values(estimator, X)
         shapes = []
         for feature in features:
             grid, values = shape_of(estimator, feature)
             name = feature if isinstance(feature, str) else names[estimator.features_.tolist().index(feature)]
             shapes.append(Shape(name, grid, values, data.get(name)))
-        return cls(shapes, outputs=kept.outputs(estimator)).plot(ax)
+        return cls(shapes, outputs=explaining.outputs(estimator)).plot(ax)
 
     def plot(self, ax: Any = None) -> ShapeFunctionDisplay:
         """Draw; `ax` may be as many axes as features."""
@@ -147,7 +147,7 @@ class ShapeFunctionDisplay(Display):
 
 def _own_shapes(estimator: KernelEstimator) -> list[str]:
     """Kept features that have kernels of their own."""
-    found, names = kept.kept_features(estimator), list(dict.fromkeys(kept.parts(estimator)))
+    found, names = explaining.kept_features(estimator), list(dict.fromkeys(explaining.parts(estimator)))
     return [names[k][0] for k in found.order if len(names[k]) == 1]
 
 
@@ -245,11 +245,11 @@ class SurfaceDisplay(Display):
         """
         cls._check_matplotlib()
         *grids, values = surface_of(estimator, first, second)
-        cases = kept.case_values(estimator)
-        data = {} if X is None else kept.kept_values(estimator, X)
+        cases = explaining.case_values(estimator)
+        data = {} if X is None else explaining.kept_values(estimator, X)
         names = [cls._name(estimator, feature) for feature in (first, second)]
         a, b = (Direction(n, g, cases[n], data.get(n, np.empty(0))) for n, g in zip(names, grids, strict=True))
-        return cls(a, b, values, outputs=kept.outputs(estimator)).plot(ax)
+        return cls(a, b, values, outputs=explaining.outputs(estimator)).plot(ax)
 
     @staticmethod
     def _name(estimator: KernelEstimator, feature: int | str) -> str:

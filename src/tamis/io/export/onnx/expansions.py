@@ -8,8 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base.expansion import CentredExpansion, Expansion, KernelExpansion
-from tamis.base.prototype_expansion import TIED, CodedExpansion, NearestExpansion, PrototypeExpansion
+from tamis.base.expansion import (
+    TIED,
+    CentredExpansion,
+    CodedExpansion,
+    Expansion,
+    KernelExpansion,
+    NearestExpansion,
+    PrototypeExpansion,
+)
 from tamis.io.export.onnx.cells import Cells
 from tamis.io.export.onnx.codes import sparse_codes
 from tamis.io.export.onnx.kernels import IDENTITY, ROUNDING, Factor, factors_of, lacking

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 import tamis
 from tamis.base.estimator import KernelEstimator
-from tamis.base.kept import outputs as outputs_of
-from tamis.base.kept import parts
+from tamis.base.explaining import outputs as outputs_of
+from tamis.base.explaining import parts
 from tamis.base.model import Model
 from tamis.codec import plain_labels, replacing
 from tamis.io.export.onnx.cells import Cells, check_levels, fits_float32, is_text

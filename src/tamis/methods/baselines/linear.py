@@ -15,9 +15,8 @@ import numpy as np
 
 from tamis.base.classifier import KernelClassifier
 from tamis.base.expansion import Coefficients
-from tamis.base.fitting import FitContext
 from tamis.base.kernel_space import UNIT_WIDTH, KernelSpace
-from tamis.base.model import Model
+from tamis.base.model import FitContext, Model
 from tamis.kernels.base import Polynomial
 from tamis.kernels.recipes import per_feature
 from tamis.optim.driver import Solution
