@@ -187,7 +187,7 @@ def sum_rows(rows: Rows, engine: str, request: SumsRequest) -> FoldSums | None:
         if isinstance(reason, TooLarge):
             warn(f"engine='auto' works on rows, which may take long: {reason}")
         return None
-    statistics = Statistics(replace(plan, dtype=rows.table.numbers.dtype.name))
+    statistics = Statistics(plan)
     statistics.add_training_rows(rows, fold)
     sample, sample_fold = draw_sample(rows, keys, profile.random, fold)
     return FoldSums(statistics, n_folds, sample, sample_fold, rows, partial(sum_again, rows))

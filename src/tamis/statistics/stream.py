@@ -46,7 +46,6 @@ def sum_source(
     profile = survey.profile(factor, n_folds, earlier)
     plan = replace(
         request.plan(profile, factor, n_folds, all_gaps=source.once and request.missing == "absent"),
-        dtype="float32" if survey.single else "float64",
         named=survey.named,
         categorical=None if survey.categorical is None else tuple(survey.categorical),
     )

@@ -158,7 +158,6 @@ class Survey:
         self.names: list[str] | None = None
         self.named = False
         self.categorical: list[int] | None = None
-        self.single = True  # whether all numbers were in single precision
         self.grouped: bool | None = None
         self.text: bool | None = None  # whether classes are text
         self.lengths: dict[int, int] = {}  # rows of each block
@@ -229,7 +228,6 @@ class Survey:
         codes, counts = rows.codes, np.bincount(rows.codes, minlength=len(rows.classes))
         if set(table.labels) != set(self.level_mass):
             raise _mixed_kinds(table.names[sorted(set(table.labels) ^ set(self.level_mass))[0]])
-        self.single &= table.numbers.dtype == np.float32
         for c, label in enumerate(rows.classes.tolist()):
             if counts[c]:
                 _add(self.count, {label: int(counts[c])})
@@ -275,7 +273,7 @@ class Survey:
                 raise _mixed_kinds(self.names[mixed[0]])
         total = Survey(self.categorical_features, self.missing, self.candidates, self.seed)
         total.names, total.named, total.categorical = self.names, self.named and other.named, self.categorical
-        total.single, total.grouped, total.text = self.single and other.single, self.grouped, self.text
+        total.grouped, total.text = self.grouped, self.text
         total.lengths = self.lengths | other.lengths
         for survey in (self, other):
             _add(total.count, survey.count)
