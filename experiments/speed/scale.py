@@ -162,8 +162,8 @@ def errors() -> None:
     """Relative error of a Gram matrix of combined kernels, by number of polynomials; range 8 bandwidths of 1."""
     from tamis.kernels.bank import Channel, KernelBank
     from tamis.kernels.base import Gaussian
-    from tamis.kernels.stacks.base import ChebyshevStack
     from tamis.kernels.stacks.chebyshev import Chebyshev
+    from tamis.kernels.stacks.short import ChebyshevStack
 
     Z = np.clip(np.random.default_rng(0).normal(size=(3000, 5)), -4, 4)
     sizes = (12, 16, 20, 24, 32, 48, 64)

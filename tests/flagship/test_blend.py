@@ -7,10 +7,8 @@ from sklearn.linear_model import LogisticRegression
 
 from tamis.flagship import blend as method
 from tamis.kernels.base import Categorical, Gaussian
-from tamis.kernels.composed import Mixture, Tensor
-from tamis.kernels.grouping import keep_columns, rank_columns, telling_columns
-from tamis.kernels.recipes import Sample
-from tamis.kernels.terms import terms
+from tamis.kernels.composed import Mixture, Tensor, terms
+from tamis.kernels.recipes import Sample, keep_columns, rank_columns, telling_columns
 from tamis.optim.losses import Block, Logistic, Problem, _hessians, fit_logistic, fit_logistic_path, minimise
 
 from zoo import line_bump_product

@@ -28,17 +28,8 @@ from tamis import (
 )
 from tamis.io import to_sql
 from tamis.kernels.bank import Channel
-from tamis.kernels.base import (
-    Categorical,
-    Epanechnikov,
-    Gaussian,
-    Laplacian,
-    Normalised,
-    Polynomial,
-    ScaledGaussian,
-    Sigmoid,
-)
-from tamis.kernels.composed import Mixture, Tensor, Whole
+from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Normalised, Polynomial, Sigmoid
+from tamis.kernels.composed import Mixture, ScaledGaussian, Tensor, Whole
 
 from small_fits import SMALL, Peak, fitted, mixed, quick
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from tamis.kernels.base import Categorical, Gaussian, Laplacian, Polynomial, Sigmoid
-from tamis.kernels.stacks.chebyshev import Chebyshev, Levels, chebyshev, degrees_needed
-from tamis.kernels.stacks.twosided import TwoSided, two_sided, widened
+from tamis.kernels.stacks.chebyshev import Chebyshev, Levels, TwoSided, chebyshev, degrees_needed, two_sided, widened
 
 
 def short_values(basis, kernel, s, t):

@@ -27,8 +27,8 @@ from tamis import (
 )
 from tamis.io.models import load, save
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, ScaledGaussian, Sigmoid
-from tamis.kernels.composed import Mixture, Tensor, Whole
+from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, Sigmoid
+from tamis.kernels.composed import Mixture, ScaledGaussian, Tensor, Whole
 from tamis.kernels.stacks.base import DenseStack
 from tamis.kernels.stacks.device import DeviceStack, check_room
 from tamis.optim.matrices import DeviceMatrix, factor, fill_diagonal, inner, with_diagonal

@@ -4,8 +4,8 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, ScaledGaussian, Sigmoid
-from tamis.kernels.composed import Mixture
+from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, Sigmoid
+from tamis.kernels.composed import Mixture, ScaledGaussian
 
 KERNELS = [Gaussian(0.8), Laplacian(0.8), Epanechnikov(1.7), Polynomial(2, 1.0), Sigmoid(0.5, 0.1), Categorical()]
 

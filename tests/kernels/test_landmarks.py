@@ -26,8 +26,8 @@ from tamis import (
 )
 from tamis.base.kernel_space import draw_landmarks
 from tamis.kernels.recipes import Sample
-from tamis.kernels.stacks import landmarks as module
-from tamis.kernels.stacks.landmarks import LandmarkStack
+from tamis.kernels.stacks import factored as module
+from tamis.kernels.stacks.factored import LandmarkStack
 from tamis.optim.matrices import LowRank
 from tamis.optim.svm import curvature, relative_gap, solve_svm
 
@@ -335,5 +335,5 @@ def test_many_rows_take_little_memory(cls, rng):
 def test_blocks_of_rows_do_not_change_factors(rng, monkeypatch):
     X = rng.normal(size=(70, 3))
     whole = LandmarkStack.through(bank(X).channels, X, np.arange(0, 70, 4)).left
-    monkeypatch.setattr(module, "BLOCK", 100)
+    monkeypatch.setattr(module, "LANDMARK_VALUES", 100)
     assert np.allclose(LandmarkStack.through(bank(X).channels, X, np.arange(0, 70, 4)).left, whole, atol=1e-12)

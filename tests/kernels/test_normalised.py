@@ -5,8 +5,8 @@ import pytest
 
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian, Normalised, Polynomial
-from tamis.kernels.composed import unit_bank
 from tamis.kernels.precomputed import Precomputed
+from tamis.kernels.spectrum import unit_bank
 
 
 def cosine(S, T):

@@ -21,21 +21,12 @@ from tamis import (
     per_group,
     precomputed,
 )
-from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import (
-    Categorical,
-    Epanechnikov,
-    Gaussian,
-    Laplacian,
-    Normalised,
-    Polynomial,
-    ScaledGaussian,
-    Sigmoid,
-)
-from tamis.kernels.composed import Whole, unit_bank, whole_bank
+from tamis.kernels.bank import Channel, KernelBank, check_kernels, check_positive
+from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Normalised, Polynomial, Sigmoid
+from tamis.kernels.composed import ScaledGaussian, Whole, whole_bank
 from tamis.kernels.precomputed import Precomputed
 from tamis.kernels.recipes import Sample
-from tamis.kernels.spectrum import Repaired, check_kernels, check_positive, repaired
+from tamis.kernels.spectrum import Repaired, repaired, unit_bank
 
 NAN = np.nan
 BUILT_IN = [

@@ -9,8 +9,17 @@ import pytest
 from tamis.codec import read, write
 from tamis.kernels.bank import Channel
 from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian
-from tamis.kernels.grouping import _evidence_gradient, embed, rank_columns
-from tamis.kernels.recipes import WIDTHS, Sample, bandwidths, per_feature, per_group, product
+from tamis.kernels.recipes import (
+    WIDTHS,
+    Sample,
+    _evidence_gradient,
+    bandwidths,
+    embed,
+    per_feature,
+    per_group,
+    product,
+    rank_columns,
+)
 
 import zoo
 

@@ -8,11 +8,11 @@ import pytest
 import tamis.kernels.spectrum as module
 from tamis.base.expansion import KernelExpansion
 from tamis.codec import read, stored, write
-from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.bank import Channel, KernelBank, check_positive
 from tamis.kernels.base import Categorical, Gaussian, Laplacian, Polynomial, Sigmoid
 from tamis.kernels.precomputed import precomputed
 from tamis.kernels.recipes import Sample, bandwidths, per_feature
-from tamis.kernels.spectrum import check_positive, repaired
+from tamis.kernels.spectrum import repaired
 
 
 def sample(Z, seed=0):
@@ -87,7 +87,7 @@ class TestCheck:
             check_positive(bent, positions, 0)
 
     def test_rows_are_drawn_by_the_seed(self, rng, monkeypatch):
-        monkeypatch.setattr(module, "ROWS", 10)
+        monkeypatch.setattr("tamis.kernels.bank.ROWS", 10)
         seen = []
 
         def watching(S, T):

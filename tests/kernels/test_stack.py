@@ -7,15 +7,22 @@ import numpy as np
 import pytest
 
 import tamis.kernels.stacks.base as stack_module
-import tamis.kernels.stacks.batches as batches_module
+import tamis.kernels.stacks.short as short_module
 import tamis.parallel as parallel_module
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Categorical, Custom, Epanechnikov, Gaussian, Laplacian, Polynomial, Sigmoid
-from tamis.kernels.stacks.batches import ALONE, equal_kernels
-from tamis.kernels.stacks.chebyshev import Chebyshev
-from tamis.kernels.stacks.twosided import TwoSided
+from tamis.kernels.stacks.base import ALONE, equal_kernels
+from tamis.kernels.stacks.chebyshev import Chebyshev, TwoSided
 
 FORMS = ["dense", "streaming", "chebyshev", "factored"]
+CHUNK = stack_module.CHUNK
+
+
+def set_block(monkeypatch, size):
+    """Let blocks and chunks have at most so many entries."""
+    monkeypatch.setattr(stack_module, "BLOCK", size)
+    for module in (stack_module, short_module):
+        monkeypatch.setattr(module, "CHUNK", min(size, CHUNK))
 
 
 @pytest.fixture(params=[*FORMS, *(f"{form} in small blocks" for form in FORMS[1:])])
@@ -23,7 +30,7 @@ def pair(request, rng, monkeypatch):
     """A stack in each form, its values from the definition, and how far it may be from them."""
     form = request.param.split()[0]
     if request.param.endswith("blocks"):
-        monkeypatch.setattr(stack_module, "BLOCK", 13)
+        set_block(monkeypatch, 13)
     X, Y = rng.normal(size=(9, 4)), rng.normal(size=(6, 4))
     X[:, 3], Y[:, 3] = rng.integers(0, 3, 9), rng.integers(0, 3, 6)
     X[2, 0] = Y[1, 0] = np.nan
@@ -112,7 +119,7 @@ class TestChebyshevForm:
     def test_gram_matrix_agrees_with_24_polynomials(self, table):
         bank = KernelBank(tuple(Channel(str(j), Gaussian(1.0), (j,)) for j in range(3)))
         bases = [Chebyshev(-4.0, 4.0, 24)] * 3
-        short, dense = stack_module.ChebyshevStack(bank.channels, bases, table, table), bank.stack(table, form="dense")
+        short, dense = short_module.ChebyshevStack(bank.channels, bases, table, table), bank.stack(table, form="dense")
         weights = np.array([1.0, -0.5, 2.0])
         A, B = short.combine(weights).dense(), dense.combine(weights).dense()
         np.testing.assert_allclose(A, B, atol=1e-6 * np.abs(B).max())
@@ -191,8 +198,8 @@ class TestKernelsThatAreAlike:
     @pytest.mark.parametrize("block", [1, 7, 100, 1 << 21])
     @pytest.mark.parametrize("threads", [0, 1 << 60])
     def test_passes_equal_one_call_per_kernel(self, many, rng, monkeypatch, form, block, threads):
-        monkeypatch.setattr(stack_module, "BLOCK", block)
-        monkeypatch.setattr(batches_module, "THREADS", threads)
+        set_block(monkeypatch, block)
+        monkeypatch.setattr(stack_module, "THREADS", threads)
         bank, X, Y = many
         values = np.array([channel(X, Y) for channel in bank.channels])
         check_operations(bank.stack(X, Y, form=form), values, rng, 1e-12)
@@ -229,8 +236,8 @@ class TestKernelsThatAreAlike:
 
     def test_results_do_not_depend_on_the_number_of_threads(self, many, monkeypatch):
         bank, X, Y = many
-        monkeypatch.setattr(stack_module, "BLOCK", 100)
-        monkeypatch.setattr(batches_module, "THREADS", 0)
+        set_block(monkeypatch, 100)
+        monkeypatch.setattr(stack_module, "THREADS", 0)
         results = []
         for cores in (1, 2, 5):
             monkeypatch.setattr(parallel_module, "available_cores", lambda cores=cores: cores)
@@ -240,7 +247,7 @@ class TestKernelsThatAreAlike:
             assert all(np.array_equal(a, b) for a, b in zip(results[0], other, strict=True))
 
     def test_functions_of_users_are_called_from_one_thread_only(self, rng, monkeypatch):
-        monkeypatch.setattr(batches_module, "THREADS", 0)
+        monkeypatch.setattr(stack_module, "THREADS", 0)
         callers = set()
 
         def kernel(S, T):
@@ -260,7 +267,7 @@ def wide(rng, monkeypatch):
     X = rng.normal(size=(30, 24)) * rng.uniform(0.2, 1.5, 24) + rng.uniform(-1, 1, 24)
     X[3, 7], X[:, 11], X[:, 12], X[:5, 13], X[:, 14] = 60.0, 2.0, np.nan, np.nan, 0.0
     kernels = [*[Sigmoid(0.1, 0.1)] * 16, *[Sigmoid(-0.2, 0.3)] * 4, *[Gaussian(7.0)] * 3, Polynomial(2, 1.0)]
-    monkeypatch.setattr("tamis.kernels.bank.POLYNOMIALS", 2.0)  # short sums on few rows, for small tests
+    monkeypatch.setattr("tamis.kernels.stacks.short.POLYNOMIALS", 2.0)  # short sums on few rows, for small tests
     return KernelBank(tuple(Channel(str(j), kernel, (j,)) for j, kernel in enumerate(kernels))), X
 
 
@@ -275,8 +282,8 @@ class TestShortSigmoids:
         ],
     )
     def test_every_pass_is_within_the_bound(self, wide, rng, monkeypatch, block, kind):
-        monkeypatch.setattr(stack_module, "BLOCK", block)
-        monkeypatch.setattr(batches_module, "THREADS", 0 if block in (100, 20_000) else 1 << 60)
+        set_block(monkeypatch, block)
+        monkeypatch.setattr(stack_module, "THREADS", 0 if block in (100, 20_000) else 1 << 60)
         bank, X = wide
         Y = X[15:][::-1] if "oblong" in kind else X
         stack = bank.stack(X, Y, form="chebyshev")

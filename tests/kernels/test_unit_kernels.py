@@ -5,7 +5,7 @@ import pytest
 
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian, Laplacian
-from tamis.kernels.unit import UnitKernels
+from tamis.kernels.spectrum import UnitKernels
 
 
 @pytest.fixture(params=["dense", "streaming", "factored"])

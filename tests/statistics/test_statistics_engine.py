@@ -732,5 +732,6 @@ def test_streaming_engine_never_forms_the_whole_matrix(monkeypatch):
     one = EM2NOLCClassifier(5, 3, engine="streaming", calibration=None).fit(X, y)
     monkeypatch.setattr("tamis.base.design.MEMORY", 1000)
     monkeypatch.setattr("tamis.kernels.stacks.base.BLOCK", 10_000)
+    monkeypatch.setattr("tamis.kernels.stacks.base.CHUNK", 10_000)
     two = EM2NOLCClassifier(5, 3, engine="streaming", calibration=None).fit(X, y)
     np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-6)

@@ -110,8 +110,8 @@ def paired_fit():
     """Kernels of several widths, and products of kernels, on features, pairs and all of them; centred."""
     from tamis import Categorical
     from tamis.base.expansion import CentredExpansion
-    from tamis.kernels.base import Epanechnikov, Normalised, Polynomial, ScaledGaussian
-    from tamis.kernels.composed import Mixture, Tensor, Whole
+    from tamis.kernels.base import Epanechnikov, Normalised, Polynomial
+    from tamis.kernels.composed import Mixture, ScaledGaussian, Tensor, Whole
     from tamis.workflow import Job, run
 
     shape = Mixture((3.0, 1.0, 1 / 3))

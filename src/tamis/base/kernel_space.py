@@ -13,14 +13,13 @@ import numpy as np
 from tamis.base.design import Design, RowDesign
 from tamis.base.memory import MemoryEstimate, Size, kept_values, square_memory
 from tamis.base.model import Groundwork, Pool
-from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.bank import Channel, KernelBank, check_kernels
 from tamis.kernels.base import is_by_position
 from tamis.kernels.composed import whole_bank
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
-from tamis.kernels.spectrum import check_kernels
 from tamis.kernels.stacks.base import KernelStack
 from tamis.kernels.stacks.chebyshev import degrees_needed
-from tamis.kernels.stacks.landmarks import LandmarkStack
+from tamis.kernels.stacks.factored import LandmarkStack
 from tamis.table.encoding import Encoder
 from tamis.table.keys import lowest
 from tamis.table.rows import LARGEST, Rows, draws, spread

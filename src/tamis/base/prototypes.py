@@ -27,13 +27,11 @@ from tamis.errors import warn
 from tamis.explain import measures, signed_percentages
 from tamis.explain.explanation import PrototypeExplanation
 from tamis.kernels.alignment import Aligned, AlignmentKernels, align, alignment, check_series, is_series
-from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.composed import unit_bank
+from tamis.kernels.bank import Channel, KernelBank, check_positive
+from tamis.kernels.global_alignment import lengths_of
 from tamis.kernels.precomputed import Precomputed, PrecomputedKernels
 from tamis.kernels.recipes import Recipe, per_feature
-from tamis.kernels.series import lengths_of
-from tamis.kernels.spectrum import check_positive
-from tamis.kernels.unit import LabelledRows, UnitKernels
+from tamis.kernels.spectrum import LabelledRows, UnitKernels, unit_bank
 from tamis.optim.driver import Solution
 from tamis.progress import listening
 from tamis.table.encoding import Encoder, Position

@@ -24,12 +24,11 @@ from tamis.base.kernel_space import KernelSpace, PreparedRows
 from tamis.base.memory import MemoryEstimate, Size, format_bytes
 from tamis.base.model import FitContext, Model
 from tamis.errors import warn
-from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.bank import Channel, KernelBank, check_positive
 from tamis.kernels.precomputed import lacking_rows
 from tamis.kernels.recipes import Recipe, bandwidths
-from tamis.kernels.spectrum import check_positive
 from tamis.kernels.stacks.base import KernelStack
-from tamis.kernels.stacks.landmarks import LandmarkError
+from tamis.kernels.stacks.factored import LandmarkError
 from tamis.optim.driver import Solution
 from tamis.table.rows import Rows, check_cost
 

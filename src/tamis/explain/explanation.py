@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tamis.arrays import beside, is_tensor, to_numpy
-from tamis.kernels.terms import SIMILAR
+from tamis.kernels.composed import SIMILAR
 
 PREDICTION = "prediction"  # the output of a regressor
 MAX_SPELLED_FEATURES = 3  # of a group that its name lists

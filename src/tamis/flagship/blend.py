@@ -13,7 +13,7 @@ to a share:
 The decision is the mean of all members and ridges, weighted by how well they do on held-out rows. As everything is
 linear in the kernel values at S, the mean is itself one table of coefficients, instances x channels.
 
-Nothing here comes from a paper. How the parts are found: features by `kernels.grouping`; instances as the columns of
+Nothing here comes from a paper. How the parts are found: features by `kernels.recipes`; instances as the columns of
 the kernel matrices that span the functions of a ridge regression on all of them (`choose_instances`); pairs by what
 they add to the shapes (`screen_pairs`).
 """

@@ -22,9 +22,8 @@ from tamis.base.model import Groundwork, Model
 from tamis.base.search import as_named
 from tamis.errors import check_integer, check_values
 from tamis.flagship import blend as method
-from tamis.kernels.grouping import keep_columns, telling_columns
-from tamis.kernels.recipes import Sample
-from tamis.kernels.terms import Terms, terms
+from tamis.kernels.composed import Terms, terms
+from tamis.kernels.recipes import Sample, keep_columns, telling_columns
 from tamis.optim.driver import Callback, Solution
 from tamis.optim.losses import Block, Problem, minimise
 from tamis.table.encoding import usual_ranges

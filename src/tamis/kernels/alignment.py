@@ -17,20 +17,22 @@ import numpy as np
 
 from tamis.codec import digest, replacing, stored
 from tamis.errors import warn
-from tamis.kernels.frozen import HoldsArrays
 from tamis.kernels.global_alignment import (
     Present,
     Widths,
     align,
     alignment_bandwidths,
+    check_series,
     checked_bandwidths,
+    is_series,
+    lengths_of,
     present_series,
     processes,
+    trimmed,
     values_between,
 )
-from tamis.kernels.precomputed import precomputed
+from tamis.kernels.precomputed import HoldsArrays, precomputed
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
-from tamis.kernels.series import check_series, is_series, lengths_of, trimmed
 
 __all__ = [
     "Aligned",

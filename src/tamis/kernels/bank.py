@@ -1,4 +1,4 @@
-"""KernelBank: named kernels on named columns, ready to be evaluated on rows.
+"""KernelBank: named kernels on named columns, ready to be evaluated on rows, and checks of what users give.
 
 A bank is immutable and knows nothing of the training rows: whatever a recipe learns from data
 (bandwidths, groups of columns) is already a number in its kernels.
@@ -9,23 +9,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from tamis.arrays import Array
 from tamis.codec import stored
 from tamis.kernels.base import Kernel, as_kernel
-from tamis.kernels.stacks.base import ChebyshevStack, DenseStack, KernelStack, StreamingStack
-from tamis.kernels.stacks.chebyshev import Basis, Levels, chebyshev
+from tamis.kernels.stacks.base import DenseStack, KernelStack, StreamingStack
 from tamis.kernels.stacks.device import DeviceStack
 from tamis.kernels.stacks.factored import FactoredStack
-from tamis.kernels.stacks.twosided import TwoSided, two_sided, widened
+from tamis.kernels.stacks.short import ChebyshevStack
 
 MEMORY = 1 << 30  # bytes that a dense stack may take under form="auto"
 COMPACT = 1 << 27  # bytes that it may take under form="compact"
+ROWS = 500  # most training rows that a kernel is checked on
+# Rounding n x n entries to single precision moves eigenvalues by up to about 2 sqrt(n) 6e-8 max |K|
+SINGLE = 2e-7
+LARGEST = 1e50  # modulus of a kernel's value
+SYMMETRY = 1e-6  # difference of K and K' that counts as rounding, relative to the largest entry
 FORMS = ("auto", "compact", "dense", "streaming", "chebyshev", "factored")
-POLYNOMIALS = 0.45  # per row: where a sigmoid needs more, its values themselves are quicker
 
 
 @stored
@@ -151,42 +154,77 @@ class KernelBank:
         if form == "compact" and size <= COMPACT:
             form = "dense"
         if form in ("chebyshev", "compact"):
-            return ChebyshevStack(self.channels, _short_forms(self.channels, X, Y, form == "chebyshev"), X, Y)
+            return ChebyshevStack.evaluate(self.channels, X, Y, every=form == "chebyshev")
         return DenseStack.evaluate(self.channels, X, Y) if form == "dense" else StreamingStack(self.channels, X, Y)
 
 
-def _short_forms(
-    channels: Sequence[Channel], X: np.ndarray, Y: np.ndarray, every: bool
-) -> list[Basis | TwoSided | None]:
-    """The basis for each channel on the values that it meets; None (refused if `every`) where there is none.
+# ---------------------------------------------------------------------- checks on training rows
 
-    A short form that is not shorter than the rows is none, except that `every` asks for those of the other kernels
-    than sigmoids whatever their length.
+
+def check_positive(kernels: KernelBank, Z: np.ndarray, seed: int) -> None:
+    """Refuse kernels that are not positive semi-definite on training rows Z (n, d).
+
+    A kernel that declares itself `positive` is trusted; any other is evaluated on at
+    most 500 rows drawn by `seed`, where no eigenvalue may be negative beyond rounding to single precision.
     """
-    low = np.fmin(np.fmin.reduce(X, axis=0, initial=np.inf), np.fmin.reduce(Y, axis=0, initial=np.inf))
-    high = np.fmax(np.fmax.reduce(X, axis=0, initial=-np.inf), np.fmax.reduce(Y, axis=0, initial=-np.inf))
-    low, high = np.where(low <= high, low, 0.0), np.where(low <= high, high, 0.0)
-    near, far = (-widened(-low)).tolist(), widened(high).tolist()
-    most = POLYNOMIALS * min(len(X), len(Y))
-    bases: list[Basis | TwoSided | None] = []
-    for channel in channels:
-        column = channel.columns[0] if len(channel.columns) == 1 else None
-        if column is not None and channel.kernel.tanh_scale is not None:
-            form = two_sided(channel.kernel, near[column], far[column])
-            bases.append(form if form is not None and form.degrees < most else None)
-        elif column is not None and channel.kernel.indicator:
-            values = np.unique(np.concatenate([X[:, column], Y[:, column]]))
-            bases.append(Levels(tuple(values[~np.isnan(values)].tolist()), nearest=False))
-        else:
-            basis = None if column is None else chebyshev(channel.kernel, float(low[column]), float(high[column]))
-            if every and basis is None:
-                _refuse(channel)
-            bases.append(basis if every or (basis is not None and basis.size < most) else None)
-    return bases
+    rows = Z[draw_rows(len(Z), ROWS, seed)]
+    for channel in kernels.channels:
+        if channel.kernel.positive:
+            continue
+        lam = np.linalg.eigvalsh(gram(channel, rows))
+        if is_indefinite(lam, SINGLE * np.sqrt(len(rows))):
+            raise ValueError(
+                f"kernels: {channel.name!r} is not positive semi-definite: on {len(rows)} training rows its "
+                f"eigenvalues go from {lam[0]:.3g} to {lam[-1]:.3g}. Use L0MKLClassifier, which takes indefinite "
+                "kernels, or repair them: kernels=repaired(..., 'clip'), or 'flip', or 'shift'"
+            )
 
 
-def _refuse(channel: Channel) -> NoReturn:
-    raise ValueError(
-        f"kernels: {channel.name!r} has no short polynomial form: form='chebyshev' takes Gaussian, polynomial, "
-        "sigmoid and categorical kernels of one column; use form='dense' or 'streaming'"
-    )
+def check_kernels(kernels: KernelBank, Z: np.ndarray, seed: int) -> None:
+    """Refuse what is not a kernel on training rows Z (n, d): values of a wrong shape, not finite or not symmetric.
+
+    A kernel that declares itself positive semi-definite is trusted; one that several channels share is evaluated
+    once, on at most 500 rows drawn by `seed`.
+    """
+    rows = Z[draw_rows(len(Z), ROWS, seed)]
+    for channel in {id(channel.kernel): channel for channel in reversed(kernels.channels)}.values():
+        if not channel.kernel.positive:
+            gram(channel, rows)
+
+
+def gram(channel: Channel, Z: np.ndarray) -> np.ndarray:
+    """The Gram matrix (n, n) of one channel, exactly symmetric; refused where it is not a kernel's."""
+    n = len(Z)
+    found = channel(Z, Z)
+    if not hasattr(found, "shape") or found.shape != (n, n) or np.asarray(found).dtype.kind not in "biuf":
+        array = f"an array of shape {getattr(found, 'shape', ())} and type {getattr(found, 'dtype', '')}"
+        what = array if hasattr(found, "shape") else f"a {type(found).__name__}"
+        raise ValueError(
+            f"kernels: {channel.name!r} gives {what} for {n} and {n} rows: a kernel must give an array of numbers of "
+            f"the shape ({n}, {n})"
+        )
+    K = np.asarray(found).astype(float)
+    if not np.isfinite(K).all():
+        raise ValueError(f"kernels: {channel.name!r} gives NaN or infinite values on the training rows")
+    if n and np.abs(K).max() > LARGEST:
+        raise ValueError(
+            f"kernels: {channel.name!r} gives values as large as {np.abs(K).max():.3g} on the training rows: divide it "
+            "by their size"
+        )
+    gaps = np.abs(K - K.T)
+    if n and gaps.max() > SYMMETRY * np.abs(K).max():
+        raise ValueError(
+            f"kernels: {channel.name!r} is not symmetric: k(s, t) and k(t, s) differ by up to {gaps.max():.3g} on the "
+            "training rows; use their mean"
+        )
+    return 0.5 * K + 0.5 * K.T
+
+
+def draw_rows(n: int, most: int, seed: int) -> np.ndarray:
+    """At most `most` of n rows, sorted."""
+    return np.arange(n) if n <= most else np.sort(np.random.default_rng(seed).permutation(n)[:most])
+
+
+def is_indefinite(lam: np.ndarray, slack: float) -> bool:
+    """Whether ascending eigenvalues begin below ``-slack max |lam|``."""
+    return bool(len(lam) and lam[0] < -slack * np.abs(lam).max())

@@ -1,26 +1,46 @@
-"""Kernels made of kernels: several widths at once, products over columns, and complete rows only; banks of them.
+"""Kernels of several columns or widths, and the channels that are made of them for a model people can look at.
 
+Several widths at once, a factor for each column, products over columns, and complete rows only.
 A product, like a channel that a row has whole or not at all (`Whole`), is zero with every row where a cell is missing,
 while the other kernels of several columns fill a missing cell in (`kernels.base`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 
 import numpy as np
 
-from tamis.arrays import Array, namespace
+from tamis.arrays import Array, device_of, namespace
 from tamis.codec import stored
 from tamis.kernels import portable
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import Kernel, as_kernel, check_bandwidth, diagonal
-from tamis.kernels.distances import each_difference, squared_distance, zero_absent, zero_each
+from tamis.kernels.base import (
+    Categorical,
+    Gaussian,
+    Kernel,
+    as_kernel,
+    both_columns,
+    check_bandwidth,
+    each_difference,
+    euclidean,
+    squared_distance,
+    take_columns,
+    zero_absent,
+    zero_each,
+    zeros_between,
+)
 from tamis.kernels.portable import Expression
+from tamis.kernels.recipes import Sample
+from tamis.kernels.stacks.base import DenseStack
 
-ROUNDING = 1e-9  # difference to one that counts as rounding
+SIMILAR = "similar cases"  # the name of what all kept features say together
+LINE = 6.0  # width of a kernel that is nearly linear over standardised values
+WIDTHS = (3.0, 1.0, 1.0 / 3.0)  # of shapes
+CASES = (2.0**0.5, 0.5**0.5)  # of the similarity of cases, times the root of the number of features
 
 
 @stored
@@ -89,6 +109,53 @@ def _power(base: Array, exponent: int) -> Array:
         exponent >>= 1
         base = base * base if exponent else base
     return out
+
+
+@stored
+@dataclass(frozen=True)
+class ScaledGaussian(Kernel):
+    """``exp(-1/2 sum_c factors[c] d_c(s, t))`` with d_c the squared distance in column c.
+
+    Distances are those of `Gaussian`, which this is where every factor is ``1 / bandwidth^2``: one unit between a
+    missing cell and an observed one, ``mismatch[c] > 0`` between different codes of a category. Columns of factor
+    zero count for nothing: a row that has only such columns is absent.
+    """
+
+    factors: tuple[float, ...]
+    mismatch: tuple[float, ...] = ()
+
+    any_library = True
+    fills_missing = True
+    positive = True
+    unit = True
+
+    def __post_init__(self) -> None:
+        if not any(factor > 0 for factor in self.factors) or any(not factor >= 0 for factor in self.factors):
+            raise ValueError(f"factors={self.factors} must be zero or more, and one of them positive")
+
+    def __call__(self, S: Array, T: Array) -> Array:
+        xp = namespace(S, T)
+        kept = [c for c, factor in enumerate(self.factors) if factor > 0]
+        nominal = [c for c in kept if c < len(self.mismatch) and self.mismatch[c] > 0]
+        numeric = [c for c in kept if c not in nominal]
+        D = zeros_between(S, T)
+        if numeric:
+            roots = xp.asarray([self.factors[c] ** 0.5 for c in numeric], dtype=S.dtype, device=device_of(S))
+            D += euclidean(*both_columns(S, T, numeric), roots)
+        if nominal:
+            costs = tuple(self.factors[c] * self.mismatch[c] for c in nominal)
+            D += squared_distance(*both_columns(S, T, nominal), costs)
+        D *= -0.5
+        return zero_absent(xp.exp(D), *both_columns(S, T, kept))
+
+    def presence(self, S: Array) -> np.ndarray:
+        """Mask (m,) of the rows that have a column that counts."""
+        kept = [c for c, factor in enumerate(self.factors) if factor > 0]
+        return super().presence(take_columns(S, kept))
+
+    def portable(self, columns: tuple[int, ...]) -> Expression:
+        rates = tuple(0.5 * factor for factor in self.factors)
+        return portable.decay(1.0, portable.distance(columns, rates, self.mismatch))
 
 
 @stored
@@ -214,26 +281,82 @@ def _whole(channel: Channel) -> Channel:
     return channel if of_one or kernel.positions or kernel.complete_only else replace(channel, kernel=Whole(kernel))
 
 
-# ---------------------------------------------------------------------- banks
+# ---------------------------------------------------------------------- channels of a readable model
 
 
-def unit_bank(bank: KernelBank, Z: np.ndarray) -> tuple[KernelBank, list[str]]:
-    """The bank with kernels of unit diagonal on the rows Z (zero where absent), and the names of those it scaled."""
-    channels, scaled = [], []
-    for channel in bank.channels:
-        new = channel if channel.kernel.unit else _unit(channel, Z)
-        channels.append(new)
-        scaled += [] if new is channel else [channel.name]
-    return KernelBank(tuple(channels)) if scaled else bank, scaled
+@dataclass(frozen=True)
+class Terms:
+    """The channels of a model on some columns.
+
+    Attributes
+    ----------
+    bank : shapes, then the similarity of cases, then lines, then pairs
+    kinds : positions of the channels of each kind; the shape of a category serves as its line too
+    factors : {position of a pair: positions of the two shapes whose product it is}
+    """
+
+    bank: KernelBank
+    kinds: dict[str, np.ndarray]
+    factors: dict[int, tuple[int, int]]
+
+    def values(self, Z: np.ndarray, instances: np.ndarray, channels: np.ndarray | None = None) -> np.ndarray:
+        """Values (L, k, n) between instances and rows, of all or some channels; pairs as products of shapes."""
+        wanted = np.arange(len(self.bank)) if channels is None else channels
+        place = {int(channel): p for p, channel in enumerate(wanted)}
+        pairs = {p: self.factors.get(c, (-1, -1)) for c, p in place.items()}
+        made = {p: (place[a], place[b]) for p, (a, b) in pairs.items() if a in place and b in place}
+        plain = [p for p in range(len(wanted)) if p not in made]
+        out = np.empty((len(wanted), len(instances), len(Z)))
+        if plain:
+            out[plain] = DenseStack.evaluate(self.bank.take(wanted[plain]).channels, Z, instances).values
+        for p, (a, b) in made.items():
+            np.multiply(out[a], out[b], out=out[p])
+        return out
 
 
-def _unit(channel: Channel, Z: np.ndarray) -> Channel:
-    own = diagonal(channel.kernel, Z[:, list(channel.columns)])
-    if np.all((np.abs(own - 1.0) <= ROUNDING) | (own == 0.0)):
-        return channel
-    if own.min() < 0:
-        raise ValueError(
-            f"kernels: {channel.name!r} is not positive semi-definite: k(x, x) is {own.min():.3g} for a training row; "
-            "use another kernel, or repair it with repaired(...)"
-        )
-    return replace(channel, kernel=channel.kernel.normalised())
+def terms(sample: Sample, columns: Sequence[int], pairs: Sequence[tuple[int, int]] = ()) -> Terms:
+    """Make the channels for some columns of a table, and for some pairs of them."""
+    numbers = [place for place, c in enumerate(columns) if not sample.nominal[c]]
+    codes = [place for place, c in enumerate(columns) if sample.nominal[c]]
+    channels = [Channel(sample.names[c], _shape(sample, c), (c,)) for c in columns]
+    channels += [_similarity(sample, columns)] if columns else []
+    channels += [Channel(f"{sample.names[columns[p]]} (line)", Gaussian(LINE), (columns[p],)) for p in numbers]
+    channels += [
+        Channel(f"{sample.names[a]} * {sample.names[b]}", Tensor((_shape(sample, a), _shape(sample, b))), (a, b))
+        for a, b in pairs
+    ]
+    f, last = len(columns), len(channels) - len(pairs)
+    kinds = {
+        "shape": np.arange(f),
+        "cases": np.arange(f, min(f + 1, last)),
+        "line": np.r_[np.arange(f + 1, last), np.array(codes, dtype=int)],
+        "pair": np.arange(last, len(channels)),
+    }
+    place = {c: p for p, c in enumerate(columns)}
+    factors = {int(p): (place[a], place[b]) for p, (a, b) in zip(kinds["pair"], pairs, strict=True)}
+    return Terms(KernelBank(_renamed(channels)), kinds, factors)
+
+
+def _shape(sample: Sample, column: int) -> Kernel:
+    """What a column adds on its own, coarse and fine."""
+    return Categorical() if sample.nominal[column] else Mixture(WIDTHS)
+
+
+def _similarity(sample: Sample, columns: Sequence[int]) -> Channel:
+    """How similar two rows are in all the columns."""
+    members = list(columns)
+    widths = tuple(float(width * np.sqrt(len(members))) for width in CASES)
+    return Channel(SIMILAR, Mixture(widths, tuple(sample.mismatch[members].tolist())), tuple(members))
+
+
+def _renamed(channels: Sequence[Channel]) -> tuple[Channel, ...]:
+    """The same channels with distinct names: columns may be named like what is made of them."""
+    taken: set[str] = set()
+    out = []
+    for channel in channels:
+        name = channel.name
+        while name in taken:
+            name += "'"
+        taken.add(name)
+        out.append(replace(channel, name=name))
+    return tuple(out)

@@ -8,20 +8,55 @@ was given for them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from tamis.arrays import Array
 from tamis.codec import stored
-from tamis.kernels.bank import Channel, KernelBank
+from tamis.kernels.bank import SYMMETRY, Channel, KernelBank
 from tamis.kernels.base import Kernel
-from tamis.kernels.frozen import HoldsArrays
 from tamis.kernels.portable import inverse_roots
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
 
-SYMMETRY = 1e-6  # difference of K and K' that counts as rounding, relative to the largest entry
+
+class HoldsArrays:
+    """Base of a frozen dataclass with arrays among its fields, declared with ``eq=False``.
+
+    Two objects are equal where all fields are (NaN equals NaN). The arrays are made read-only, so that a
+    copy may be the object itself: cloning an estimator does not copy a stack of kernels.
+    """
+
+    def __post_init__(self) -> None:
+        for name, value in self._held():
+            if isinstance(value, np.ndarray):
+                view = value.view()
+                view.flags.writeable = False
+                object.__setattr__(self, name, view)
+
+    def _held(self) -> list[tuple[str, Any]]:
+        return [(field.name, getattr(self, field.name)) for field in fields(self)]  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(_same(a, getattr(other, name)) for name, a in self._held())
+
+    def __hash__(self) -> int:
+        parts = (value.shape if isinstance(value, np.ndarray) else value for _, value in self._held())
+        return hash((type(self).__name__, *parts))
+
+    def __deepcopy__(self, memo: dict) -> HoldsArrays:
+        return self
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return np.array_equal(a, b, equal_nan=True)
+    return type(a) is type(b) and a == b
 
 
 @stored

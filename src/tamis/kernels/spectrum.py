@@ -1,6 +1,6 @@
-"""The spectrum of kernels: refuse indefinite ones, or repair them.
+"""Kernels as some methods need them: positive semi-definite ones, and ones of unit diagonal.
 
-With ``K = U diag(lam) U'`` the Gram matrix of a kernel k on rows A of the training table, the anchors,
+**Repaired.** With ``K = U diag(lam) U'`` the Gram matrix of a kernel k on rows A of the training table, the anchors,
 
     "clip"   k~(s, t) = k(s, A) M k(A, t),   M = U diag(1 / lam where lam > 0, else 0) U'
     "flip"   k~(s, t) = k(s, A) M k(A, t),   M = U diag(1 / |lam|) U'
@@ -13,102 +13,34 @@ are transformed as those of the anchors are), and with ``M = V V'`` are inner pr
 
 Departures: eigenvalues below a share `RANK` of the largest are left out of M; where there are more rows than anchors
 the shift is scaled up for all of them (`_shift`); absent rows stay zero.
+
+**Of unit diagonal.** A row that lacks a channel has the kernel value zero with every other row and, in `UnitKernels`,
+one with itself: it is a unit vector of its own, so that the matrix stays positive semi-definite and every row has norm
+one in each kernel.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tamis.arrays import Array
+from tamis.arrays import Array, beside, namespace
 from tamis.codec import stored
-from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import Kernel
-from tamis.kernels.frozen import HoldsArrays
-from tamis.kernels.precomputed import SYMMETRY
+from tamis.kernels.bank import Channel, KernelBank, draw_rows, gram, is_indefinite
+from tamis.kernels.base import Kernel, diagonal
+from tamis.kernels.precomputed import HoldsArrays
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
+from tamis.kernels.stacks.base import KernelStack
+from tamis.optim.matrices import fill_diagonal, values_of
 
-ROWS = 500  # most training rows that a kernel is checked on
 ANCHORS = 1000  # most training rows that a repair stands on
 RANK = 1e-8  # eigenvalues below this share of the largest are zero to a repair
-# Rounding n x n entries to single precision moves eigenvalues by up to about 2 sqrt(n) 6e-8 max |K|
-SINGLE = 2e-7
-LARGEST = 1e50  # modulus of a kernel's value
+ROUNDING = 1e-9  # difference to one that counts as rounding
+CONSTANT = 1e-8  # share by which the mean value of a kernel may be less than one for the kernel to count as constant
 HOW = ("clip", "flip", "shift")
-
-
-def check_positive(kernels: KernelBank, Z: np.ndarray, seed: int) -> None:
-    """Refuse kernels that are not positive semi-definite on training rows Z (n, d).
-
-    A kernel that declares itself `positive` is trusted; any other is evaluated on at
-    most 500 rows drawn by `seed`, where no eigenvalue may be negative beyond rounding to single precision.
-    """
-    rows = Z[_draw(len(Z), ROWS, seed)]
-    for channel in kernels.channels:
-        if channel.kernel.positive:
-            continue
-        lam = np.linalg.eigvalsh(gram(channel, rows))
-        if _indefinite(lam, SINGLE * np.sqrt(len(rows))):
-            raise ValueError(
-                f"kernels: {channel.name!r} is not positive semi-definite: on {len(rows)} training rows its "
-                f"eigenvalues go from {lam[0]:.3g} to {lam[-1]:.3g}. Use L0MKLClassifier, which takes indefinite "
-                "kernels, or repair them: kernels=repaired(..., 'clip'), or 'flip', or 'shift'"
-            )
-
-
-def check_kernels(kernels: KernelBank, Z: np.ndarray, seed: int) -> None:
-    """Refuse what is not a kernel on training rows Z (n, d): values of a wrong shape, not finite or not symmetric.
-
-    A kernel that declares itself positive semi-definite is trusted; one that several channels share is evaluated
-    once, on at most 500 rows drawn by `seed`.
-    """
-    rows = Z[_draw(len(Z), ROWS, seed)]
-    for channel in {id(channel.kernel): channel for channel in reversed(kernels.channels)}.values():
-        if not channel.kernel.positive:
-            gram(channel, rows)
-
-
-def gram(channel: Channel, Z: np.ndarray) -> np.ndarray:
-    """The Gram matrix (n, n) of one channel, exactly symmetric; refused where it is not a kernel's."""
-    n = len(Z)
-    found = channel(Z, Z)
-    if not hasattr(found, "shape") or found.shape != (n, n) or np.asarray(found).dtype.kind not in "biuf":
-        array = f"an array of shape {getattr(found, 'shape', ())} and type {getattr(found, 'dtype', '')}"
-        what = array if hasattr(found, "shape") else f"a {type(found).__name__}"
-        raise ValueError(
-            f"kernels: {channel.name!r} gives {what} for {n} and {n} rows: a kernel must give an array of numbers of "
-            f"the shape ({n}, {n})"
-        )
-    K = np.asarray(found).astype(float)
-    if not np.isfinite(K).all():
-        raise ValueError(f"kernels: {channel.name!r} gives NaN or infinite values on the training rows")
-    if n and np.abs(K).max() > LARGEST:
-        raise ValueError(
-            f"kernels: {channel.name!r} gives values as large as {np.abs(K).max():.3g} on the training rows: divide it "
-            "by their size"
-        )
-    gaps = np.abs(K - K.T)
-    if n and gaps.max() > SYMMETRY * np.abs(K).max():
-        raise ValueError(
-            f"kernels: {channel.name!r} is not symmetric: k(s, t) and k(t, s) differ by up to {gaps.max():.3g} on the "
-            "training rows; use their mean"
-        )
-    return 0.5 * K + 0.5 * K.T
-
-
-def _draw(n: int, most: int, seed: int) -> np.ndarray:
-    """At most `most` of n rows, sorted."""
-    return np.arange(n) if n <= most else np.sort(np.random.default_rng(seed).permutation(n)[:most])
-
-
-def _indefinite(lam: np.ndarray, slack: float) -> bool:
-    """Whether ascending eigenvalues begin below ``-slack max |lam|``."""
-    return bool(len(lam) and lam[0] < -slack * np.abs(lam).max())
-
-
-# ---------------------------------------------------------------------- repair
 
 
 @stored
@@ -227,9 +159,9 @@ def _repair(channel: Channel, how: str, Z: np.ndarray, seed: int) -> Channel:
     """The channel itself if it is positive semi-definite on anchors drawn from Z, else repaired on them."""
     if channel.kernel.positive:
         return channel
-    rows = Z[_draw(len(Z), ANCHORS, seed)]
+    rows = Z[draw_rows(len(Z), ANCHORS, seed)]
     lam, U = np.linalg.eigh(gram(channel, rows))
-    if not _indefinite(lam, RANK):
+    if not is_indefinite(lam, RANK):
         return channel
     anchors = rows[:, list(channel.columns)]
     if how == "shift":
@@ -253,3 +185,133 @@ def _shift(lowest: float, anchors: int, rows: int) -> float:
     about one over the root of the number of anchors: twice that is the margin.
     """
     return -lowest if rows == anchors else -lowest * rows / anchors * (1.0 + 2.0 / np.sqrt(anchors))
+
+
+# ---------------------------------------------------------------------- unit diagonal
+
+
+def unit_bank(bank: KernelBank, Z: np.ndarray) -> tuple[KernelBank, list[str]]:
+    """The bank with kernels of unit diagonal on the rows Z (zero where absent), and the names of those it scaled."""
+    channels, scaled = [], []
+    for channel in bank.channels:
+        new = channel if channel.kernel.unit else _unit(channel, Z)
+        channels.append(new)
+        scaled += [] if new is channel else [channel.name]
+    return KernelBank(tuple(channels)) if scaled else bank, scaled
+
+
+def _unit(channel: Channel, Z: np.ndarray) -> Channel:
+    own = diagonal(channel.kernel, Z[:, list(channel.columns)])
+    if np.all((np.abs(own - 1.0) <= ROUNDING) | (own == 0.0)):
+        return channel
+    if own.min() < 0:
+        raise ValueError(
+            f"kernels: {channel.name!r} is not positive semi-definite: k(x, x) is {own.min():.3g} for a training row; "
+            "use another kernel, or repair it with repaired(...)"
+        )
+    return replace(channel, kernel=channel.kernel.normalised())
+
+
+class UnitKernels:
+    """A square stack with ones in place of its diagonals.
+
+    Columns of the centred Gram matrix are computed at their first use and then kept, so that one object
+    serves all rounds of an algorithm and all settings that are tried on the same rows.
+
+    Attributes
+    ----------
+    n_kernels, n : numbers of kernels and of rows
+    """
+
+    def __init__(self, stack: KernelStack):
+        self.stack = stack
+        self.n_kernels, self.n, _ = stack.shape
+
+    @property
+    def varying(self) -> np.ndarray:
+        """The kernels that are not the same for all pairs of rows."""
+        return np.flatnonzero(self._sums.totals < (1.0 - CONSTANT) * self.n**2)
+
+    def take(self, kernels: np.ndarray) -> UnitKernels:
+        """Some of the kernels."""
+        if np.array_equal(kernels, np.arange(self.n_kernels)):
+            return self
+        return UnitKernels(self.stack.take(kernels=kernels))
+
+    def combine(self, weights: np.ndarray) -> Array:
+        """``sum_l weights[l] K_l`` (n, n), exactly symmetric, where the values of the stack are."""
+        K = values_of(self.stack.matrix(weights))
+        K = 0.5 * (K + K.T)
+        fill_diagonal(K, float(weights.sum()))
+        return K
+
+    def inner(self, matrix: Array) -> np.ndarray:
+        """The values (L,) ``sum_ij (K_l)_ij matrix_ij`` for a matrix where those of the stack are."""
+        xp = namespace(matrix)
+        hollow = xp.asarray(matrix, copy=True)
+        fill_diagonal(hollow, 0.0)
+        return self.stack.inner(hollow) + float(xp.sum(xp.linalg.diagonal(matrix)))
+
+    def gram(self, kernels: np.ndarray) -> np.ndarray:
+        """``sum_{i != j} (C K_k C)_ij (C K_l C)_ij`` (len(kernels), L), with the centring ``C = I - 11'/n``."""
+        return self._sums.rows(kernels)
+
+    @cached_property
+    def _sums(self) -> _Centred:
+        return _Centred(self.stack)
+
+
+class _Centred:
+    """Rows of the centred Gram matrix without the diagonals, by sums that need no centred matrix.
+
+    With the row sums R_l of K_l, their total s_l and the diagonal ``D_l = 1 - 2 R_l / n + s_l / n^2`` of C K_l C,
+
+        sum_{i != j} (C K_k C)_ij (C K_l C)_ij = <K_k, K_l> - (2 / n) R_k'R_l + s_k s_l / n^2 - D_k'D_l.
+    """
+
+    def __init__(self, stack: KernelStack):
+        n = stack.shape[1]
+        self.stack, self.n = stack, n
+        self.own = stack.diagonal()  # (L, n)
+        self.sums = stack.apply(np.ones(n)).T - self.own + 1.0  # (L, n)
+        self.totals = self.sums.sum(axis=1)
+        self.diagonals = 1.0 - 2.0 * self.sums / n + self.totals[:, None] / n**2
+        self.known: dict[int, np.ndarray] = {}
+
+    def rows(self, kernels: np.ndarray) -> np.ndarray:
+        new = np.array([k for k in kernels.tolist() if k not in self.known], dtype=int)
+        if len(new):
+            raw = self.stack.gram(new) - self.own[new] @ self.own.T + self.n
+            raw -= (2.0 / self.n) * (self.sums[new] @ self.sums.T)
+            raw += np.outer(self.totals[new], self.totals) / self.n**2
+            raw -= self.diagonals[new] @ self.diagonals.T
+            self.known.update(zip(new.tolist(), raw, strict=True))
+        return np.array([self.known[k] for k in kernels.tolist()]).reshape(len(kernels), self.stack.shape[0])
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Kernels between rows, with their classes and weights.
+
+    Attributes
+    ----------
+    kernels : of unit diagonal, between the n rows
+    codes : (n,) class of each row
+    weight : (n,) positive
+    """
+
+    kernels: UnitKernels
+    codes: np.ndarray
+    weight: np.ndarray
+
+    @cached_property
+    def mean(self) -> Array:
+        """The mean kernel (n, n), where the kernels are."""
+        L = self.kernels.n_kernels
+        return self.kernels.combine(np.full(L, 1.0 / L))
+
+    @cached_property
+    def same(self) -> Array:
+        """Boolean (n, n): whether two rows are of one class; on the device of the mean kernel."""
+        codes = beside(self.codes, self.mean)
+        return codes[:, None] == codes[None, :]

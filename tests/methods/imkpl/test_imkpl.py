@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tamis.explain import measures
+from tamis.kernels.spectrum import LabelledRows, UnitKernels
 from tamis.kernels.stacks.base import DenseStack
-from tamis.kernels.unit import LabelledRows, UnitKernels
 from tamis.methods.imkpl import solver as imkpl
 from tamis.methods.imkpl.solver import Problem, State, code_step, merged, objective, prototype_step, slopes, start
 from tamis.methods.imkpl.weights import RULES, aligned, energies, least_on_ball, weight_rule

@@ -3,13 +3,18 @@
 A stack has shape (L, m, n): L kernels between m rows and n columns (the instances an expansion may
 use). Every operation is written once, over blocks ``block(l, rows)``; a form of the stack defines only
 where a block comes from.
+
+Thousands of kernels of one column each are mostly one function on different columns. Those that are `batched` are
+evaluated many columns at a time, so that the cost is that of the values and not that of the calls (`Batches`).
+Whatever the chunks, the values are the same; sums over kernels are taken in an order that depends on sizes alone,
+never on the number of threads.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -17,18 +22,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from tamis.kernels.base import DIAGONAL, Kernel
-from tamis.kernels.stacks.batches import ALONE, Batches, equal_kernels, for_each, sum_over
-from tamis.kernels.stacks.chebyshev import Basis
-from tamis.kernels.stacks.passes import Sums, slices
-from tamis.kernels.stacks.short import short_forms
-from tamis.kernels.stacks.twosided import TwoSided
 from tamis.optim.matrices import Matrix
+from tamis.parallel import thread_map
 
 BLOCK = 1 << 21  # most entries of one block
 CHUNK = 1 << 17  # most entries of one block whose values are computed: they stay in the processor's cache
 TARGETS = 1 << 25  # most entries of matrices that are held for inner products with all kernels
 GRAM = 32  # kernels whose inner products with all others are computed together
 CACHE = 1 << 14  # entries of a partial sum that stay in the processor's cache
+ALONE = -1  # the label of a kernel that is evaluated by itself
+THREADS = 1 << 22  # values of a pass from which on threads pay
+LANES = 8  # sums of a long pass that are taken side by side
 
 Index = np.ndarray | slice
 ALL = slice(None)
@@ -36,6 +40,9 @@ ALL = slice(None)
 
 class OnColumns(Protocol):
     """A kernel with the columns of a table that it stands on."""
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def kernel(self) -> Kernel: ...
@@ -163,7 +170,7 @@ class Combined:
 class StreamingStack(KernelStack):
     """Values computed from the rows at every use; nothing is kept.
 
-    Equal kernels of one column each are evaluated many at a time (`kernels.batches`).
+    Equal kernels of one column each are evaluated many at a time (`Batches`).
     """
 
     def __init__(self, kernels: Sequence[OnColumns], X: np.ndarray, Y: np.ndarray, batches: Batches | None = None):
@@ -182,11 +189,11 @@ class StreamingStack(KernelStack):
 
     def blocks(self) -> Iterator[slice]:
         _, m, n = self.shape
-        return slices(m, min(BLOCK, CHUNK) // max(1, n))
+        return slices(m, CHUNK // max(1, n))
 
     def chunks(self, kernels: np.ndarray, rows: slice) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Arrays of kernels whose values on some rows are computed together: those alone, and those alike."""
-        most = min(BLOCK, CHUNK) // max(1, (rows.stop - rows.start) * self.shape[2])
+        most = CHUNK // max(1, (rows.stop - rows.start) * self.shape[2])
         alone = self.batches.labels[kernels] == ALONE
         return list(kernels[alone, None]), list(self.batches.chunks(kernels[~alone], lambda kernel: most))
 
@@ -355,85 +362,128 @@ class DenseStack(KernelStack):
         return DenseStack(self.values[_grid(kernels, cols)][:, :, rows])
 
 
-class ChebyshevStack(KernelStack):
-    """Kernels of one column each as short sums (`kernels.short`): products with vectors cost O((m + n) L p).
-
-    Values differ from the exact ones by at most `error_bound`; those of kernels whose basis is None are exact.
-    """
-
-    def __init__(
-        self,
-        channels: Sequence[OnColumns],
-        bases: Sequence[Basis | TwoSided | None],
-        X: np.ndarray,
-        Y: np.ndarray,
-        sums: Sums | None = None,
-        rest: KernelStack | None = None,
-    ):
-        self.channels, self.bases, self.X, self.Y = channels, bases, X, Y
-        self.shape = (len(channels), X.shape[0], Y.shape[0])
-        self.sums = Sums(*short_forms(channels, bases), X, Y) if sums is None else sums
-        self.exact = np.flatnonzero(self.sums.batches.labels == ALONE)
-        self.rest = StreamingStack([channels[int(k)] for k in self.exact], X, Y) if rest is None else rest
-
-    @property
-    def error_bound(self) -> np.ndarray:
-        """Bounds (L,) of the difference to the exact kernel values."""
-        pairs = zip(self.bases, self.channels, strict=True)
-        return np.array([0.0 if basis is None else basis.error_bound(channel.kernel) for basis, channel in pairs])
-
-    def held(self, limit: int) -> KernelStack:
-        room = limit - 8 * self.sums.entries
-        if room < 0:
-            return self
-        return ChebyshevStack(self.channels, self.bases, self.X, self.Y, self.sums.held(CHUNK), self.rest.held(room))
-
-    def block(self, kernel: int, rows: slice) -> np.ndarray:
-        weights = np.zeros(self.shape[0])
-        weights[kernel] = 1.0
-        return self.weighted(weights, rows)
-
-    def weighted(self, weights: np.ndarray, rows: slice) -> np.ndarray:
-        out = self.sums.weighted(weights, rows, min(BLOCK, CHUNK))
-        return out + self.rest.weighted(weights[self.exact], rows) if np.any(weights[self.exact]) else out
-
-    def product(self, weights: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        columns = self._columns(coef)
-        out = self.sums.product(weights, columns, min(BLOCK, CHUNK)).reshape(self.shape[1], *coef.shape[1:])
-        return out + self.rest.product(weights[self.exact], coef) if np.any(weights[self.exact]) else out
-
-    def apply(self, coef: np.ndarray) -> np.ndarray:
-        columns = self._columns(coef)
-        out = np.empty((self.shape[1], self.shape[0], columns.shape[1]))
-        self.sums.images(self.sums.short, columns, out, min(BLOCK, CHUNK))
-        out = out.reshape(*out.shape[:2], *coef.shape[1:])
-        if len(self.exact):
-            out[:, self.exact] = self.rest.apply(coef)
-        return out
-
-    def inner(self, matrix: np.ndarray) -> np.ndarray:
-        out = np.zeros(self.shape[0])
-        for rows in self.blocks():
-            self.sums.inner(matrix[rows], rows, out, min(BLOCK, CHUNK))
-        out[self.exact] = self.rest.inner(matrix)
-        return out
-
-    def _columns(self, coef: np.ndarray) -> np.ndarray:
-        if len(coef) != self.shape[2]:
-            raise ValueError(f"coef has {len(coef)} rows, but the stack has {self.shape[2]} columns")
-        return coef.reshape(len(coef), -1)
-
-    def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> ChebyshevStack:
-        chosen = np.arange(len(self.channels))[kernels]
-        sums = self.sums.take(rows, cols, chosen)
-        exact = np.searchsorted(self.exact, chosen[sums.batches.labels == ALONE])
-        rest = self.rest.take(rows, cols, exact)
-        channels, bases = [self.channels[k] for k in chosen], [self.bases[k] for k in chosen]
-        return ChebyshevStack(channels, bases, sums.X, sums.Y, sums, rest)
-
-
 def _grid(first: Index, second: Index) -> tuple:
     """An index of the first two axes that takes every pair."""
     if isinstance(first, slice) or isinstance(second, slice):
         return first, second
     return np.ix_(first, second)
+
+
+# ---------------------------------------------------------------------- passes over kernels that are alike
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The kernels of a stack by likeness.
+
+    Attributes
+    ----------
+    labels : (L,) which of `kinds` a kernel is; `ALONE` for kernels that stand on several columns, that no other
+        equals or that cannot take several columns at once
+    columns : (L,) the column of each kernel that is not alone
+    kinds : what kernels of one label have in common
+    """
+
+    labels: np.ndarray
+    columns: np.ndarray
+    kinds: Sequence[Any]
+
+    def take(self, kernels: np.ndarray) -> Batches:
+        """The same for some of the kernels."""
+        return Batches(self.labels[kernels], self.columns[kernels], self.kinds)
+
+    def kind(self, members: np.ndarray) -> Any:
+        """What the kernels of one chunk have in common."""
+        return self.kinds[self.labels[members[0]]]
+
+    def chunks(self, kernels: np.ndarray, widest: Callable[[Any], int]) -> Iterator[np.ndarray]:
+        """The given kernels in arrays of one label each, at most ``widest(kind)`` long, those alone one by one."""
+        if not len(kernels):
+            return
+        labels = self.labels[kernels]
+        order = np.argsort(labels, kind="stable")
+        bounds = np.flatnonzero(np.diff(labels[order])) + 1
+        for group in np.split(kernels[order], bounds):
+            label = self.labels[group[0]]
+            step = 1 if label == ALONE else max(1, widest(self.kinds[label]))
+            yield from (group[start : start + step] for start in range(0, len(group), step))
+
+
+def _hashable(kernel: Any) -> bool:
+    try:
+        hash(kernel)
+    except TypeError:
+        return False
+    return True
+
+
+def alike(keys: Sequence[Hashable | None], columns: Sequence[int], least: int = 1) -> Batches:
+    """Batches of at least so many kernels with equal keys, which are their kinds; the others are alone.
+
+    A key that is None is alone as well.
+    """
+    by_identity: dict[int, int] = {id(None): ALONE}  # hashing one kernel for every column would take most of the time
+    by_value: dict[Hashable, int] = {}
+    labels = np.empty(len(keys), dtype=int)
+    for k, key in enumerate(keys):
+        label = by_identity.get(id(key))
+        if label is None:
+            label = by_identity[id(key)] = by_value.setdefault(key, len(by_value))
+        labels[k] = label
+    counts = np.bincount(labels[labels != ALONE], minlength=1)
+    labels[counts[labels] < least] = ALONE
+    kept, first, labels = np.unique(labels, return_index=True, return_inverse=True)
+    if len(kept) and kept[0] == ALONE:
+        first, labels = first[1:], labels - 1  # ALONE is the label before the first
+    return Batches(labels, np.array(columns, dtype=int), [keys[k] for k in first])
+
+
+def equal_kernels(channels: Sequence[Any]) -> Batches:
+    """Batches of equal kernels of one column each that evaluate many columns at a time."""
+    able: dict[int, Hashable | None] = {}
+    for kernel in (channel.kernel for channel in channels):
+        if id(kernel) not in able:
+            able[id(kernel)] = kernel if kernel.batched and _hashable(kernel) else None
+    keys = [able[id(channel.kernel)] if len(channel.columns) == 1 else None for channel in channels]
+    return alike(keys, [channel.columns[0] for channel in channels], least=2)
+
+
+def for_each(function: Callable[[np.ndarray], None], chunks: Sequence[np.ndarray], work: int) -> None:
+    """Call a function with every chunk, on all cores if there is much work (values of the pass)."""
+    if work < THREADS or len(chunks) < 2:
+        for chunk in chunks:
+            function(chunk)
+        return
+
+    def run(lane: Sequence[np.ndarray]) -> None:
+        for chunk in lane:
+            function(chunk)
+
+    thread_map(run, _lanes(chunks))
+
+
+def sum_over(
+    add: Callable[[np.ndarray, np.ndarray], None], chunks: Sequence[np.ndarray], shape: tuple[int, ...], work: int
+) -> np.ndarray:
+    """The sum of all terms, which ``add(chunk, total)`` adds to a total of the given shape."""
+
+    def total(lane: Sequence[np.ndarray]) -> np.ndarray:
+        out = np.zeros(shape)
+        for chunk in lane:
+            add(chunk, out)
+        return out
+
+    if work < THREADS or len(chunks) < 2:
+        return total(chunks)
+    parts = thread_map(total, _lanes(chunks))
+    return sum(parts[1:], start=parts[0])
+
+
+def _lanes(chunks: Sequence[np.ndarray]) -> list[Sequence[np.ndarray]]:
+    return [chunks[start::LANES] for start in range(min(LANES, len(chunks)))]
+
+
+def slices(n: int, step: int) -> Iterator[slice]:
+    """Consecutive slices of at least one row; one empty slice for n = 0."""
+    step = max(1, step)
+    return (slice(start, min(start + step, n)) for start in range(0, max(n, 1), step))

@@ -1,19 +1,33 @@
-"""A kernel of one column as a short sum: ``k(s, t) ~ a(s)' phi(t)`` with few functions phi on a bounded range.
+"""A kernel of one column as a short sum of functions on a bounded range.
 
-A Gaussian of one standardised feature is a polynomial of low degree to working accuracy, so the
-functions are Chebyshev polynomials; where a column takes few values they are indicators of these
-values, and the sum is exact for every kernel. `a(s)` is found by evaluating the kernel at the nodes.
+**One-sided**, ``k(s, t) ~ a(s)' phi(t)`` (`Basis`). A Gaussian of one standardised feature is a polynomial of low
+degree to working accuracy, so the functions are Chebyshev polynomials; where a column takes few values they are
+indicators of these values, and the sum is exact for every kernel. `a(s)` is found by evaluating the kernel at the
+nodes.
 
 For a function analytic in the ellipse with foci -1, 1 and half axes summing to rho, bounded there by M,
 interpolation at p Chebyshev nodes errs by at most ``4 M rho^(1 - p) / (rho - 1)`` [Trefethen2013, Thm. 8.2].
 A Gaussian of width sigma on a range of half-width h has ``M = exp((h b / sigma)^2 / 2)`` with
 ``b = (rho - 1/rho) / 2``, wherever it is centred.
+
+**Two-sided and symmetric**, ``k(s, t) ~ psi(s)' diag(scale) psi(t)``, for sigmoids (`TwoSided`). Interpolation in
+both arguments at p Chebyshev nodes of [low, high] gives ``phi(s)' C phi(t)`` with the polynomials phi = (T_0 .. T_(p
+- 1)) and a matrix C that no row enters: columns of similar range share it, and its eigenvectors of eigenvalues that
+matter make psi shorter than phi.
+
+Bound. ``|tanh(x + iy)|^2 = (cosh 2x - cos 2y) / (cosh 2x + cos 2y) <= max(1, tan(Y)^2)`` for |y| <= Y < pi / 2. For s
+and the foci in a range of half-width h, t in the ellipse of half axes summing to rho has an imaginary part of at most
+``h (rho - 1/rho) / 2``, so ``Y = |scale| max|s| h (rho - 1/rho) / 2`` stays clear of the poles and one interpolation
+errs by at most ``e = 4 M rho^(1 - p) / (rho - 1)``, M = max(1, tan Y) [Trefethen2013, Thm. 8.2]. The second one adds
+e times the norm of the first, ``1 + 2/pi log p``. Eigenvalues of at most d that are left out add p d, because |phi|^2
+<= p.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +38,38 @@ from tamis.kernels.base import Kernel
 SIZES = (12, 64)  # fewest and most polynomials of one panel
 MOST_PANELS = 1000
 RHO = 1.0 + np.geomspace(1e-3, 1e3, 2000)  # ellipses tried for the error bound
+ACCURACY = 1e-10  # error of a two-sided interpolation that is aimed at
+NEGLIGIBLE = 1e-11  # its error by eigenvalues that are left out
+STEPS = 4  # its ranges are widened to powers of 2 ** (1 / STEPS), so that columns share a form
+MAX_DEGREES = 256  # its polynomials
+
+
+class Form(ABC):
+    """What the short sums ``left' diag(middle) right`` of kernels on different columns have in common.
+
+    Factors are those of columns Z (n, c) with ranges `spans` (2, c), and have the shape (r, c, n): polynomials are made
+    by a recurrence over whole rows of it, and one below the other, (r c, n), they are one matrix for BLAS.
+    """
+
+    mirrored = False  # whether both factors of a column are the same
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Numbers of one cell that are in memory at once."""
+
+    @property
+    def middle(self) -> np.ndarray:
+        """The diagonal between the factors (r,)."""
+        return np.ones(self.size)
+
+    @abstractmethod
+    def left(self, Z: np.ndarray, spans: np.ndarray) -> np.ndarray:
+        """Left factors (r, c, n)."""
+
+    @abstractmethod
+    def right(self, Z: np.ndarray, spans: np.ndarray) -> np.ndarray:
+        """Right factors (r, c, n)."""
 
 
 class Basis(Protocol):
@@ -31,6 +77,15 @@ class Basis(Protocol):
 
     @property
     def size(self) -> int: ...
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The range, where the form of a kernel depends on it."""
+        ...
+
+    def form(self, kernel: Kernel) -> Form:
+        """The short sums of a kernel; equal for columns of the same length of sum."""
+        ...
 
     def features(self, z: np.ndarray) -> np.ndarray:
         """Values (size, n) at z (n,)."""
@@ -62,6 +117,13 @@ class Chebyshev:
     @property
     def size(self) -> int:
         return self.degrees * self.panels
+
+    @property
+    def span(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    def form(self, kernel: Kernel) -> Form:
+        return Interpolated(kernel, self.degrees) if self.panels == 1 and kernel.batched else Single(kernel, self)
 
     @property
     def width(self) -> float:
@@ -126,9 +188,14 @@ class Levels:
     values: tuple[float, ...]
     nearest: bool
 
+    span = (0.0, 0.0)
+
     @property
     def size(self) -> int:
         return len(self.values)
+
+    def form(self, kernel: Kernel) -> Form:
+        return Single(kernel, self)
 
     def features(self, z: np.ndarray) -> np.ndarray:
         values = np.array(self.values)
@@ -184,3 +251,140 @@ def chebyshev(kernel: Kernel, low: float, high: float) -> Chebyshev | None:
     if panels > MOST_PANELS:
         return None
     return Chebyshev(low, high, degrees_needed(kernel, (high - low) / panels) or SIZES[1], int(panels))
+
+
+# ---------------------------------------------------------------------- forms of short sums
+
+
+@dataclass(frozen=True)
+class Interpolated(Form):
+    """Equal kernels with so many polynomials on one panel: features on the left, coefficients on the right."""
+
+    kernel: Kernel
+    degrees: int
+
+    @property
+    def size(self) -> int:
+        return self.degrees
+
+    @cached_property
+    def unit(self) -> Chebyshev:
+        return Chebyshev(0.0, 1.0, self.degrees)
+
+    def left(self, Z: np.ndarray, spans: np.ndarray) -> np.ndarray:
+        low, high = spans[:, :, None]
+        gaps = np.isnan(Z.T)
+        t = np.clip((np.where(gaps, low, Z.T) - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
+        t = np.where(high > low, 2.0 * t - 1.0, 0.0)
+        values = polynomials(t.ravel(), self.degrees).reshape(self.degrees, *t.shape)
+        values *= ~gaps
+        return values
+
+    def right(self, Z: np.ndarray, spans: np.ndarray) -> np.ndarray:
+        nodes = spans[0] + (spans[1] - spans[0]) * self.unit.nodes.T
+        return np.tensordot(self.unit.transform, self.kernel.each(nodes, Z), axes=(0, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Single(Form):
+    """One kernel with functions of another kind."""
+
+    kernel: Kernel
+    basis: Basis
+
+    @property
+    def size(self) -> int:
+        return self.basis.size
+
+    def left(self, Z: np.ndarray, spans: np.ndarray) -> np.ndarray:
+        return self.basis.features(Z[:, 0])[:, None, :]
+
+    def right(self, Z: np.ndarray, spans: np.ndarray) -> np.ndarray:
+        return self.basis.coefficients(self.kernel, Z[:, 0]).T[:, None, :]
+
+
+@dataclass(frozen=True)
+class TwoSided(Form):
+    """The short sum of one kernel on [low, high]; it vanishes where a cell is missing."""
+
+    kernel: Kernel
+    low: float
+    high: float
+    degrees: int
+
+    mirrored = True
+    span = (0.0, 0.0)
+
+    def form(self, kernel: Kernel) -> Form:
+        return self
+
+    @cached_property
+    def _parts(self) -> tuple[np.ndarray, np.ndarray, float]:
+        """Scale (r,), mixture (p, r) of the polynomials, and what the left out eigenvalues may add to the error."""
+        basis = Chebyshev(self.low, self.high, self.degrees)
+        nodes = basis.nodes.reshape(-1, 1)
+        C = basis.transform.T @ self.kernel(nodes, nodes) @ basis.transform
+        values, vectors = np.linalg.eigh(0.5 * (C + C.T))
+        size = self.degrees * np.abs(values)
+        kept = size > NEGLIGIBLE
+        return values[kept], np.ascontiguousarray(vectors[:, kept]), float(np.max(size[~kept], initial=0.0))
+
+    @property
+    def size(self) -> int:
+        return self.degrees
+
+    @property
+    def middle(self) -> np.ndarray:
+        return self._parts[0]
+
+    def error_bound(self, kernel: Kernel) -> float:
+        """The error, of the one kernel that the form is for."""
+        return self.error
+
+    @cached_property
+    def error(self) -> float:
+        """Bound of the difference to the kernel for s and t in the range, rounding apart."""
+        bounds = _log_error(self.kernel.tanh_scale or 0.0, self.low, self.high, self.degrees)
+        return float(np.exp(np.min(bounds))) + self._parts[2]
+
+    def left(self, Z: np.ndarray, spans: np.ndarray) -> np.ndarray:
+        """psi of every cell of the columns Z (n, c), as (r, c, n)."""
+        mix = self._parts[1]
+        gaps = np.isnan(Z.T)
+        t = np.where(gaps, 0.0, Z.T)
+        t -= 0.5 * (self.low + self.high)
+        t *= 2.0 / (self.high - self.low)
+        values = (mix.T @ polynomials(t.ravel(), self.degrees)).reshape(mix.shape[1], *t.shape)
+        if gaps.any():
+            values *= ~gaps
+        return values
+
+    right = left
+
+
+def _log_error(scale: float, low: float, high: float, degrees: int | np.ndarray) -> np.ndarray:
+    """Logarithm of the bound of the interpolation error for every ellipse; infinite where it meets a pole."""
+    far, half = max(abs(low), abs(high)), 0.5 * (high - low)
+    height = abs(scale) * far * half * 0.5 * (RHO - 1.0 / RHO)
+    clear = height < 0.5 * np.pi
+    largest = np.log(np.maximum(1.0, np.tan(np.where(clear, height, 0.0))))
+    norms = np.log(2.0 + 2.0 / np.pi * np.log(degrees))
+    return np.where(clear, np.log(4.0 / (RHO - 1.0)) + largest + norms - (degrees - 1) * np.log(RHO), np.inf)
+
+
+def widened(values: np.ndarray) -> np.ndarray:
+    """Numbers rounded up to powers of ``2 ** (1 / STEPS)``, so that few different ones are left; zero if negative."""
+    positive = values > 0
+    steps = np.ceil(STEPS * np.log2(np.where(positive, values, 1.0)))
+    return np.where(positive, 2.0 ** (steps / STEPS), 0.0)
+
+
+@lru_cache(maxsize=512)
+def two_sided(kernel: Kernel, low: float, high: float) -> TwoSided | None:
+    """The form of a sigmoid on a range, with the polynomials that its bound asks for; None if those are too many."""
+    if kernel.tanh_scale is None or not high > low:
+        return None
+    most = _log_error(kernel.tanh_scale, low, high, MAX_DEGREES)
+    needed = most + (MAX_DEGREES - 1) * np.log(RHO) - np.log(ACCURACY)
+    degrees = np.ceil(1.0 + np.min(needed / np.log(RHO)))
+    return TwoSided(kernel, low, high, int(max(degrees, 2))) if degrees <= MAX_DEGREES else None

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tamis.arrays import Array, device_of, free_bytes, namespace, to_device, to_numpy
-from tamis.kernels.stacks.base import ALL, GRAM, DenseStack, Index, KernelStack, OnColumns
-from tamis.kernels.stacks.passes import slices
+from tamis.kernels.stacks.base import ALL, GRAM, DenseStack, Index, KernelStack, OnColumns, slices
 from tamis.optim.matrices import DeviceMatrix, inner
 
 BLOCK = 1 << 26  # most entries of one block of values that is evaluated at once

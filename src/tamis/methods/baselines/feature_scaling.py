@@ -51,10 +51,9 @@ from tamis.codec import stored
 from tamis.errors import check_integer, check_number
 from tamis.explain import part_name
 from tamis.kernels.bank import Channel, KernelBank
-from tamis.kernels.base import ScaledGaussian
-from tamis.kernels.distances import euclidean
-from tamis.kernels.grouping import embed
-from tamis.kernels.recipes import check_bandwidth
+from tamis.kernels.base import euclidean
+from tamis.kernels.composed import ScaledGaussian
+from tamis.kernels.recipes import check_bandwidth, embed
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.prox import project_sparse_simplex
 from tamis.optim.svm import objectives, solve_svm

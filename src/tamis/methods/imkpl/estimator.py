@@ -12,7 +12,7 @@ from tamis.base.expansion import CodedExpansion
 from tamis.base.prototypes import Found, PrototypeClassifier, Ready, outputs_of
 from tamis.codec import stored
 from tamis.errors import check_choice, check_integer, check_number, warn
-from tamis.kernels.unit import LabelledRows
+from tamis.kernels.spectrum import LabelledRows
 from tamis.methods.imkpl import solver as imkpl
 from tamis.methods.imkpl.coded import (
     code_measures,

@@ -51,7 +51,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from tamis.arrays import Array, beside, device_of, namespace, scattered, to_numpy
-from tamis.kernels.unit import LabelledRows
+from tamis.kernels.spectrum import LabelledRows
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.matrices import fill_diagonal, inner
 from tamis.optim.nqp import nqp_violation, solve_nqp

@@ -31,7 +31,7 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 
 from tamis.arrays import Array, namespace
-from tamis.kernels.unit import UnitKernels
+from tamis.kernels.spectrum import UnitKernels
 from tamis.methods.imkpl.solver import Problem, Rule
 from tamis.optim.matrices import fill_diagonal, inner
 from tamis.optim.prox import project_simplex
