@@ -18,11 +18,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.arrays import beside, is_tensor, to_numpy
-from tamis.base import explaining
 from tamis.base.calibration import Calibrator, Tests, calibrated, each_fold, warn_in_sample
 from tamis.base.estimator import KernelEstimator, blockwise
 from tamis.base.memory import Size, fitting
-from tamis.base.model import FitContext, Fitted, Model, decide, device_decision
+from tamis.base.model import FitContext, Fitted, Model, decide
 from tamis.errors import check_integer
 from tamis.table.folds import folds
 from tamis.table.rows import (
@@ -111,7 +110,8 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
 
     def _finish(self, rows: Rows, others: Rows | None) -> None:
         if others is not None:
-            self.pool_error_ = pool_error(self.model_, others)
+            wrong = decide(self.model_.decision(others.table)) != others.codes
+            self.pool_error_ = float(np.average(wrong, weights=others.mass))
         super()._finish(rows, others)
 
     def _less_memory(self, size: Size, room: float) -> str:
@@ -162,12 +162,6 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         super()._publish(classes, fitted, reader, seed, shares)
 
     # ------------------------------------------------------------------ prediction
-
-    def _decision(self, X: Any) -> np.ndarray:
-        if is_tensor(X):
-            return device_decision(self.model_, explaining.checked_tensor(self, X))
-        model, table = self._seen(X)
-        return model.decision(table)
 
     @blockwise
     def decision_function(self, X: Any) -> np.ndarray:
@@ -233,9 +227,3 @@ def draw_pool(rows: Rows, size: int | None, seed: int) -> tuple[Rows, Rows | Non
     drawn = some_of_each_class(rows, size, MIN_CLASS_ROWS, seed)
     others = np.setdiff1d(np.arange(len(rows)), drawn)
     return rows.take(drawn), rows.take(others[spread(len(others), MAX_OTHER_ROWS)])
-
-
-def pool_error(model: Model, others: Rows) -> float:
-    """Share of rows, by weight, that a model predicts wrong."""
-    wrong = decide(model.decision(others.table)) != others.codes
-    return float(np.average(wrong, weights=others.mass))

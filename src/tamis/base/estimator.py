@@ -26,8 +26,8 @@ from tamis.arrays import check_device, is_tensor
 from tamis.base import explaining
 from tamis.base.explaining import notebook_html
 from tamis.base.kernel_space import check_source, size_of
-from tamis.base.memory import MemoryEstimate, Size, check_estimate, check_memory, jobs_of, ordered
-from tamis.base.model import FitContext, Fitted, Model, device_contributions, measured_variation
+from tamis.base.memory import MemoryEstimate, Size, check_estimate, jobs_of, ordered, to_bytes
+from tamis.base.model import FitContext, Fitted, Model, measured_variation
 from tamis.codec import plain_labels
 from tamis.errors import check_choice, check_integer, check_jobs, check_number, check_seed, warn
 from tamis.explain import Explanation, signed_percentages
@@ -40,7 +40,7 @@ from tamis.table.sources.source import check_in_memory, each_block
 from tamis.table.table import Table, TableReader, check_columns, checked_input, columns_by_name, row_labels
 
 logger = logging.getLogger("tamis")
-SHARED_CHECKS: dict[str, Callable[[Any], None]] = {  # of parameters that mean the same in many estimators
+SHARED_CHECKS: dict[str, Callable[[Any], object]] = {  # of parameters that mean the same in many estimators
     "C": lambda value: check_number("C", value, 0.0, strict=True),
     "tol": lambda value: check_number("tol", value, 0.0, strict=True),
     "max_iter": lambda value: check_integer("max_iter", value, 1),
@@ -50,7 +50,7 @@ SHARED_CHECKS: dict[str, Callable[[Any], None]] = {  # of parameters that mean t
     "device": lambda value: check_device("device", value),
     "landmarks": lambda value: None if value is None else check_integer("landmarks", value, 1),
     "pool": lambda value: None if value is None else check_integer("pool", value, 2),
-    "memory_limit": check_memory,
+    "memory_limit": lambda value: None if value is None else to_bytes(value),
 }
 TABLE_COPIES = 6  # of the encoded table at the peak of a fit
 WORKING_BYTES = 1 << 25  # that any fit takes
@@ -210,7 +210,7 @@ class KernelEstimator(BaseEstimator):
     def _forgetting(self) -> Iterator[None]:
         """A context without what an earlier fit has learned; if it fails, that is restored."""
         before = dict(self.__dict__)
-        for name in [name for name in before if name.endswith("_") and not name.startswith("_")]:
+        for name in filter(_is_learned, before):
             delattr(self, name)
         try:
             yield
@@ -284,12 +284,10 @@ class KernelEstimator(BaseEstimator):
 
     def _read_training(self, X: Any) -> tuple[Table, TableReader, Mapping[str, Any]]:
         """The cells of X, how its columns are read from now on, and the kernels to choose among."""
-        columns = columns_by_name(X)
-        if columns is not None:
-            names = list(columns)
+        X, names = checked_input(X)
+        if isinstance(X, Mapping):
             self._expect_columns(names, named=True)
         else:
-            X, names = checked_input(X)
             validate_data(self, X, reset=True, skip_check_array=True)
         names = list(getattr(self, "feature_names_in_", names))
         reader = TableReader.of(names, self.categorical_features, self.missing)
@@ -297,10 +295,8 @@ class KernelEstimator(BaseEstimator):
 
     def _read(self, X: Any, reader: TableReader) -> Table:
         """The cells of further rows with the columns of the training table."""
-        columns = columns_by_name(X)
-        names = list(columns) if columns is not None else []
-        if columns is None:
-            X, names = checked_input(X)
+        X, names = checked_input(X)
+        if not isinstance(X, Mapping):
             validate_data(self, X, reset=False, skip_check_array=True)
         return reader.read(X, list(getattr(self, "feature_names_in_", names)))
 
@@ -336,6 +332,13 @@ class KernelEstimator(BaseEstimator):
         check_is_fitted(self)
         return self.model_, self._table(X)
 
+    def _decision(self, X: Any) -> np.ndarray:
+        """Decision values (rows, outputs)."""
+        if is_tensor(X):
+            return self.model_.device_decision(explaining.checked_tensor(self, X))
+        model, table = self._seen(X)
+        return model.decision(table)
+
     def explain(self, X: Any) -> Explanation:
         """Split decisions into the contributions of kept instances and kernels; the parts add up exactly.
 
@@ -346,7 +349,7 @@ class KernelEstimator(BaseEstimator):
     @blockwise
     def _contributions(self, X: Any) -> np.ndarray:
         if is_tensor(X):
-            return device_contributions(self.model_, explaining.checked_tensor(self, X))
+            return self.model_.device_contributions(explaining.checked_tensor(self, X))
         model, table = self._seen(X)
         return model.expansion.contributions(model.encode(table))
 
@@ -437,18 +440,35 @@ class KernelEstimator(BaseEstimator):
 
     def to_stored(self) -> dict[str, Any]:
         """Return what a file holds: parameters, and what was learned."""
-        return parts_of(self)
+        check_is_fitted(self)
+        params = {**self.get_params(deep=False), "random_state": self.seed_}
+        if not isinstance(params.get("cv"), Integral | None):  # positions of rows, which no file has
+            params["cv"] = max(2, getattr(self, "n_splits_", 0))
+        learned = {name: value for name, value in vars(self).items() if _is_learned(name)}
+        return {"params": params, "learned": {**learned, "instance_labels_": plain_labels(self.instance_labels_)}}
 
     @classmethod
     def from_stored(cls, parts: dict[str, Any]) -> KernelEstimator:
         """Return the fitted estimator of a file."""
-        return estimator_of(cls, parts)
+        out = cls(**parts["params"])
+        if not isinstance(parts["learned"].get("model_"), Model):
+            raise ValueError(f"this {cls.__name__} has no model in it")
+        for name, value in parts["learned"].items():
+            if not _is_learned(name):
+                raise ValueError(f"{name!r} is not something that a {cls.__name__} learns")
+            setattr(out, name, value)
+        out.model_.check_parts()
+        return out
 
     def __getstate__(self) -> dict[str, Any]:
-        return plain_state(super().__getstate__())
+        state: dict[str, Any] = super().__getstate__()  # for skops: labels as in a file
+        labels = state.get("instance_labels_")
+        return state if labels is None else {**state, "instance_labels_": plain_labels(labels)}
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        return with_labels(super().__reduce_ex__(protocol), self.__dict__)
+        make, args, state, *rest = super().__reduce_ex__(protocol)  # for pickle: labels as they are
+        own = {name: self.__dict__[name] for name in ("instance_labels_",) if name in state}
+        return (make, args, {**state, **own}, *rest)
 
     @property
     def _repr_html_(self) -> Callable[[], str]:
@@ -484,57 +504,6 @@ def draw_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
-def parts_of(estimator: KernelEstimator) -> dict[str, Any]:
-    """What a file holds: parameters and learned attributes.
-
-    Of positions of rows in `cv`, which no file has, only their number is kept.
-    """
-    check_is_fitted(estimator)
-    params = estimator.get_params(deep=False)
-    params["random_state"] = estimator.seed_
-    if not isinstance(params.get("cv"), Integral | None):
-        params["cv"] = max(2, getattr(estimator, "n_splits_", 0))
-    learned = {name: value for name, value in vars(estimator).items() if is_learned(name)}
-    return {"params": params, "learned": learned | {"instance_labels_": plain_labels(estimator.instance_labels_)}}
-
-
-def estimator_of(cls: type[KernelEstimator], parts: dict[str, Any]) -> KernelEstimator:
-    """The fitted estimator of a file."""
-    out = cls(**parts["params"])
-    if not isinstance(parts["learned"].get("model_"), Model):
-        raise ValueError(f"this {cls.__name__} has no model in it")
-    for name, value in parts["learned"].items():
-        if not is_learned(name):
-            raise ValueError(f"{name!r} is not something that a {cls.__name__} learns")
-        setattr(out, name, value)
-    _check_model(out.model_)
-    return out
-
-
-def plain_state(state: Any) -> Any:
-    """The state that skops writes: labels as a file holds them."""
-    own = {"instance_labels_": plain_labels(state["instance_labels_"])} if "instance_labels_" in state else {}
-    return state | own
-
-
-def with_labels(reduced: Any, attributes: dict[str, Any]) -> tuple[Any, ...]:
-    """What pickle writes: labels as they are."""
-    make, args, state, *rest = reduced
-    own = {name: attributes[name] for name in ("instance_labels_",) if name in state}
-    return (make, args, state | own, *rest)
-
-
-def is_learned(name: str) -> bool:
+def _is_learned(name: str) -> bool:
     """Whether an attribute belongs into a file."""
     return name.endswith("_") and not name.startswith("_")
-
-
-def _check_model(model: Model) -> None:
-    """Refuse a model whose parts do not fit together: it must be able to decide about its own cases."""
-    expansion = model.expansion
-    some = expansion.instances[:1]
-    if not some.shape[1] == len(model.encoder.columns) == len(model.encoder.names) == len(model.columns):
-        raise ValueError("its cases do not have the columns of its encoder")
-    shape = (len(some), len(expansion.intercept), len(expansion.instances), len(expansion.bank))
-    if expansion.decision(some).shape != shape[:2] or expansion.contributions(some).shape != shape:
-        raise ValueError("its coefficients do not fit its cases and kernels")

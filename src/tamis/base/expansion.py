@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tamis.arrays import Array
+from tamis.arrays import Array, beside, device_of, is_tensor, namespace, to_device
 from tamis.codec import stored
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.stacks.base import DenseStack
@@ -74,13 +74,27 @@ class Expansion(ABC):
     def owned(self) -> np.ndarray:
         """Boolean (q, k): which instances speak for which output."""
 
-    def decision(self, Z: np.ndarray) -> np.ndarray:
-        """Decision values (rows, q), the same bits for a row whatever the other rows are."""
+    @property
+    def on_devices(self) -> bool:
+        """Whether it also decides about tensors, on the device where they are."""
+        return False
+
+    def moved(self, device: Any) -> Self:
+        """The same with its numbers on a device, in double precision."""
+        names = [field.name for field in fields(self) if field.name != "bank"]
+        return replace(self, **{name: to_device(getattr(self, name), device, "float64") for name in names})
+
+    def decision(self, Z: Array) -> Array:
+        """Decision values (rows, q), the same bits for a row of an array whatever the other rows are."""
+        if is_tensor(Z):
+            return self.moved(device_of(Z))._decision(Z)
         (decision,) = _in_blocks(lambda block: (self._decision(block),), Z, len(self.instances))
         return decision
 
-    def contributions(self, Z: np.ndarray) -> np.ndarray:
+    def contributions(self, Z: Array) -> Array:
         """The summands (rows, q, k, L); with the intercept they add up to the decision."""
+        if is_tensor(Z):
+            return self.moved(device_of(Z))._contributions(Z)
         (parts,) = _in_blocks(lambda block: (self._contributions(block),), Z, self._n_summands)
         return parts
 
@@ -113,7 +127,9 @@ class Expansion(ABC):
     def kernel_values(self, Z: Array) -> Array:
         """Kernel values (L, rows, k) of encoded rows."""
         if not len(self.bank) or not len(self.instances):
-            return np.empty((len(self.bank), len(Z), len(self.instances)))
+            return beside(np.empty((len(self.bank), len(Z), len(self.instances))), Z)
+        if is_tensor(Z):
+            return namespace(Z).stack([channel(Z, self.instances) for channel in self.bank.channels])
         stack = DenseStack.evaluate(self.bank.channels, Z, self.instances)
         return stack.values.transpose(0, 2, 1)
 
@@ -156,19 +172,23 @@ class KernelExpansion(Expansion):
     def owned(self) -> np.ndarray:
         return np.any(self.coef != 0, axis=2)
 
-    def _decision(self, Z: np.ndarray) -> np.ndarray:
-        out = np.tile(self.intercept, (len(Z), 1)).astype(float)
+    @property
+    def on_devices(self) -> bool:
+        return not self.bank.positions
+
+    def _decision(self, Z: Array) -> Array:
+        out = namespace(Z).broadcast_to(self.intercept[None, :], (len(Z), len(self.intercept)))
         for k, channel in enumerate(self.bank.channels):
-            out += channel(Z, self.instances) @ self.coef[:, :, k].T
+            out = out + channel(Z, self.instances) @ self.coef[:, :, k].T
         return out
 
-    def _contributions(self, Z: np.ndarray) -> np.ndarray:
-        return self.coef * self.kernel_values(Z).transpose(1, 2, 0)[:, None]
+    def _contributions(self, Z: Array) -> Array:
+        return self.coef * namespace(Z).permute_dims(self.kernel_values(Z), (1, 2, 0))[:, None]
 
     def negated(self) -> Self:
         return replace(self, coef=-self.coef, intercept=-self.intercept)
 
-    def restricted(self) -> tuple[KernelExpansion, np.ndarray, np.ndarray, np.ndarray]:
+    def restricted(self) -> tuple[Self, np.ndarray, np.ndarray, np.ndarray]:
         """Drop instances, kernels and columns that no coefficient needs.
 
         Returns the smaller expansion and the kept positions of instances, kernels and columns.
@@ -202,21 +222,14 @@ class CentredExpansion(KernelExpansion):
         return cls(whole.bank, whole.instances, whole.intercept + moved, whole.coef, centre)
 
     def _decision(self, Z: np.ndarray) -> np.ndarray:
-        return super()._decision(Z) - np.sum(self.coef * self.centre, axis=(1, 2))
+        return super()._decision(Z) - (self.coef * self.centre).sum(axis=(1, 2))
 
     def _contributions(self, Z: np.ndarray) -> np.ndarray:
         return super()._contributions(Z) - self.coef * self.centre
 
-    def restricted(self) -> tuple[KernelExpansion, np.ndarray, np.ndarray, np.ndarray]:
-        plain = KernelExpansion(self.bank, self.instances, self.intercept, self.coef)
-        small, rows, kernels, columns = plain.restricted()
-        centre = self.centre[np.ix_(rows, kernels)]
-        return (
-            CentredExpansion(small.bank, small.instances, small.intercept, small.coef, centre),
-            rows,
-            kernels,
-            columns,
-        )
+    def restricted(self) -> tuple[Self, np.ndarray, np.ndarray, np.ndarray]:
+        small, rows, kernels, columns = super().restricted()
+        return replace(small, centre=self.centre[np.ix_(rows, kernels)]), rows, kernels, columns
 
 
 def kept_parts(bank: KernelBank, instances: np.ndarray) -> tuple[KernelBank, np.ndarray, np.ndarray]:

@@ -217,16 +217,12 @@ def check_source(kernels: Any) -> None:
 
 def make_bank(kernels: Any, default: Recipe, sample: Sample, bandwidth: Bandwidth) -> KernelBank:
     """Resolve the parameter `kernels`: None, a recipe, a bank, or a list of (name, kernel, columns)."""
-    if kernels is None:
-        bank = default.bank(sample, bandwidth)
-    elif isinstance(kernels, Recipe):
-        bank = kernels.bank(sample, bandwidth)
-    elif isinstance(kernels, KernelBank):
-        bank = kernels
-    else:
-        check_source(kernels)
+    check_source(kernels)
+    kernels = default if kernels is None else kernels
+    if isinstance(kernels, Sequence):
         place = places(sample.names)
-        bank = KernelBank(tuple(_channel(entry, place) for entry in kernels))
+        kernels = KernelBank(tuple(_channel(entry, place) for entry in kernels))
+    bank = kernels.bank(sample, bandwidth)
     if not len(bank):
         raise ValueError("kernels is empty: give at least one kernel, or None for the default")
     d = sample.Z.shape[1]

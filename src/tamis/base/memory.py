@@ -97,12 +97,6 @@ def jobs_of(n_jobs: int | None) -> int:
 
 
 # ---------------------------------------------------------------------- what there is
-def check_memory(value: Any) -> None:
-    """Refuse what is no amount of memory."""
-    if value is not None:
-        to_bytes(value)
-
-
 def to_bytes(value: Any) -> float:
     """Bytes from a number of them, or from text such as "2GB" or "512 MiB"."""
     if isinstance(value, str):

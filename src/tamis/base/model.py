@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from tamis.arrays import Array, beside, device_of, namespace, to_device, to_numpy
+from tamis.arrays import Array, beside, device_of, namespace, to_numpy
 from tamis.base.calibration import Calibrator
-from tamis.base.expansion import CentredExpansion, Coefficients, Expansion, KernelExpansion
+from tamis.base.expansion import Coefficients, Expansion, KernelExpansion
 from tamis.codec import stored
 from tamis.explain import variation
 from tamis.kernels.bank import KernelBank
@@ -23,7 +23,7 @@ ROWS = 1 << 20  # rows that are encoded and decided on at a time
 E = TypeVar("E", bound=Expansion)
 VARIATION_ROWS = (50, 2000)  # fewest and most training rows that measure the variation of contributions
 VARIATION_VALUES = 1 << 23  # contributions that are added up for it, beyond the fewest rows
-VALUES = 1 << 27  # kernel values at a time
+DEVICE_VALUES = 1 << 27  # kernel values on a device at a time
 
 
 @stored
@@ -72,6 +72,34 @@ class Model(Generic[E]):
             )
         return decision
 
+    def device_decision(self, X: Array) -> Array:
+        """Decision values (n, q) of a tensor X (n, d) with the columns of the training table."""
+        if not self.expansion.on_devices:
+            return beside(self.decision(_on_cpu(X)), X)
+        xp, k = namespace(X), len(self.expansion.instances)
+        decision = xp.concat([self.expansion.decision(Z) for _, Z in self._device_blocks(X, k)])
+        if not bool(xp.all(xp.isfinite(decision))):
+            raise ValueError("the decision is NaN or infinite for some rows of X: look at their values")
+        return decision
+
+    def device_contributions(self, X: Array) -> Array:
+        """Contributions (n, q, k, L) of a tensor X (n, d) with the columns of the training table."""
+        expansion = self.expansion
+        if not expansion.on_devices:
+            return beside(expansion.contributions(self.encode(_on_cpu(X))), X)
+        xp, shape = namespace(X), (len(expansion.intercept), len(expansion.instances), len(expansion.bank))
+        out = xp.empty((X.shape[0], *shape), dtype=xp.float64, device=device_of(X))
+        for rows, Z in self._device_blocks(X, int(np.prod(shape))):
+            out[rows] = expansion.contributions(Z)
+        return out
+
+    def _device_blocks(self, X: Array, n_values: int) -> Iterator[tuple[slice, Array]]:
+        """Slices of a tensor and their encoded rows, so that `n_values` for each row fit the device."""
+        step = max(1, DEVICE_VALUES // max(1, n_values))
+        for start in range(0, X.shape[0], step):
+            rows = slice(start, start + step)
+            yield rows, device_encode(self.encoder, X[rows, :], self.columns)
+
     def shifted(self, shift: float) -> Model:
         """The same model with `shift` added to its decisions."""
         return replace(self, expansion=replace(self.expansion, intercept=self.expansion.intercept + shift))
@@ -97,6 +125,15 @@ class Model(Generic[E]):
             Z[:, place] = self.encoder.columns[place].encode(values)
         _, by_kernel = self.expansion.split(Z)
         return by_kernel[:, :, self.own_kernels(set(cells))].sum(axis=2)
+
+    def check_parts(self) -> None:
+        """Refuse parts that do not fit together: a model must be able to decide about its own cases."""
+        expansion, some = self.expansion, self.expansion.instances[:1]
+        if not some.shape[1] == len(self.encoder.columns) == len(self.encoder.names) == len(self.columns):
+            raise ValueError("its cases do not have the columns of its encoder")
+        shape = (len(some), len(expansion.intercept), len(expansion.instances), len(expansion.bank))
+        if expansion.decision(some).shape != shape[:2] or expansion.contributions(some).shape != shape:
+            raise ValueError("its coefficients do not fit its cases and kernels")
 
     def negated(self) -> Model:
         """The model of the opposite decision."""
@@ -225,57 +262,6 @@ def variation_shares(model: Model, Z: np.ndarray, mass: np.ndarray) -> tuple[np.
     return variation(by_instance, mass), variation(by_kernel, mass, features)
 
 
-def device_decision(model: Model, X: Array) -> Array:
-    """Decision values (n, q) of a tensor X (n, d) with the columns of the training table."""
-    expansion = model.expansion
-    if not _is_plain(model):
-        return beside(model.decision(_table(X)), X)
-    xp, k = namespace(X), expansion.coef.shape[1]
-    coef, instances = (to_device(values, device_of(X), "float64") for values in (expansion.coef, expansion.instances))
-    base = expansion.intercept
-    if isinstance(expansion, CentredExpansion):
-        base = base - np.sum(expansion.coef * expansion.centre, axis=(1, 2))
-    first = to_device(base, device_of(X), "float64")[None, :]
-    parts = []
-    for rows in _blocks(X.shape[0], k):
-        Z = device_encode(model.encoder, X[rows, :], model.columns)
-        total = xp.broadcast_to(first, (Z.shape[0], first.shape[1]))
-        for place, channel in enumerate(expansion.bank.channels):
-            total = total + channel(Z, instances) @ coef[:, :, place].T
-        parts.append(total)
-    decision = xp.concat(parts)
-    if not bool(xp.all(xp.isfinite(decision))):
-        raise ValueError("the decision is NaN or infinite for some rows of X: look at their values")
-    return decision
-
-
-def device_contributions(model: Model, X: Array) -> Array:
-    """Contributions (n, q, k, L) of a tensor X (n, d) with the columns of the training table."""
-    expansion = model.expansion
-    if not _is_plain(model):
-        return beside(expansion.contributions(model.encode(_table(X))), X)
-    xp, (q, k, L) = namespace(X), expansion.coef.shape
-    coef, instances = (to_device(values, device_of(X), "float64") for values in (expansion.coef, expansion.instances))
-    out = xp.empty((X.shape[0], q, k, L), dtype=xp.float64, device=device_of(X))
-    for rows in _blocks(X.shape[0], q * k):
-        Z = device_encode(model.encoder, X[rows, :], model.columns)
-        for place, channel in enumerate(expansion.bank.channels):
-            values = channel(Z, instances)
-            if isinstance(expansion, CentredExpansion):
-                values = values - to_device(expansion.centre[:, place], device_of(X), "float64")
-            out[rows, :, :, place] = values[:, None, :] * coef[None, :, :, place]
-    return out
-
-
-def _is_plain(model: Model) -> bool:
-    return isinstance(model.expansion, KernelExpansion) and not model.expansion.bank.positions
-
-
-def _table(X: Array) -> Table:
-    """The rows in numpy, for models without a form on devices."""
+def _on_cpu(X: Array) -> Table:
+    """The rows of a tensor in numpy, for models without a form on devices."""
     return Table(np.asarray(to_numpy(X), dtype=float), {}, [f"x{j}" for j in range(X.shape[1])])
-
-
-def _blocks(n: int, values: int) -> list[slice]:
-    step = max(1, VALUES // max(1, values))
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]

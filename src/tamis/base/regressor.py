@@ -9,11 +9,9 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
-from tamis.arrays import is_tensor
 from tamis.base.estimator import KernelEstimator, blockwise
 from tamis.base.expansion import KernelExpansion
-from tamis.base.explaining import checked_tensor
-from tamis.base.model import Model, device_decision
+from tamis.base.model import Model
 from tamis.explain.explanation import PREDICTION
 from tamis.table.rows import Rows, check_groups, check_numbers, check_weights, weight_unit
 from tamis.table.table import Table
@@ -92,7 +90,4 @@ class KernelRegressor(RegressorMixin, KernelEstimator):
     @blockwise
     def predict(self, X: Any) -> np.ndarray:
         """Predicted numbers (n_samples,)."""
-        if is_tensor(X):
-            return device_decision(self.model_, checked_tensor(self, X))[:, 0]
-        model, table = self._seen(X)
-        return model.decision(table)[:, 0]
+        return self._decision(X)[:, 0]

@@ -100,7 +100,9 @@ def columns_by_name(X: Any) -> Mapping[str, Any] | None:
 
 
 def read_table(X: Any, names: Sequence[str], categorical: Sequence[int] | None, allow_missing: bool) -> Table:
-    """Read validated input; `categorical` lists the columns that are categories (None: by their type)."""
+    """Read `checked_input`; `categorical` lists the columns that are categories (None: by their type)."""
+    if isinstance(X, Mapping):
+        return read_columns(X, names, categorical, allow_missing)
     d = X.shape[1]
     if not d:
         raise ValueError(f"X has 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
@@ -120,11 +122,8 @@ def read_block(
     """Read a block of rows of any kind, whose columns may be known by `names`; and whether it has names of its own."""
     if isinstance(X, NamedNumbers):
         return read_table(X.values, names or X.columns, categorical, allow_missing), True
-    columns = columns_by_name(X)
-    if columns is not None:
-        return read_columns(columns, list(columns) if names is None else names, categorical, allow_missing), True
     checked, own = checked_input(X)
-    return read_table(checked, names or own, categorical, allow_missing), has_names(X)
+    return read_table(checked, own if names is None else names, categorical, allow_missing), has_names(checked)
 
 
 def with_empty_labels(table: Table, nominal: set[int]) -> Table:
@@ -135,10 +134,7 @@ def with_empty_labels(table: Table, nominal: set[int]) -> Table:
 
 def block_names(X: Any) -> list[str]:
     """Names of the columns of a block of rows of any kind."""
-    columns = columns_by_name(X)
-    if columns is not None:
-        return [str(name) for name in columns]
-    return list(X.columns) if isinstance(X, NamedNumbers) else checked_input(X)[1]
+    return list(X.columns) if isinstance(X, NamedNumbers) else list(map(str, checked_input(X)[1]))
 
 
 def _fill_plain(numbers: np.ndarray, X: Any, names: Sequence[str]) -> set[int]:
@@ -335,12 +331,15 @@ def number_labels(values: np.ndarray) -> np.ndarray:
 
 
 def has_names(X: Any) -> bool:
-    """Whether X names its columns by text, as scikit-learn understands it."""
-    return is_frame(X) and all(isinstance(c, str) for c in X.columns)
+    """Whether X names its columns: by text, as scikit-learn understands it, or as a dict."""
+    return isinstance(X, Mapping) or (is_frame(X) and all(isinstance(c, str) for c in X.columns))
 
 
 def checked_input(X: Any) -> tuple[Any, list[str]]:
-    """A validated frame or array, and the names of its columns."""
+    """A validated frame, array or dict of columns, and the names of the columns."""
+    columns = columns_by_name(X)
+    if columns is not None:
+        return columns, list(columns)
     if is_frame(X):
         check_names(X.columns)
         if not len(X):
@@ -462,16 +461,9 @@ class TableReader:
         categorical = resolve_columns(categorical_features, names)
         return cls(None if categorical is None else tuple(categorical), missing is not None)
 
-    @property
-    def _places(self) -> list[int] | None:
-        return None if self.categorical is None else list(self.categorical)
-
     def read(self, X: Any, names: list[str]) -> Table:
-        """The cells of an array, frame or dict of columns that has been checked."""
-        columns = columns_by_name(X)
-        if columns is not None:
-            return read_columns(columns, names, self._places, self.allow_missing)
-        return read_table(X, names, self._places, self.allow_missing)
+        """The cells of `checked_input`."""
+        return read_table(X, names, self.categorical, self.allow_missing)
 
     def read_kept(self, X: Mapping[str, Any], columns: np.ndarray, names: Sequence[str]) -> Table:
         """The kept `columns`, called `names`, of a dict of columns that may have others."""
