@@ -16,8 +16,9 @@ import pytest
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
 pytest.importorskip("plotly", reason="plotly is not installed")
 
+from tamis.explain.explanation import plain
 from tamis.results import tables
-from tamis.results.text import cell, literal, number, percent, plain, shortened, signed, signed_percent
+from tamis.results.text import cell, literal, number, percent, shortened, signed, signed_percent
 from tamis.views.report import embedded, render, write
 
 from report_fits import HOSTILE, WARNING, hostile_fit, iris_fit, mixed_fit, small_fit

@@ -179,7 +179,7 @@ def odd_rows(results, *, coded):
 
 def test_pairs_and_centred_contributions_equal_python(browser, tmp_path):
     results = paired_fit()
-    assert any(part.is_surface for part in results.parts) and any(part.is_whole for part in results.parts)
+    assert any(part.is_surface for part in results.parts) and any(part.is_similarity for part in results.parts)
     write(results, tmp_path / "report.html")
     page = browser.new_page()
     page.goto((tmp_path / "report.html").as_uri(), wait_until="domcontentloaded")  # the charts may come later

@@ -177,7 +177,7 @@ def test_parts_of_pairs_have_surfaces_and_words_count_them(two, described):
         if part.is_surface:
             np.testing.assert_allclose(clf.surface(*part.features, (part.grid, part.across))[2], part.shape[:, :, 0])
     assert {part.name for part in parts if part.is_surface} == {"a * b", "town * c", "town * a"}
-    assert [part.name for part in parts if part.is_whole] == [SIMILAR]
+    assert [part.name for part in parts if part.is_similarity] == [SIMILAR]
     assert counted(parts) == f"4 features, 3 pairs and {SIMILAR}"
     assert counted(parts[:0]) == "0 features"
 
@@ -197,9 +197,9 @@ def test_pull_of_similar_cases_is_their_part_of_the_pull(two, described, three):
     all_of = [len(set(channel.columns)) > 2 for channel in expansion.bank.channels]
     own = expansion.contributions(expansion.instances)[:, 0]
     for case in described[1]:
-        assert case.whole_pull[0] == pytest.approx(own[case.place, case.place, all_of].sum())
+        assert case.similarity_pull[0] == pytest.approx(own[case.place, case.place, all_of].sum())
         assert case.pull[0] == pytest.approx(own[case.place, case.place].sum())
-    assert all(not len(case.whole_pull) for case in cases_of(three[0], None, None, None))
+    assert all(not len(case.similarity_pull) for case in cases_of(three[0], None, None, None))
 
 
 def test_parts_are_found_again_in_other_fits_whatever_their_order(two, three):
@@ -259,7 +259,7 @@ def test_report_draws_surfaces_of_numbers_and_categories(two, described):
         assert len(chart.table.rows) == (3 if part.features[0] == "town" else 6)
     rows = similar_table(results).rows
     labels = [c.label if isinstance(c.label, str) else f"row {c.label}" for c in cases]
-    order = sorted(range(len(cases)), key=lambda k: -abs(cases[k].whole_pull[0]))
+    order = sorted(range(len(cases)), key=lambda k: -abs(cases[k].similarity_pull[0]))
     assert [row[0] for row in rows] == [labels[k] for k in order]
     assert similar_table(replace(results, cases=())) is None
 

@@ -33,9 +33,14 @@ def part_names(parts: Sequence[Sequence[str]]) -> list[str]:
     return [SIMILAR if group and sum(large) == 1 else part_name(part) for group, part in zip(large, parts, strict=True)]
 
 
-def _plain(value: Any) -> Any:
-    """A value that JSON knows: numbers that it does not know are None, anything else is text."""
-    value = value.item() if isinstance(value, np.generic) else value
+def plain(value: Any) -> Any:
+    """Nested dicts, lists, strings, numbers and None, as JSON has them; numbers that are not finite are None."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | str) else str(value)
@@ -159,7 +164,7 @@ class Explanation:
         return part_names(self.parts)
 
     def part_values(self, data: Any) -> np.ndarray:
-        """The values of the parts in the explained rows (rows, parts), for showing beside the contributions.
+        """The values of the parts in the explained rows (rows, parts), to show with the contributions.
 
         Parameters
         ----------
@@ -184,7 +189,11 @@ class Explanation:
         All values are such as JSON knows: labels of other types, such as dates, become text.
         """
         self._computed("to_dict")
-        return {name: [_plain(value) for value in column] for name, column in self._summands().items()}
+        columns = self._summands()
+        return {
+            name: [plain(str(value) if isinstance(value, tuple) else value) for value in column]
+            for name, column in columns.items()
+        }
 
     def _summands(self) -> dict[str, list]:
         """The columns of `to_dict` with labels as they are."""

@@ -1,4 +1,4 @@
-"""Confidence intervals that stay honest at the edge: a perfect score on few rows is not a sure thing."""
+"""Confidence intervals, which are not empty for a perfect score on few rows."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def area(value: float, n_positive: int, n_negative: int, level: float = 0.95) ->
 
 
 def mean(values: Sequence[float] | np.ndarray, level: float = 0.95) -> Interval:
-    """The mean of a few measurements, one per fold say, with Student's interval."""
+    """The mean of a few measurements, such as one per fold, with Student's interval."""
     values = np.asarray(values, dtype=float)
     if not len(values):
         return UNKNOWN
@@ -92,7 +92,7 @@ def bootstrap(
     level: float = 0.95,
     random_state: int = 0,
 ) -> Interval:
-    """``statistic(*arrays)`` with percentile limits over resampled rows, or whole `groups` of them.
+    """``statistic(*arrays)`` with percentile limits over resampled rows, or resampled `groups` of them.
 
     Resamples on which the statistic is not finite (one class only) are left out.
     """

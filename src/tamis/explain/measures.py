@@ -147,7 +147,7 @@ def interpretability(masses: np.ndarray, norms: np.ndarray) -> float:
     """The paper's IP: purity times concentration of prototypes, in per cent [Hosseini2019, Sect. 5.2.1].
 
     ``100 mean_j (max_q masses_qj / sum_q masses_qj) exp(-sum_st u_s u_t d(s, t))`` over prototypes u; the squared
-    distances d under kernels of unit diagonal add up to ``2 ((sum u)^2 - u'K u)``. A single case is worth 100.
+    distances d under kernels of unit diagonal add up to ``2 ((sum u)^2 - u'K u)``. A single case has 100.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class Curve:
 
     Attributes
     ----------
-    label : the class that counts as positive
+    label : the class that is positive
     auc, ks : with intervals
     false_positive, true_positive : the ROC curve from (0, 0) to (1, 1)
     threshold, negative, positive : scores, and shares of the negative and positive rows with at most that score
@@ -132,7 +132,7 @@ class Part:
         return len(self.across) > 0
 
     @property
-    def is_whole(self) -> bool:
+    def is_similarity(self) -> bool:
         """Whether it compares rows with kept cases by three or more features at once."""
         return len(set(self.features)) > 2
 
@@ -151,8 +151,8 @@ class Case:
     importance : (outputs,) signed percentages of the case coefficients, or None where there are none
     variation : (outputs,) share in the variation of the decision, in per cent
     pull : (outputs,) what the case adds to the decision about a row equal to itself
-    whole_pull : (outputs,) the part of `pull` that comes through kernels on three or more features; empty where the
-        model has none, or no others
+    similarity_pull : (outputs,) the part of `pull` through kernels on three or more features; empty where the model
+        has none, or no others
     """
 
     place: int
@@ -162,7 +162,7 @@ class Case:
     importance: np.ndarray | None
     variation: np.ndarray
     pull: np.ndarray
-    whole_pull: np.ndarray = field(default_factory=_empty)
+    similarity_pull: np.ndarray = field(default_factory=_empty)
 
 
 @stored

@@ -76,8 +76,8 @@ def shares_by_key(model: KernelClassifier, columns: Columns) -> dict[frozenset[s
 
 def _key(part: tuple[str, ...], among: Sequence[tuple[str, ...]]) -> frozenset[str]:
     """The features of a part in any order; none for the only group of three or more, whichever they are."""
-    alone = len(set(part)) > 2 and sum(len(set(one)) > 2 for one in among) == 1
-    return frozenset() if alone else frozenset(part)
+    only = len(set(part)) > 2 and sum(len(set(one)) > 2 for one in among) == 1
+    return frozenset() if only else frozenset(part)
 
 
 def _is_single(model: KernelClassifier, key: tuple[str, ...]) -> bool:
@@ -186,9 +186,9 @@ def cases_of(
 ) -> tuple[Case, ...]:
     """The kept cases, the most influential first; without training rows what the model knows of them.
 
-    `rows` says where in `columns`, `y` and `labels` the cases stand, if these are not all training rows.
+    `rows` gives the positions in `columns`, `y` and `labels` of the cases, if these are not all training rows.
     """
-    kept, pull, whole = kept_cases(model), case_pulls(model), _whole_pulls(model)
+    kept, pull, similarity = kept_cases(model), case_pulls(model), _similarity_pulls(model)
     stored = case_values(model)
     cases = []
     for k, row in enumerate((model.instances_ if rows is None else rows).tolist()):
@@ -199,21 +199,21 @@ def cases_of(
             values = {name: as_cell(columns[name][row]) for name in stored}
             label, truth = labels[row] if labels is not None else row + 1, as_cell(y[row])
         importance = None if kept.importance is None else kept.importance[:, k]
-        cases.append(Case(k, as_cell(label), truth, values, importance, kept.variation[:, k], pull[k], whole[k]))
+        cases.append(Case(k, as_cell(label), truth, values, importance, kept.variation[:, k], pull[k], similarity[k]))
     return tuple(sorted(cases, key=lambda case: -float(case.variation.mean())))
 
 
-def _whole_pulls(model: KernelClassifier) -> np.ndarray:
+def _similarity_pulls(model: KernelClassifier) -> np.ndarray:
     """What each kept case adds about a row equal to itself through kernels on three or more features (cases, outputs).
 
     No outputs where there are no such kernels, or no others.
     """
     expansion = model.model_.expansion
-    whole = np.array([len(set(channel.columns)) > 2 for channel in expansion.bank.channels], dtype=bool)
-    if whole.all() or not whole.any():
+    large = np.array([len(set(channel.columns)) > 2 for channel in expansion.bank.channels], dtype=bool)
+    if large.all() or not large.any():
         return np.empty((len(expansion.instances), 0))
     each = [expansion.contributions(case[None])[0, :, k] for k, case in enumerate(expansion.instances)]
-    return np.array(each)[:, :, whole].sum(axis=2)
+    return np.array(each)[:, :, large].sum(axis=2)
 
 
 def as_cell(value: Any) -> Any:
@@ -222,7 +222,7 @@ def as_cell(value: Any) -> Any:
     return None if value is None or value != value else value
 
 
-# ---------------------------------------------------------------------- what it is worth
+# ---------------------------------------------------------------------- the test
 
 
 def evaluate(
@@ -313,7 +313,7 @@ def show_rows(
         )
         rows = np.sort(list(first)[:MAX_SHOWN_ROWS])
     kept = {name: columns[name][rows] for name in model.model_.encoder.names}
-    if not kept:  # a model that kept nothing says the same of every row
+    if not kept:  # a model that kept nothing predicts the same for every row
         kept = {name: values[rows] for name, values in list(columns.items())[:1]}
     probability = model.predict_proba(kept) if hasattr(model, "predict_proba") else None
     return ShownRows(

@@ -11,21 +11,10 @@ import numpy as np
 
 from tamis.base.classifier import KernelClassifier
 from tamis.explain import SIMILAR
+from tamis.explain.explanation import plain
 from tamis.explain.measures import Stability, feature_reduction, instance_reduction
 from tamis.results.data import Case, Evaluation, Part, Results
-from tamis.results.text import (
-    cell,
-    count,
-    effect,
-    interval,
-    listed,
-    number,
-    per_output,
-    percent,
-    plain,
-    share,
-    signed_percent,
-)
+from tamis.results.text import cell, count, effect, interval, listed, number, per_output, percent, share, signed_percent
 
 NOT_KNOWN = "not known"
 
@@ -164,8 +153,10 @@ def case_table(results: Results, brief: bool = False) -> Table:
 def similar_table(results: Results) -> Table | None:
     """What each kept case adds through several features at once, the strongest first; None without such kernels."""
     name = results.score_name
-    cases = sorted((c for c in results.cases if c.whole_pull.any()), key=lambda c: -float(abs(c.whole_pull).max()))
-    rows = [[*_named(case), *(effect(value, name) for value in case.whole_pull)] for case in cases]
+    cases = sorted(
+        (c for c in results.cases if c.similarity_pull.any()), key=lambda c: -float(abs(c.similarity_pull).max())
+    )
+    rows = [[*_named(case), *(effect(value, name) for value in case.similarity_pull)] for case in cases]
     head = ["Case", "Class", *per_output(f"Effect on the {name}", results.outputs)]
     return Table(f"The effect of {SIMILAR}, the strongest first", head, rows, frozenset({1})) if rows else None
 
@@ -359,7 +350,7 @@ def summary(results: Results) -> dict[str, Any]:
                 "importance": plain(case.importance),
                 "variation": plain(case.variation),
                 "pull": plain(case.pull),
-                "pull_as_similar_case": plain(case.whole_pull) if len(case.whole_pull) else None,
+                "pull_as_similar_case": plain(case.similarity_pull) if len(case.similarity_pull) else None,
                 "values": case.values,
             }
             for case in results.cases

@@ -100,7 +100,7 @@ def shortened(name: Any, width: int) -> str:
 
 def literal(name: Any, width: int = 26) -> str:
     """A name that plotly shows letter by letter: it reads some HTML in all its texts."""
-    return escape(shortened(name, width), quote=False).replace("$", "&#36;")  # two of them would ask for mathematics
+    return escape(shortened(name, width), quote=False).replace("$", "&#36;")  # two of them would start mathematics
 
 
 def per_output(name: str, outputs: Sequence[Any]) -> list[str]:
@@ -119,16 +119,3 @@ def listed(names: Sequence[Any], most: int = 3) -> str:
     if len(names) > most:
         names = [*names[:most], f"{len(names) - most} more"]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "nothing"
-
-
-def plain(value: Any) -> Any:
-    """Nested dicts, lists, strings, numbers and None, as JSON has them; numbers that are not finite are None."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)

@@ -227,7 +227,7 @@ def classical_map(squared: np.ndarray) -> np.ndarray:
 def assigned(clf: PrototypeClassifier, X: Any) -> np.ndarray:
     """Shares (rows, c) of the prototypes in each row: its code, scaled to add up to one (nothing where it is empty).
 
-    Where a classifier has no codes, the nearest prototype has the whole row.
+    Where a classifier has no codes, the nearest prototype has a share of one.
     """
     if not hasattr(clf, "encode"):
         distances = clf.prototype_distances(X)

@@ -21,11 +21,11 @@ from sklearn.utils.parallel import Parallel, delayed
 from tamis.base.classifier import KernelClassifier
 from tamis.errors import BadOption
 from tamis.explain import intervals, measures
+from tamis.explain.explanation import plain
 from tamis.explain.intervals import Interval
 from tamis.progress import tracked
 from tamis.registry import all_estimators
 from tamis.results.describe import Columns, take
-from tamis.results.text import plain
 from tamis.workflow import peers
 from tamis.workflow.job import Job, prepared
 from tamis.workflow.prepare import Data, folds_of

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from tamis.errors import BadOption
-from tamis.explain import Explanation
-from tamis.explain.explanation import ChannelExplanation
+from tamis.explain.explanation import ChannelExplanation, plain
 from tamis.io.tables import Columns, blocks, header
 from tamis.results.data import Results
 from tamis.results.describe import as_cell, take
-from tamis.results.text import LOG_ODDS, cell, plain
+from tamis.results.text import LOG_ODDS, cell
 from tamis.workflow.files import kinds_of, load_results
 from tamis.workflow.prepare import check_column
 
@@ -115,6 +114,10 @@ def explain_row(
     values = [tuple(as_cell(columns[name][0]) for name in part) for part in explanation.parts]
     kept = sorted(results.cases, key=lambda case: case.place)
     cases = [case.label if isinstance(case.label, str) else f"row {case.label}" for case in kept]
+    lacks = ""
+    if isinstance(explanation, ChannelExplanation):
+        turned = replace(explanation, typical=-explanation.typical[..., ::-1])
+        lacks = (explanation if sign > 0 else turned).absence(0, k)
     probability = None
     if hasattr(classifier, "predict_proba"):
         probability = float(classifier.predict_proba(columns)[0, classes.index(which)])
@@ -133,16 +136,9 @@ def explain_row(
         cases,
         [case.truth for case in kept],
         sign * explanation.by_instance[0, k],
-        _lacking(explanation, k, sign),
+        lacks,
         results.score_name,
     )
-
-
-def _lacking(explanation: Explanation, output: int, sign: float) -> str:
-    if not isinstance(explanation, ChannelExplanation):
-        return ""
-    seen = explanation if sign > 0 else replace(explanation, typical=-explanation.typical[..., ::-1])
-    return seen.absence(0, output)
 
 
 def _find(
@@ -180,10 +176,10 @@ def _find(
     return found[0]
 
 
-def _output(classes: list, asked: str | None, predicted: Any) -> Any:
-    if asked is None:
+def _output(classes: list, name: str | None, predicted: Any) -> Any:
+    if name is None:
         return classes[1] if len(classes) == 2 else predicted
     for label in classes:
-        if str(label) == asked:
+        if str(label) == name:
             return label
-    raise BadOption(f"class {asked!r} is unknown: the classes are {', '.join(map(str, classes))}")
+    raise BadOption(f"class {name!r} is unknown: the classes are {', '.join(map(str, classes))}")

@@ -29,8 +29,8 @@ from tamis.views.studies import fit_folds, stability_of
 from tamis.workflow.prepare import Data, folds_of, positive_class, prepare, row_names, split_rows
 
 METHOD = "TamisClassifier"
-BUDGET = 10
-REPEATED = 0.01  # share of test rows equal to training rows that is worth a warning
+DEFAULT_BUDGET = 10
+REPEATED_SHARE = 0.01  # share of test rows equal to training rows that is worth a warning
 FOLDS = 5  # of the training rows, to see whether the choice of features is stable
 
 
@@ -92,16 +92,15 @@ class Job:
         return replace(self, method=method, options=options, n_jobs=None, **budgets)
 
     def classifier(self) -> KernelClassifier:
-        """The unfitted classifier that the job asks for."""
+        """The unfitted classifier of the job."""
         known = all_estimators("classifier")
         if self.method not in known:
             why = "is no classifier" if self.method in all_estimators() else "is unknown"
             raise ValueError(f"method={self.method!r} {why}: use one of {', '.join(known)}")
         accepted = inspect.signature(known[self.method]).parameters
-        wanted = {"max_instances": self.max_instances, "max_features": self.max_features}
-        wanted |= {"class_weight": self.class_weight, "n_jobs": self.n_jobs}
-        params: dict[str, Any] = {name: BUDGET for name in ("max_instances", "max_features") if name in accepted}
-        params |= {name: value for name, value in wanted.items() if value is not None}
+        names = ("max_instances", "max_features", "class_weight", "n_jobs")
+        params: dict[str, Any] = {name: DEFAULT_BUDGET for name in names[:2] if name in accepted}
+        params |= {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         params |= {"random_state": self.seed, **self.options}
         odd = [name for name in params if name not in accepted]
         if odd:
@@ -129,8 +128,9 @@ def run(table: Any, job: Job, source: str = "table") -> Results:
         stable, by_fold = stability(model, X, y, groups, job)
     labels = data.labels[train]
     model.instance_labels_ = labels[model.instances_]
-    repeated = _repeated(data, train, test)
-    if repeated > REPEATED * len(test):
+    keys = row_keys(read_columns(data.columns, list(data.columns), None, allow_missing=True), 0)
+    repeated = int(np.isin(keys[test], keys[train]).sum())
+    if repeated > REPEATED_SHARE * len(test):
         warned.append(
             f"{repeated} of {len(test)} test rows are equal to a training row in all features: the test may be too "
             "optimistic; if rows belong together, name their group"
@@ -229,18 +229,12 @@ def stability(
     return stability_of(models, X), by_fold
 
 
-def _repeated(data: Data, train: np.ndarray, test: np.ndarray) -> int:
-    """Test rows that are equal to a training row."""
-    keys = row_keys(read_columns(data.columns, list(data.columns), None, allow_missing=True), 0)
-    return int(np.isin(keys[test], keys[train]).sum())
-
-
 def notes(
     data: Data, train: np.ndarray, test: np.ndarray, source: str, split: str, warned: list[str], repeated: int | None
 ) -> Notes:
     """What was done to the data, with the warnings of the table and of the fit."""
-    balance = {label: (int(np.sum(data.y[train] == label)), int(np.sum(data.y[test] == label)))
-               for label in np.unique(data.y).tolist()}  # fmt: skip
+    classes = np.unique(data.y).tolist()
+    balance = {label: (int(np.sum(data.y[train] == label)), int(np.sum(data.y[test] == label))) for label in classes}
     return Notes(
         source=source,
         n_rows=data.n_rows,

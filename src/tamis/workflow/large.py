@@ -1,7 +1,7 @@
 """The main job on a Parquet file or folder that does not fit in memory.
 
-A sample of the rows decides on columns and classes, as a whole table would; the classifier is fitted to sums over all
-training rows; the sampled test rows, which training never counts, test it.
+A sample of the rows determines columns and classes, as a table in memory would; the classifier is fitted to sums over
+all training rows, and tested on the sampled test rows, which have no weight in training.
 """
 
 from __future__ import annotations
@@ -82,8 +82,15 @@ def run_large(path: Path, job: Job, folder: Path, missing: Collection[str] = ())
         stable, by_fold = stability(model, take(X, few), y[few], None if groups is None else groups[few], job)
     cases, classes, model.instance_labels_ = source.rows_at(model.instances_)
     held_out = f"{len(test)} sampled of the held-out rows of {path.name}"
-    split = f"{_how(job)}; tested on the {len(test)} of them that were sampled"
-    of_sample = notes(data, train, test, path.name, split, [_how_it_was_read(job, sample, path), *warned], None)
+    what = "whole groups" if job.group is not None else "rows"
+    drawn = f"{100 * job.test_size:.0f}% of the {what} at random, seed {job.seed}"
+    split = "as the split column says" if job.split is not None else drawn
+    reading = (
+        f"{path.name} was not read into memory: {job.method} was fitted to sums over all training rows, and "
+        f"{len(sample.test)} of {sample.n_rows} rows, drawn at random, gave counts, distributions and the test"
+    )
+    split = f"{split}; tested on the {len(test)} of them that were sampled"
+    of_sample = notes(data, train, test, path.name, split, [reading, *warned], None)
     return Results(
         model=model,
         evaluation=tested(model, data, test, y, held_out, job.seed, seconds),
@@ -94,20 +101,6 @@ def run_large(path: Path, job: Job, folder: Path, missing: Collection[str] = ())
         seconds=seconds,
         **shown(model, data, test, job),
     )
-
-
-def _how_it_was_read(job: Job, sample: _Sample, path: Path) -> str:
-    return (
-        f"{path.name} was not read into memory: {job.method} was fitted to sums over all training rows, and "
-        f"{len(sample.test)} of {sample.n_rows} rows, drawn at random, gave counts, distributions and the test"
-    )
-
-
-def _how(job: Job) -> str:
-    if job.split is not None:
-        return "as the split column says"
-    what = "whole groups" if job.group is not None else "rows"
-    return f"{100 * job.test_size:.0f}% of the {what} at random, seed {job.seed}"
 
 
 def is_test(job: Job, number: int, n: int, groups: Any, split: Any) -> np.ndarray:
@@ -158,7 +151,7 @@ class _Sample:
 
 
 class _Training(ParquetSource):
-    """The features and classes of a job; rows that are held out or have no class weigh nothing."""
+    """The features and classes of a job; rows that are held out or have no class have weight zero."""
 
     def __init__(self, path: Path, job: Job, data: Data, marks: Collection[str] = MISSING):
         super().__init__(path, job.target, groups=job.group, columns=list(data.columns))

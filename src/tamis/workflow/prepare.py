@@ -21,9 +21,9 @@ from tamis.table.keys import row_keys
 from tamis.table.rows import check_groups
 from tamis.table.table import any_table, cells_of, columns_by_name, is_missing
 
-LEAST = 3  # rows (or groups) of each class: one to test on, two to hold out from each other
-EXACT = 2**53  # larger whole numbers are not distinguished by floats
-COUNTER = 20  # rows from which consecutive integers are a row counter and not a measurement
+MIN_ROWS_PER_CLASS = 3  # rows (or groups) of each class: one to test on, two to hold out from each other
+MAX_EXACT_INTEGER = 2**53  # larger whole numbers are not distinguished by floats
+MIN_COUNTER_ROWS = 20  # rows from which consecutive integers are a row counter and not a measurement
 DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})([T ].*)?")
 WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,17})(\.0+)?")
 POSITIVE = {"1", "yes", "y", "true", "t", "positive", "pos", "+", "case", "malignant", "bad", "present", "abnormal"}
@@ -81,7 +81,7 @@ def prepare(
     for name in (target, id_column, group_column, split_column, *categorical, *drop):
         if name is not None:
             check_column(columns, name)
-    declared = [name for name in table.categorical if name not in drop] if isinstance(table, Columns) else []
+    nominal = [name for name in table.categorical if name not in drop] if isinstance(table, Columns) else []
     roles = [name for name in (target, id_column, group_column, split_column) if name is not None]
     _check_roles(roles, target, drop, categorical)
     n_rows, n_columns = len(columns[target]), len(columns)
@@ -92,7 +92,7 @@ def prepare(
     y = _classes(columns[target][rows], target)
     offered = {k: v[rows] for k, v in columns.items() if k not in roles and k not in drop}
     dropped = dict.fromkeys(drop, "dropped as asked")
-    features, left_out, warnings = _features(offered, [*categorical, *declared], rows)
+    features, left_out, warnings = _features(offered, [*categorical, *nominal], rows)
     if not features:
         raise ValueError(f"no column is left to learn from except {roles}: {left_out or 'the table has no other'}")
     warnings += _leaks(features, y, target)
@@ -158,7 +158,7 @@ def _values(series: Any) -> np.ndarray:
     cells = [None if is_missing(v) else v for v in values.tolist()]
     known = [v for v in cells if v is not None]
     plain = not nominal and all(isinstance(v, int | float | Decimal) and not isinstance(v, bool) for v in known)
-    if known and plain and all(isinstance(v, float) or abs(v) <= EXACT for v in known):
+    if known and plain and all(isinstance(v, float) or abs(v) <= MAX_EXACT_INTEGER for v in known):
         return np.array([np.nan if v is None else float(v) for v in cells])
     out = np.empty(len(cells), dtype=object)
     out[:] = cells
@@ -231,11 +231,11 @@ def _check_counts(y: np.ndarray, groups: np.ndarray | None, target: str) -> None
         raise ValueError(f"target {target!r} has one class only ({classes[0]!s}): a classifier needs at least two")
     for label in classes:
         count = int(np.sum(y == label)) if groups is None else len(np.unique(groups[y == label]))
-        if count < LEAST:
+        if count < MIN_ROWS_PER_CLASS:
             have = counted(count, "row" if groups is None else "group")
             raise ValueError(
-                f"class {str(label)!r} of {target!r} has {have}: at least {LEAST} are needed, to learn from some and "
-                "to test on others; collect more, or leave the class out"
+                f"class {str(label)!r} of {target!r} has {have}: at least {MIN_ROWS_PER_CLASS} are "
+                "needed, to learn from some and to test on others; collect more, or leave the class out"
             )
 
 
@@ -257,7 +257,7 @@ def _features(
         if values.dtype.kind in "ObUS" and name not in categorical:
             _check_kind(name, values, rows)
         values = levels(values) if name in categorical or values.dtype.kind in "ObUS" else values.astype(float)
-        reason, warning = _judge(name, values, rows, asked=name in categorical)
+        reason, warning = _judge(name, values, rows, declared=name in categorical)
         if reason:
             left_out[name] = reason
         else:
@@ -266,7 +266,7 @@ def _features(
     return kept, left_out, warnings
 
 
-def _judge(name: str, values: np.ndarray, rows: np.ndarray, *, asked: bool) -> tuple[str, str]:
+def _judge(name: str, values: np.ndarray, rows: np.ndarray, *, declared: bool) -> tuple[str, str]:
     """Why a column should be left out, and what to warn of; both may be empty."""
     there = values[~missing_cells(values)]
     distinct = len(set(there.tolist()))
@@ -274,7 +274,7 @@ def _judge(name: str, values: np.ndarray, rows: np.ndarray, *, asked: bool) -> t
         return "it has one value only", ""
     dropped = "and was dropped (name it as id column to see it with the cases)"
     if values.dtype == object:
-        if distinct == len(there) and distinct > LEAST and not asked:
+        if distinct == len(there) and distinct > MIN_ROWS_PER_CLASS and not declared:
             reason = "has another value in every row"
             return f"it {reason} and looks like an id", f"column {name!r} {reason}, looks like an id {dropped}"
         if distinct > 20 and distinct > len(there) / 2:
@@ -283,7 +283,7 @@ def _judge(name: str, values: np.ndarray, rows: np.ndarray, *, asked: bool) -> t
     if np.isinf(there).any():
         row = int(rows[np.flatnonzero(np.isinf(values))[0]]) + 1
         raise ValueError(f"column {name!r} holds an infinite value in row {row}: replace it, or leave the cell empty")
-    if len(there) == len(values) >= COUNTER and np.array_equal(np.diff(there), np.ones(len(there) - 1)):
+    if len(there) == len(values) >= MIN_COUNTER_ROWS and np.array_equal(np.diff(there), np.ones(len(there) - 1)):
         return "it counts the rows", f"column {name!r} counts the rows {dropped}"
     return "", ""
 
@@ -333,7 +333,7 @@ def _leaks(features: dict[str, np.ndarray], y: np.ndarray, target: str) -> list[
     classes, codes = np.unique(y, return_inverse=True)
     for name, values in features.items():
         there = ~missing_cells(values)
-        if there.sum() < max(LEAST, 0.5 * len(y)) or len(np.unique(codes[there])) < 2:
+        if there.sum() < max(MIN_ROWS_PER_CLASS, 0.5 * len(y)) or len(np.unique(codes[there])) < 2:
             continue
         pairs = set(zip(values[there].tolist(), codes[there].tolist(), strict=True))
         warning = None

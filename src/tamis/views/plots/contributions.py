@@ -337,14 +337,14 @@ class ContributionDisplay(Display):
         n, decision = len(values), float(self.decision[rows[0]])
         ends = decision - np.r_[0.0, np.cumsum(values)]  # from the decision at the top down to the base value
         self.bars_ = signed_bars(ax, values, at=np.arange(n), left=ends[1:])
-        ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.85}
-        ax.bar_label(self.bars_, [f"{v:+.3g}" for v in values], padding=2, fontsize="small", bbox=ground)
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.85}
+        ax.bar_label(self.bars_, [f"{v:+.3g}" for v in values], padding=2, fontsize="small", bbox=box)
         ax.vlines(ends[1:-1], np.arange(n - 1), np.arange(1, n), color=PLAIN, linewidth=0.8)
         name_rows(ax, names, width=62)
         ax.axvline(self.base_value, color=PLAIN, linestyle=":")
         ax.axvline(decision, color="black", linestyle="--", linewidth=0.9)
         low, high = min(*ends, self.base_value), max(*ends, self.base_value)
-        room = 0.2 * ((high - low) or 1.0)  # for the numbers beside the bars
+        room = 0.2 * ((high - low) or 1.0)  # for the numbers next to the bars
         ax.set_xlim(low - room, high + room)
         ax.set_xlabel(f"decision value{self._favoured}" if self._favoured else PREDICTION)
         words = f"base value {self.base_value:.4g} (dotted), {decision_name(self.output)} {decision:.4g} (dashed)"

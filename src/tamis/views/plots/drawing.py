@@ -1,4 +1,4 @@
-"""What the displays share: panels, colours that the colour-blind tell apart, names that fit, bars with signs."""
+"""What the displays share: panels, colours for the colour-blind, names that fit, bars with signs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MORE_COLOURS = (*COLOURS, "#882255", "#999933", "#332288", "#44AA99", "#8C564B",
 DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 PLUS, MINUS, PLAIN = COLOURS[0], COLOURS[1], "#7F7F7F"
-HATCH = "////"  # of what is negative, besides its colour
+HATCH = "////"  # of what is negative, with its colour
 COLUMNS = 3  # panels in a row
 SCALE = "cividis"  # the same to the colour-blind, and in grey
 
 
 def pyplot(display: str) -> Any:
-    """matplotlib.pyplot, or one sentence that says how to get it."""
+    """matplotlib.pyplot, or an error that names the package to install."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:

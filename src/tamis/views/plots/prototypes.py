@@ -13,7 +13,7 @@ from tamis.base.prototypes import Prototype, PrototypeClassifier
 from tamis.views import studies
 from tamis.views.plots.drawing import MINUS, PLAIN, PLUS, Display, label, legend_beside, name_rows, point_style
 
-MOST_IN_LEGEND = 10  # classes; more of them have their names on the map
+MAX_IN_LEGEND = 10  # classes; more of them have their names on the map
 METHODS = {"tsne": "t-SNE", "mds": "classical scaling"}
 STAR, SMALLEST, LARGEST = "*", 20.0, 360.0  # of prototypes; areas in square points, the largest of up to 20 of them
 ROOM = 0.045  # between names, as a share of the height of the map
@@ -29,7 +29,7 @@ STYLES = {
 class PrototypeAtlasDisplay(Display):
     """A map of rows and prototypes by their distances in the feature space of the learned kernel.
 
-    Points are rows, stars prototypes; colours (and markers of rows) tell the classes, and the area of a star the
+    Points are rows, stars prototypes; colours (and markers of rows) show the classes, and the area of a star the
     number of rows in whose code it is. Axes have no unit.
 
     Parameters
@@ -116,7 +116,7 @@ class PrototypeAtlasDisplay(Display):
         ax : axes
         links : whether thin lines go from each prototype to the rows in which it has the largest share
         """
-        many = len(self.classes) > MOST_IN_LEGEND
+        many = len(self.classes) > MAX_IN_LEGEND
         axis = self._panels(ax, (1, 1), (9.4 if many else 7.6, 7.4 if many else 5.4))[0, 0]
         self.links_ = self._links(axis) if links else None
         self.row_points_: dict[Any, Any] = {}
@@ -216,7 +216,7 @@ class PrototypesPerClassDisplay(Display):
     ----------
     figure_, ax_ : figure and axes
     bars_ : bar container, the first class at the top
-    texts_ : what is said of each class
+    texts_ : number, purity and size of the prototypes of each class
     """
 
     classes: Sequence[Any]

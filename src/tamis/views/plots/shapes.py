@@ -1,4 +1,4 @@
-"""What features add to the decision alone, and pairs of them together, as functions of their values."""
+"""What single features and pairs of features add to the decision, as functions of their values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tamis.views.plots.drawing import (
     legend_beside,
 )
 
-RUG = 200  # rows up to which each gets a tick; beyond, a histogram
+RUG = 200  # rows up to which each gets a tick; more get a histogram
 SHARE = 0.16  # of the height of a panel that rug and histogram take
 DARK = 0.6  # share of the largest value from which a cell is too dark for black letters
 
@@ -81,13 +81,13 @@ class ShapeFunctionDisplay(Display):
         estimator : fitted classifier
         X : rows whose values are marked below the curves, or None
         features : name or position of a kept feature, or list of them; None: all that have kernels of their own, the
-            largest share of variation first. What pairs add besides is drawn by `SurfaceDisplay`
+            largest share of variation first. What pairs add is drawn by `SurfaceDisplay`
         ax : as many axes as features
         """
         cls._check_matplotlib()
-        names = estimator.model_.encoder.names if hasattr(estimator, "model_") else ()
         if features is None:
-            features = _own_shapes(estimator)
+            found, parts = explaining.kept_features(estimator), list(dict.fromkeys(explaining.parts(estimator)))
+            features = [parts[k][0] for k in found.order if len(parts[k]) == 1]
         elif isinstance(features, str | int | np.integer):
             features = [features]
         if not len(features):
@@ -96,7 +96,7 @@ class ShapeFunctionDisplay(Display):
         shapes = []
         for feature in features:
             grid, values = shape_of(estimator, feature)
-            name = feature if isinstance(feature, str) else names[estimator.features_.tolist().index(feature)]
+            name = _name(estimator, feature)
             shapes.append(Shape(name, grid, values, data.get(name)))
         return cls(shapes, outputs=explaining.outputs(estimator)).plot(ax)
 
@@ -145,10 +145,12 @@ class ShapeFunctionDisplay(Display):
         return out
 
 
-def _own_shapes(estimator: KernelEstimator) -> list[str]:
-    """Kept features that have kernels of their own."""
-    found, names = explaining.kept_features(estimator), list(dict.fromkeys(explaining.parts(estimator)))
-    return [names[k][0] for k in found.order if len(names[k]) == 1]
+def _name(estimator: KernelEstimator, feature: int | str) -> str:
+    """The name of a kept feature, which may be given by its position in the input."""
+    if isinstance(feature, str):
+        return feature
+    name: str = estimator.model_.encoder.names[estimator.features_.tolist().index(feature)]
+    return name
 
 
 def _mark_rows(ax: Any, values: np.ndarray) -> None:
@@ -199,7 +201,7 @@ class Direction:
         return np.r_[-0.5, middles, len(spots) - 0.5] if self.levels else np.r_[spots[0], middles, spots[-1]]
 
     def places(self, values: np.ndarray) -> np.ndarray:
-        """Where values stand along the axis, those beyond the range at its ends; NaN for missing and unknown ones."""
+        """Positions of values along the axis, those outside its range at its ends; NaN for missing and unknown ones."""
         if not self.levels:
             return np.clip(values.astype(float), self.grid[0], self.grid[-1])
         spot = {level: float(k) for k, level in enumerate(self.grid.tolist())}
@@ -247,15 +249,9 @@ class SurfaceDisplay(Display):
         *grids, values = surface_of(estimator, first, second)
         cases = explaining.case_values(estimator)
         data = {} if X is None else explaining.kept_values(estimator, X)
-        names = [cls._name(estimator, feature) for feature in (first, second)]
+        names = [_name(estimator, feature) for feature in (first, second)]
         a, b = (Direction(n, g, cases[n], data.get(n, np.empty(0))) for n, g in zip(names, grids, strict=True))
         return cls(a, b, values, outputs=explaining.outputs(estimator)).plot(ax)
-
-    @staticmethod
-    def _name(estimator: KernelEstimator, feature: int | str) -> str:
-        if isinstance(feature, str):
-            return feature
-        return estimator.model_.encoder.names[estimator.features_.tolist().index(feature)]
 
     def plot(self, ax: Any = None) -> SurfaceDisplay:
         """Draw; `ax` may be as many axes as outputs."""

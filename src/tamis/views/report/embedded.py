@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from tamis.base.calibration import Calibrator
+from tamis.explain.explanation import plain
 from tamis.kernels.portable import Expression, NotPortable, needed
 from tamis.results.data import Results
-from tamis.results.text import plain
+from tamis.results.describe import as_cell
 
 CELLS = 12_000  # most values of shown rows, so that the page stays small
 ODD = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}  # would end a script element, or start a comment in it
@@ -30,6 +31,8 @@ def embedded(results: Results) -> dict[str, Any]:
     classes = model.classes_.tolist()
     order = case_order(results)
     recomputed = model_data(results, order)
+    names = [name for name, _ in _columns(results)]
+    met = dict.fromkeys(name for part in results.parts for name in part.features)
     return {
         "target": results.task.target,
         "classes": classes,
@@ -38,10 +41,10 @@ def embedded(results: Results) -> dict[str, Any]:
         "parts": [{"name": part.name, "features": part.features} for part in results.parts],
         "cases": [{"label": case.label, "truth": case.truth} for case in results.cases],
         "columns": [_column(name, column) for name, column in _columns(results)],
-        "inputs": input_order(results),
+        "inputs": [names.index(name) for name in met if name in names],  # in the order in which a reader meets them
         "model": recomputed,
         "base": model.model_.expansion.intercept,
-        "start": None if not results.cases else [results.cases[0].values.get(name) for name, _ in _columns(results)],
+        "start": None if not results.cases else [results.cases[0].values.get(name) for name in names],
         "rows": row_data(results, order, stored=recomputed is None),
     }
 
@@ -56,13 +59,6 @@ def _column(name: str, column: Any) -> dict[str, Any]:
         return {"name": name, "kind": column.kind, "levels": column.levels, "fill": column.fill}
     keys = ("low", "high", "centre", "scale", "knots", "ranks", "fill")
     return {"name": name, "kind": column.kind, **{key: getattr(column, key) for key in keys}}
-
-
-def input_order(results: Results) -> list[int]:
-    """Columns in the order in which a reader meets them: the most influential first."""
-    names = [name for name, _ in _columns(results)]
-    met = dict.fromkeys(name for part in results.parts for name in part.features)
-    return [names.index(name) for name in met if name in names]
 
 
 def case_order(results: Results) -> np.ndarray:
@@ -129,10 +125,8 @@ def row_data(results: Results, order: np.ndarray, *, stored: bool) -> dict[str, 
 
 
 def _cell(value: Any, column: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
-    if value is None or value != value:
-        return None
-    return value if column.kind == "category" else float(value)
+    value = as_cell(value)
+    return value if value is None or column.kind == "category" else float(value)
 
 
 def contributions(results: Results, order: np.ndarray, some: np.ndarray) -> dict[str, np.ndarray]:

@@ -29,12 +29,12 @@ from tamis.views.report.style import (
     sign_fill,
 )
 
-MOST_BARS = 40  # parts in a chart
-MOST_SHAPES = 40  # parts with a drawn shape
-MOST_SURFACES = 10  # pairs with a drawn surface
-MOST_LEVELS = 30  # categories in a drawing
-MOST_OUTPUTS = 6  # classes in a drawing of a pair
-MOST_NUMBERS = 36  # cells of a map of categories that hold their numbers
+MAX_BARS = 40  # parts in a chart
+MAX_SHAPES = 40  # parts with a drawn shape
+MAX_SURFACES = 10  # pairs with a drawn surface
+MAX_LEVELS = 30  # categories in a drawing
+MAX_OUTPUTS = 6  # classes in a drawing of a pair
+MAX_NUMBERS = 36  # cells of a map of categories that hold their numbers
 SHAPE_HEIGHT, MAP_HEIGHT = 310, 320
 GAP = 0.22  # between maps, as a share of their height
 STEPS = 6  # values of a number in the table of a pair
@@ -43,13 +43,14 @@ DIVERGING = ((0.0, MINUS), (0.5, PAPER), (1.0, PLUS))
 
 def share_chart(parts: Sequence[Part], outputs: Sequence[Any]) -> Chart:
     """Share of variation of each part, with its range over the folds."""
-    shown = parts[:MOST_BARS]
+    shown = parts[:MAX_BARS]
     mean = [float(part.variation.mean()) for part in shown]
+    ranges = [(p.by_fold.min(), p.by_fold.max()) if len(p.by_fold) else (None, None) for p in shown]
     spots = list(range(len(shown)))
     traces: list[dict[str, Any]] = [
         {
             "mode": "lines",
-            "x": [end for part in shown for end in (*_range(part), None)],
+            "x": [end for low, high in ranges for end in (low, high, None)],
             "y": [spot for k in spots for spot in (k, k, None)],
             "name": "range over folds",
             "showlegend": len(outputs) == 1,
@@ -62,17 +63,12 @@ def share_chart(parts: Sequence[Part], outputs: Sequence[Any]) -> Chart:
             "x": mean,
             "y": spots,
             "name": "mean" if len(outputs) > 1 else "all rows",
-            "marker": {
-                "color": INK if len(outputs) > 1 else PLUS,
-                "size": 12,
-                "symbol": "line-ns",
-                "line": {"color": INK, "width": 3},
-            },
+            "marker": {"color": PLUS, "size": 12, "symbol": "circle", "line": {"width": 0}}
+            if len(outputs) == 1
+            else {"color": INK, "size": 12, "symbol": "line-ns", "line": {"color": INK, "width": 3}},
             "hovertemplate": "%{x:.1f}%<extra></extra>",
         },
     ]
-    if len(outputs) == 1:
-        traces[1]["marker"] |= {"symbol": "circle", "line": {"width": 0}}
     for q, output in enumerate(outputs if len(outputs) > 1 else ()):
         dots = {"color": COLOURS[q % len(COLOURS)], "symbol": SYMBOLS[q % len(SYMBOLS)], "size": 10}
         traces.append(
@@ -98,13 +94,9 @@ def share_chart(parts: Sequence[Part], outputs: Sequence[Any]) -> Chart:
     return Chart("chart-share", figure, words, Table("Share of variation", head, rows))
 
 
-def _range(part: Part) -> tuple[float | None, float | None]:
-    return (float(part.by_fold.min()), float(part.by_fold.max())) if len(part.by_fold) else (None, None)
-
-
 def importance_chart(parts: Sequence[Part], outputs: Sequence[Any]) -> Chart | None:
     """Signed importance of each part, a bar per output; None where the method has none."""
-    shown = [part for part in parts[:MOST_BARS] if part.importance is not None]
+    shown = [part for part in parts[:MAX_BARS] if part.importance is not None]
     if not shown:
         return None
     traces: list[dict[str, Any]] = []
@@ -126,7 +118,7 @@ def importance_chart(parts: Sequence[Part], outputs: Sequence[Any]) -> Chart | N
     figure = {"data": traces, "layout": _named_rows(shown, "per cent", names)}
     rows = [[p.name, *(signed_percent(v) for v in p.importance)] for p in parts if p.importance is not None]
     table = Table("Signed importance", ["Feature", *per_output("Importance", outputs)], rows)
-    words = "Signed importance. " + "; ".join(f"{row[0]}: {', '.join(row[1:])}" for row in rows[:MOST_BARS]) + "."
+    words = "Signed importance. " + "; ".join(f"{row[0]}: {', '.join(row[1:])}" for row in rows[:MAX_BARS]) + "."
     return Chart("chart-importance", figure, words, table)
 
 
@@ -190,7 +182,7 @@ def _curve(part: Part, classes: Sequence[Any], outputs: Sequence[Any], score: st
 
 def _levels(part: Part, classes: Sequence[Any], outputs: Sequence[Any], score: str) -> tuple[Figure, Table]:
     several, counted = len(outputs) > 1, bool(part.counts.size)
-    n = min(len(part.grid), MOST_LEVELS)
+    n = min(len(part.grid), MAX_LEVELS)
     spots = list(range(n))
     traces: list[dict[str, Any]] = []
     for q, output in enumerate(outputs):
@@ -252,7 +244,7 @@ def surface_chart(results: Results, part: Part, k: int) -> Chart:
     k : its place among the pairs
     """
     outputs, score = results.outputs, results.score_name
-    n = min(len(outputs), MOST_OUTPUTS)
+    n = min(len(outputs), MAX_OUTPUTS)
     marks = _marks(part, results.model.classes_.tolist(), results.cases)
     traces: list[dict[str, Any]] = []
     axes: dict[str, Any] = {}
@@ -270,7 +262,7 @@ def surface_chart(results: Results, part: Part, k: int) -> Chart:
 
 def _shown(grid: np.ndarray) -> np.ndarray:
     """The values that are drawn: all numbers, the first of many categories."""
-    return grid[:MOST_LEVELS] if grid.dtype == object else grid
+    return grid[:MAX_LEVELS] if grid.dtype == object else grid
 
 
 def _spots(grid: np.ndarray) -> np.ndarray:
@@ -288,7 +280,7 @@ def _map(part: Part, q: int) -> list[dict[str, Any]]:
     colours = {"type": "heatmap", "x": x, "y": y, "z": z, "zmin": -top, "zmax": top, "colorscale": scale}
     colours |= {"hovertemplate": "%{x}, %{y}: %{z:+.3f}<extra></extra>", "showscale": q == 0, "colorbar": bar}
     nominal = part.grid.dtype == object, part.across.dtype == object
-    if all(nominal) and z.size <= MOST_NUMBERS:
+    if all(nominal) and z.size <= MAX_NUMBERS:
         colours |= {"texttemplate": "%{z:+.2f}"}  # plotly picks a colour that is seen on that of the cell
     if any(nominal) or len(x) < 2 or len(y) < 2:
         return [colours]

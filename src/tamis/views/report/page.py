@@ -69,7 +69,7 @@ def document(template: str, charts: Sequence[Chart], data: dict[str, Any], /, **
 
 
 def write(results: Results, path: str | os.PathLike) -> None:
-    """Write the page to a file, whole or not at all."""
+    """Write the page to a file, completely or not at all."""
     text = render(results).encode("utf-8", "replace")
     with replacing(path) as temporary:
         temporary.write_bytes(text)
@@ -163,11 +163,11 @@ def _features(results: Results) -> dict[str, Any]:
             "chart": features.shape_chart(results, part, k),
             "lacking": tables.without_value(results.model, part),
         }
-        for k, part in enumerate(single[: features.MOST_SHAPES])
+        for k, part in enumerate(single[: features.MAX_SHAPES])
     ]
     drawn_pairs = [
         {"part": part, "chart": features.surface_chart(results, part, k)}
-        for k, part in enumerate(pairs[: features.MOST_SURFACES])
+        for k, part in enumerate(pairs[: features.MAX_SURFACES])
     ]
     return {
         "charts": [chart for chart in bars if chart is not None],
@@ -198,8 +198,8 @@ def _stability(results: Results) -> dict[str, Any] | None:
         "agreement": tables.agreement_table(stability),
         "chosen": tables.chosen_table(stability),
         "chart": scores.correlation_chart(stability),
-        "left_out": max(0, len(stability.features) - scores.MOST_FEATURES),
-        "most": scores.MOST_FEATURES,
+        "left_out": max(0, len(stability.features) - scores.MAX_FEATURES),
+        "most": scores.MAX_FEATURES,
         "folds": len(stability.chosen),
     }
 

@@ -31,8 +31,8 @@ from tamis.views.report.style import (
 HEIGHT = 340
 STEPS = 11  # points of a curve in its table
 USUAL = ("log_loss", "accuracy", "roc_auc")  # shown in addition to the score of the choice
-MOST_NUMBERS = 12  # rows and columns of a map whose cells hold numbers
-MOST_FEATURES = 40  # of the map of correlations
+MAX_NUMBERS = 12  # rows and columns of a map whose cells hold numbers
+MAX_FEATURES = 40  # of the map of correlations
 SIZE_MARKS = [unit * 10**power for power in range(6) for unit in (1, 2, 5)]
 SIZE_TICKS = {"tickmode": "array", "tickvals": SIZE_MARKS, "ticktext": [f"{mark:,}" for mark in SIZE_MARKS]}
 STEP = 1.04  # between points that would hide one another
@@ -40,7 +40,7 @@ MARGIN = {"l": 8, "r": 12, "t": 10, "b": 8}  # of a heat map
 
 
 def score_charts(evaluation: Evaluation, classes: Sequence[Any]) -> list[Chart]:
-    """ROC and KS curves of the classes that the test rows can tell; none if they hold one class only."""
+    """ROC and KS curves of the classes; none if the test rows have a single class."""
     curves = [curve for curve in evaluation.curves if len(curve.threshold)]
     if not curves:
         return []
@@ -176,8 +176,9 @@ def _budget_map(path: Mapping[str, np.ndarray], score: str, chosen: tuple[int, i
         box = {"type": "rect", "x0": j - 0.5, "x1": j + 0.5, "y0": i - 0.5, "y1": i + 0.5}
         frame = [{**box, "line": {"color": VERMILLION, "width": 4}}]
         mark = f" Chosen: at most {chosen[0]} cases and {chosen[1]} features, {number(values[i, j])}."
-    axes = {"xaxis": _ticks("most features", features), "yaxis": _ticks("most cases", cases)}
-    figure = {"data": [trace], "layout": layout(110 + 30 * len(cases), margin=MARGIN, **axes, shapes=frame)}
+    x, y = _ticks("most features", features), _ticks("most cases", cases)
+    own = layout(110 + 30 * len(cases), margin=MARGIN, xaxis=x, yaxis=y, shapes=frame)
+    figure = {"data": [trace], "layout": own}
     rows = [
         [str(c), *(number(v) + (" (chosen)" if (c, f) == chosen else "") for f, v in zip(features, row))]
         for c, row in zip(cases, values)
@@ -194,7 +195,7 @@ def _heatmap(values: np.ndarray, digits: str, **more: Any) -> dict[str, Any]:
     rows, columns = values.shape
     trace = {"type": "heatmap", "z": values, "x": list(range(columns)), "y": list(range(rows)), "xgap": 1, "ygap": 1}
     trace |= {"colorscale": DEEP, "colorbar": {"thickness": 10, "outlinewidth": 0}, **more}
-    if max(rows, columns) > MOST_NUMBERS:
+    if max(rows, columns) > MAX_NUMBERS:
         return trace
     font = {"size": 10 if columns <= 6 else 8, "color": BLACK}
     return trace | {"texttemplate": f"%{{z:{digits}}}", "colorscale": PALE, "textfont": font, "showscale": False}
@@ -211,7 +212,7 @@ def _ticks(title: str, labels: Sequence[Any]) -> dict[str, Any]:
 
 def correlation_chart(stability: Stability) -> Chart | None:
     """How strongly the features that some fold chose are associated; the most often chosen ones."""
-    n = min(len(stability.features), MOST_FEATURES)
+    n = min(len(stability.features), MAX_FEATURES)
     if not n:
         return None
     names, values = stability.features[:n], stability.correlation[:n, :n]
@@ -220,11 +221,10 @@ def correlation_chart(stability: Stability) -> Chart | None:
     places, labels = [str(k + 1) for k in spots], [f"{literal(name, 22)}  {k + 1}" for k, name in enumerate(names)]
     text = [[f"{literal(a)} and {literal(b)}" for b in names] for a in names]
     trace = _heatmap(values, ".2f", zmin=0, zmax=1, text=text, hovertemplate="%{text}: %{z:.2f}<extra></extra>")
-    axes = {
-        "xaxis": {**side, "ticktext": places, "tickangle": 0, "range": [-0.5, n - 0.5]},
-        "yaxis": {**side, "ticktext": labels, "range": [n - 0.5, -0.5]},
-    }
-    figure = {"data": [trace], "layout": layout(70 + (28 if n <= 20 else 18) * n, margin=MARGIN, **axes)}
+    x = {**side, "ticktext": places, "tickangle": 0, "range": [-0.5, n - 0.5]}
+    y = {**side, "ticktext": labels, "range": [n - 0.5, -0.5]}
+    own = layout(70 + (28 if n <= 20 else 18) * n, margin=MARGIN, xaxis=x, yaxis=y)
+    figure = {"data": [trace], "layout": own}
     rows = [[name, *(f"{v:.2f}" for v in row)] for name, row in zip(names, values)]
     table = Table("Correlation of the features that some fold chose", ["Feature", *names], rows)
     pairs = [(float(values[i, j]), i, j) for i in spots for j in spots[:i]]

@@ -1,8 +1,7 @@
 """Colours, patterns and the layout that all charts share.
 
-Colours are those of Okabe and Ito, which the colour-blind tell apart; everything that a colour says is
-also said by a dash, a pattern, a symbol or a sign. Charts are made for light paper; `DARK` holds what the
-page puts in the place of each colour on dark ground.
+Colours are those of Okabe and Ito, which the colour-blind can distinguish; what a colour shows is also shown by a
+dash, a pattern, a symbol or a sign. Charts are made for a light page; `DARK` has the colours of a dark one.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ PATTERNS = ("", "/", ".", "x", "-", "|", "+")
 HATCH = {"fillmode": "replace", "fgcolor": PAPER, "size": 6, "solidity": 0.3}
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross")
 NONE = "rgba(0,0,0,0)"
-BLACK = "#000000"  # on a map, whose cells are the same on any ground
+BLACK = "#000000"  # on a map, whose cells are the same on any page
 PALE = ((0.0, "#fbf7ea"), (0.5, "#a9d3ee"), (1.0, "#3f9bd1"))  # of maps with numbers in their cells
 DEEP = ((0.0, "#fbf7ea"), (0.5, "#6db3dd"), (1.0, "#00446e"))  # of maps without
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"

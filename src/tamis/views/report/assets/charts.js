@@ -1,6 +1,6 @@
 "use strict";
 
-// Draw the charts, in the colours of the ground they stand on, and again at the width of the paper for printing.
+// Draw the charts, in the colours of the page, and again at the width of the paper for printing.
 
 (function () {
   const data = window.tamis.data;
@@ -9,7 +9,7 @@
   const config = { displayModeBar: false, displaylogo: false, responsive: true, scrollZoom: false };
   let printing = false;
 
-  // A copy of a figure with every colour that has a counterpart on dark ground replaced by it.
+  // A copy of a figure with every colour that has a counterpart on a dark page replaced by it.
   function recoloured(value) {
     if (Array.isArray(value)) return value.map(recoloured);
     if (value !== null && typeof value === "object") {

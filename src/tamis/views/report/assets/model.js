@@ -8,7 +8,7 @@
   const filled = (x) => (lacking(x) ? 0 : x);
   const toNumber = (x) => (x === null || x === undefined || x === "" ? NaN : Number(x));
 
-  // A straight line between the two knots around x; the ends hold beyond them.
+  // A straight line between the two knots around x; constant outside them.
   function interpolate(x, knots, values) {
     const last = knots.length - 1;
     if (x <= knots[0]) return values[0];
@@ -50,7 +50,7 @@
     return column.kind === "category" ? encodeCategory(column, value) : encodeNumber(column, value);
   }
 
-  // A missing cell counts as the mean, and as one unit away from every cell that is there.
+  // A missing cell is replaced by the mean, and an indicator adds 1 to the squared distance.
   function squaredDifference(x, y, cost) {
     if (cost > 0) return x === y || (lacking(x) && lacking(y)) ? 0 : cost;
     const gap = filled(x) - filled(y);

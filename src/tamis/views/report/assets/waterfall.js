@@ -3,7 +3,7 @@
 // Tables whose rows are the summands of a score, each with a bar that starts where the one before it ends.
 
 (function () {
-  const MOST = 24; // rows; the smallest summands beyond are added up
+  const MOST = 24; // rows; the smaller summands are added up
 
   // A number as the rest of the page writes it.
   function number(value, digits = 4) {

@@ -20,9 +20,9 @@
 
   function rowWords(i) {
     const { labels, truth, predicted } = data.rows;
-    const said = `${text(labels[i])}: predicted ${predicted[i]}`;
-    if (truth === null) return said;
-    return truth[i] === predicted[i] ? `${said}, right` : `${said}, wrong, true class ${truth[i]}`;
+    const words = `${text(labels[i])}: predicted ${predicted[i]}`;
+    if (truth === null) return words;
+    return truth[i] === predicted[i] ? `${words}, right` : `${words}, wrong, true class ${truth[i]}`;
   }
 
   function listRows() {
@@ -98,7 +98,7 @@
     return name;
   }
 
-  // What is worth saying about a field, "" if nothing.
+  // A remark about the value of a field, "" if there is none.
   function remark({ column, element }) {
     if (column.kind === "category") {
       return element.value === "-1" ? "not seen in training and similar to no kept case" : "";
