@@ -31,8 +31,9 @@ from tamis.workflow.job import Job, prepared
 from tamis.workflow.prepare import Data, folds_of
 
 SVC_GRID = {"svc__C": [0.1, 1.0, 10.0, 100.0], "svc__gamma": [0.003, 0.01, 0.03, 0.1, "scale"]}
-INNER = 5
-MAX_LEVELS = 250  # of a category of histogram boosting
+SVC, BOOSTING, EBM, MAJORITY = "SVC, tuned", "gradient boosting", "EBM", "majority class"
+INNER_FOLDS = 5
+MAX_BOOSTING_LEVELS = 250  # of a category; others are integers without that meaning
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,9 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
-        own = {name: getattr(self, name) for name in ("source", "target", "n_rows", "n_features", "folds")}
-        return {**own, "entries": [_entry(e) for e in self.entries], "warnings": list(self.warnings)}
-
-
-def _entry(entry: Entry) -> dict[str, Any]:
-    out = {k: v for k, v in asdict(entry).items() if k not in ("accuracy", "auc")}
-    return plain({**out, "accuracy": entry.accuracy._asdict(), "auc": entry.auc._asdict()})
+        entries = [asdict(e) | {"accuracy": e.accuracy._asdict(), "auc": e.auc._asdict()} for e in self.entries]
+        found: dict[str, Any] = plain({**asdict(self), "entries": entries})
+        return found
 
 
 def compare(
@@ -106,54 +103,36 @@ def compare(
     parallel = Parallel(n_jobs=job.n_jobs, return_as="generator")
     runs = parallel(delayed(_run)(methods[name], data, *splits[k]) for name, k in cells)
     found = list(tracked(runs, "comparing", len(cells)))
-    entries = []
-    for name in methods:
-        entries.append(_summarise(name, [run for (method, _), run in zip(cells, found, strict=True) if method == name]))
+    k = len(splits)
+    entries = [_summarise(name, found[i * k : (i + 1) * k]) for i, name in enumerate(methods)]
     return Comparison(source, job.target, len(data.y), len(data.columns), len(splits), tuple(entries), data.warnings)
 
 
 def competitors(job: Job) -> dict[str, Callable[[Data], Any]]:
-    """{name: maker}; a maker takes the data and gives an unfitted classifier."""
-    out: dict[str, Callable[[Data], Any]] = {}
-    for name in all_estimators("classifier"):
-        out[name] = partial(_own, job.of(name))
-    out["SVC, tuned"] = partial(_svc, job)
-    out["gradient boosting"] = partial(_boosting, job)
-    if peers.has_ebm():
-        out["EBM"] = partial(_ebm, job)
-    out["majority class"] = _majority
-    return out
+    """{name: maker}; a maker takes the data and returns an unfitted classifier."""
+    own = {name: partial(_own, job.of(name)) for name in all_estimators("classifier")}
+    names = [SVC, BOOSTING, *([EBM] if peers.has_ebm() else []), MAJORITY]
+    return own | {name: partial(_peer, name, job.seed) for name in names}
 
 
 def _own(job: Job, data: Data) -> Any:
     return job.classifier()
 
 
-def _svc(job: Job, data: Data) -> Any:
-    return GridSearchCV(peers.svc(_nominal(data), random_state=job.seed), SVC_GRID, cv=INNER)
-
-
-def _boosting(job: Job, data: Data) -> Any:
-    nominal = _nominal(data)
-    columns = zip(nominal, data.columns.values(), strict=True)
-    few = np.array([is_nominal and len(set(values.tolist())) <= MAX_LEVELS for is_nominal, values in columns])
-    return peers.boosting(nominal, few, random_state=job.seed)
-
-
-def _ebm(job: Job, data: Data) -> Any:
-    return peers.ebm(_nominal(data), random_state=job.seed)
-
-
-def _majority(data: Data) -> Any:
-    return DummyClassifier()
-
-
-def _nominal(data: Data) -> np.ndarray:
-    return np.array([values.dtype == object for values in data.columns.values()])
+def _peer(name: str, seed: int, data: Data) -> Any:
+    """A classifier in common use."""
+    nominal = np.array([values.dtype == object for values in data.columns.values()])
+    if name == SVC:
+        return GridSearchCV(peers.svc(nominal, random_state=seed), SVC_GRID, cv=INNER_FOLDS)
+    if name == BOOSTING:
+        columns = zip(nominal, data.columns.values(), strict=True)
+        few = np.array([is_nominal and len(set(v.tolist())) <= MAX_BOOSTING_LEVELS for is_nominal, v in columns])
+        return peers.boosting(nominal, few, random_state=seed)
+    return peers.ebm(nominal, random_state=seed) if name == EBM else DummyClassifier()
 
 
 def _matrix(columns: Columns) -> np.ndarray:
-    """Columns side by side: floats, or objects if some are categories."""
+    """A matrix of columns: floats, or objects if some are categories."""
     arrays = list(columns.values())
     if all(a.dtype != object for a in arrays):
         return np.column_stack(arrays)
@@ -183,12 +162,13 @@ def _run(maker: Callable[[Data], Any], data: Data, train: np.ndarray, test: np.n
             model = maker(data)
             y = data.y[train]
             own = isinstance(model, KernelClassifier)
-            X, held = (take(data.columns, rows) if own else _matrix(take(data.columns, rows)) for rows in (train, test))
+            X, X_test = (take(data.columns, rows) for rows in (train, test))
+            X, X_test = (X, X_test) if own else (_matrix(X), _matrix(X_test))
             more = {"groups": data.groups[train]} if own and data.groups is not None else {}
             model.fit(X, y, **more)
             seconds = time.perf_counter() - start
-            hits = int(np.sum(model.predict(held) == data.y[test]))
-            auc = _auc(model, held, data.y[test])
+            hits = int(np.sum(model.predict(X_test) == data.y[test]))
+            auc = _auc(model, X_test, data.y[test])
     except Exception as error:  # any failure of any library is reported in its row
         return _Run(
             0, len(test), float("nan"), 0, None, time.perf_counter() - start, f"{type(error).__name__}: {error}"

@@ -38,50 +38,32 @@ MAX_NUMBERS = 36  # cells of a map of categories that hold their numbers
 SHAPE_HEIGHT, MAP_HEIGHT = 310, 320
 GAP = 0.22  # between maps, as a share of their height
 STEPS = 6  # values of a number in the table of a pair
+PER_CENT = "%{x:.1f}%<extra></extra>"
 DIVERGING = ((0.0, MINUS), (0.5, PAPER), (1.0, PLUS))
 
 
 def share_chart(parts: Sequence[Part], outputs: Sequence[Any]) -> Chart:
     """Share of variation of each part, with its range over the folds."""
-    shown = parts[:MAX_BARS]
-    mean = [float(part.variation.mean()) for part in shown]
+    shown, several = parts[:MAX_BARS], len(outputs) > 1
+    mean, spots = [float(part.variation.mean()) for part in shown], list(range(len(shown)))
     ranges = [(p.by_fold.min(), p.by_fold.max()) if len(p.by_fold) else (None, None) for p in shown]
-    spots = list(range(len(shown)))
-    traces: list[dict[str, Any]] = [
-        {
-            "mode": "lines",
-            "x": [end for low, high in ranges for end in (low, high, None)],
-            "y": [spot for k in spots for spot in (k, k, None)],
-            "name": "range over folds",
-            "showlegend": len(outputs) == 1,
-            "line": {"color": MUTED, "width": 3},
-            "hovertemplate": "%{x:.1f}%<extra></extra>",
-        },
-        {
-            "mode": "markers",
-            "cliponaxis": False,
-            "x": mean,
-            "y": spots,
-            "name": "mean" if len(outputs) > 1 else "all rows",
-            "marker": {"color": PLUS, "size": 12, "symbol": "circle", "line": {"width": 0}}
-            if len(outputs) == 1
-            else {"color": INK, "size": 12, "symbol": "line-ns", "line": {"color": INK, "width": 3}},
-            "hovertemplate": "%{x:.1f}%<extra></extra>",
-        },
-    ]
-    for q, output in enumerate(outputs if len(outputs) > 1 else ()):
-        dots = {"color": COLOURS[q % len(COLOURS)], "symbol": SYMBOLS[q % len(SYMBOLS)], "size": 10}
-        traces.append(
-            {
-                "mode": "markers",
-                "cliponaxis": False,
-                "x": [float(part.variation[q]) for part in shown],
-                "y": [k + 0.5 * (q / (len(outputs) - 1) - 0.5) for k in spots],
-                "name": literal(output),
-                "marker": {**dots, "line": {"color": PAPER, "width": 1}},
-                "hovertemplate": "%{x:.1f}%<extra></extra>",
-            }
-        )
+    folds = {
+        "mode": "lines",
+        "name": "range over folds",
+        "showlegend": not several,
+        "line": {"color": MUTED, "width": 3},
+    }
+    folds |= {"x": [end for low, high in ranges for end in (low, high, None)], "hovertemplate": PER_CENT}
+    traces: list[dict[str, Any]] = [{**folds, "y": [spot for k in spots for spot in (k, k, None)]}]
+    if several:
+        traces.append(_dots(mean, spots, "mean", color=INK, size=12, symbol="line-ns", line={"color": INK, "width": 3}))
+    else:
+        traces.append(_dots(mean, spots, "all rows", color=PLUS, size=12, symbol="circle", line={"width": 0}))
+    for q, output in enumerate(outputs if several else ()):
+        marker = {"color": COLOURS[q % len(COLOURS)], "symbol": SYMBOLS[q % len(SYMBOLS)], "size": 10}
+        shares = [float(part.variation[q]) for part in shown]
+        heights = [k + 0.5 * (q / (len(outputs) - 1) - 0.5) for k in spots]
+        traces.append(_dots(shares, heights, literal(output), **marker, line={"color": PAPER, "width": 1}))
     names = [trace["name"] for trace in traces if trace.get("showlegend", True)]
     figure: Figure = {"data": traces, "layout": _named_rows(shown, "per cent", names)}
     figure["layout"]["xaxis"]["rangemode"] = "tozero"
@@ -94,6 +76,11 @@ def share_chart(parts: Sequence[Part], outputs: Sequence[Any]) -> Chart:
     return Chart("chart-share", figure, words, Table("Share of variation", head, rows))
 
 
+def _dots(x: Sequence[float], y: Sequence[float], name: str, **marker: Any) -> dict[str, Any]:
+    trace = {"mode": "markers", "cliponaxis": False, "x": x, "y": y, "name": name, "marker": marker}
+    return {**trace, "hovertemplate": PER_CENT}
+
+
 def importance_chart(parts: Sequence[Part], outputs: Sequence[Any]) -> Chart | None:
     """Signed importance of each part, a bar per output; None where the method has none."""
     shown = [part for part in parts[:MAX_BARS] if part.importance is not None]
@@ -102,18 +89,9 @@ def importance_chart(parts: Sequence[Part], outputs: Sequence[Any]) -> Chart | N
     traces: list[dict[str, Any]] = []
     for q, output in enumerate(outputs):
         values = [float(part.importance[q]) for part in shown if part.importance is not None]
-        own = sign_fill(values) if len(outputs) == 1 else fill(q, len(outputs))
-        traces.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "x": values,
-                "y": list(range(len(shown))),
-                "name": literal(output),
-                "marker": own,
-                "hovertemplate": "%{x:+.1f}%<extra></extra>",
-            }
-        )
+        marker = sign_fill(values) if len(outputs) == 1 else fill(q, len(outputs))
+        bars = {"type": "bar", "orientation": "h", "x": values, "y": list(range(len(shown))), "name": literal(output)}
+        traces.append({**bars, "marker": marker, "hovertemplate": "%{x:+.1f}%<extra></extra>"})
     names = [literal(output) for output in outputs] if len(outputs) > 1 else []
     figure = {"data": traces, "layout": _named_rows(shown, "per cent", names)}
     rows = [[p.name, *(signed_percent(v) for v in p.importance)] for p in parts if p.importance is not None]
@@ -142,35 +120,28 @@ def shape_chart(results: Results, part: Part, k: int) -> Chart | None:
     return Chart(f"chart-shape-{k}", figure, words, table)
 
 
-def _two_storeys(x: dict[str, Any], counted: bool, legend: Sequence[Any], score: str) -> dict[str, Any]:
+def _two_panels(x: dict[str, Any], counted: bool, legend: Sequence[Any], score: str) -> dict[str, Any]:
     """Layout with the shape above and the counts below, on one horizontal axis."""
-    above = axis(f"added to the {score}", domain=[0.36, 1.0] if counted else [0, 1])
-    below = axis("rows", domain=[0.0, 0.22], rangemode="tozero", nticks=3)
-    storeys: dict[str, Any] = {"yaxis": above, "yaxis2": below} if counted else {"yaxis": above}
-    names = [literal(label) for label in legend]
-    return layout(SHAPE_HEIGHT, names, xaxis={**x, "anchor": "y2" if counted else "y"}, barmode="stack", bargap=0.05,
-                  **storeys)  # fmt: skip
+    axes: dict[str, Any] = {"xaxis": {**x, "anchor": "y2" if counted else "y"}}
+    axes["yaxis"] = axis(f"added to the {score}", domain=[0.36, 1.0] if counted else [0, 1])
+    if counted:
+        axes["yaxis2"] = axis("rows", domain=[0.0, 0.22], rangemode="tozero", nticks=3)
+    return layout(SHAPE_HEIGHT, [literal(label) for label in legend], **axes, barmode="stack", bargap=0.05)
 
 
 def _curve(part: Part, classes: Sequence[Any], outputs: Sequence[Any], score: str) -> tuple[Figure, Table]:
     several, counted = len(outputs) > 1, bool(part.counts.size)
-    traces: list[dict[str, Any]] = [
-        {
-            "x": part.grid,
-            "y": part.shape[:, q],
-            "mode": "lines" if len(part.grid) > 1 else "markers",
-            "name": literal(output),
-            "legendgroup": str(q),
-            "line": line(q, len(outputs)) if several else {"color": INK, "width": 2.6},
-            "hovertemplate": "at %{x:.4g}: %{y:+.3f}<extra></extra>",
-            "showlegend": several,
-        }
-        for q, output in enumerate(outputs)
-    ]
+    curve = {"x": part.grid, "mode": "lines" if len(part.grid) > 1 else "markers", "showlegend": several}
+    curve["hovertemplate"] = "at %{x:.4g}: %{y:+.3f}<extra></extra>"
+    traces: list[dict[str, Any]] = []
+    for q, output in enumerate(outputs):
+        look = line(q, len(outputs)) if several else {"color": INK, "width": 2.6}
+        named = {"name": literal(output), "legendgroup": str(q)}
+        traces.append({**curve, **named, "y": part.shape[:, q], "line": look})
     if counted:
         middle, width = (part.edges[1:] + part.edges[:-1]) / 2, np.diff(part.edges)
         traces += _counts(part, classes, middle.tolist(), several, width=width.tolist())
-    figure = {"data": traces, "layout": _two_storeys(axis(literal(part.name), zeroline=False), counted, classes, score)}
+    figure = {"data": traces, "layout": _two_panels(axis(literal(part.name), zeroline=False), counted, classes, score)}
     edges = part.edges if counted else part.grid[:: max(1, (len(part.grid) - 1) // 12)]
     rows = []
     for i in range(len(edges) - 1):
@@ -196,7 +167,7 @@ def _levels(part: Part, classes: Sequence[Any], outputs: Sequence[Any], score: s
         traces += _counts(part, classes, spots, several, width=[0.8] * n)
     ticks = {"tickvals": spots, "ticktext": [literal(level, 16) for level in part.grid[:n]], "range": [-0.6, n - 0.4]}
     title = literal(part.name) + (f" (the first {n} of {len(part.grid)} categories)" if n < len(part.grid) else "")
-    figure = {"data": traces, "layout": _two_storeys(axis(title, zeroline=False, **ticks), counted, classes, score)}
+    figure = {"data": traces, "layout": _two_panels(axis(title, zeroline=False, **ticks), counted, classes, score)}
     rows = [
         [shortened(level, 80), *(effect(v, score) for v in part.shape[i]), *_row_counts(part, i)]
         for i, level in enumerate(part.grid)
@@ -206,18 +177,15 @@ def _levels(part: Part, classes: Sequence[Any], outputs: Sequence[Any], score: s
 
 def _counts(part: Part, classes: Sequence[Any], x: list, several: bool, width: list[float]) -> list[dict[str, Any]]:
     """Stacked bars of the training rows of each class."""
+    bars = {"type": "bar", "x": x, "width": width, "yaxis": "y2", "showlegend": not several}
+    bars["hovertemplate"] = "%{y} rows<extra></extra>"
     return [
         {
-            "type": "bar",
-            "x": x,
+            **bars,
             "y": part.counts[c][: len(x)],
-            "width": width,
-            "yaxis": "y2",
             "name": literal(label),
             "legendgroup": str(c),
-            "showlegend": not several,
             "marker": fill(c, len(classes)),
-            "hovertemplate": "%{y} rows<extra></extra>",
         }
         for c, label in enumerate(classes)
     ]
