@@ -79,7 +79,7 @@ def test_the_same_in_two_processes(table, quick):
 
 
 def test_a_failure_is_a_row(table, quick, monkeypatch):
-    monkeypatch.setattr(comparison, "_svc", lambda job, data: 1 / 0)
+    monkeypatch.setattr(comparison.peers, "svc", lambda nominal, **options: 1 / 0)
     found = comparison.compare(table, quick, 2, "t", only=("EM2NOLCClassifier", "SVC, tuned", "majority class"))
     failed = next(entry for entry in found.entries if entry.method == "SVC, tuned")
     assert failed.failure == "ZeroDivisionError: division by zero" and np.isnan(failed.accuracy.value)
