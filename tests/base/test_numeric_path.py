@@ -46,6 +46,20 @@ def test_a_row_has_the_same_contributions_in_every_call(name):
         np.testing.assert_array_equal(model.explain(X.iloc[rows]).contributions, whole[rows])
 
 
+@EVERY
+@pytest.mark.parametrize("size", [1e-300, 1e-46, 1.0, 1e40, 1e300])
+def test_a_row_has_the_same_score_as_among_ten_thousand_at_any_magnitude(name, size):
+    X, y = numbers(size, 40)
+    many = size * np.random.default_rng(4).normal(size=(10_000, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = quick(name, calibration=None).fit(X, y)
+    whole = outputs(model, many)
+    for rows in (slice(0, 1), slice(8192, 8193), slice(3, 3 + BLOCK_ROWS)):
+        for one, all_rows in zip(outputs(model, many[rows]), whole, strict=True):
+            np.testing.assert_array_equal(one, all_rows[rows])
+
+
 def numbers(size, n=80):
     rng = np.random.default_rng(3)
     Z = rng.normal(size=(n, 3))

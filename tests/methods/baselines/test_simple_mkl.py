@@ -332,8 +332,9 @@ class TestSingularKernels:
             scale = np.array([max(np.trace(task.stack.one(k)) / len(task.y), 1e-12) for k in range(L)])
             grams = [task.stack.one(k) / scale[k] for k in range(L)]
             exact = solve_conic_over(grams, task.y, task.cost, Polytope(1.0 / scale[None]), "weights").objective
-            found = solve(task, tol=1e-6, max_iter=500).objective
-            assert found == pytest.approx(exact, rel=1e-5, abs=1e-8), seed
+            for solver in module.SOLVERS:
+                found = solve(task, solver=solver, tol=1e-6, max_iter=500).objective
+                assert found == pytest.approx(exact, rel=1e-5, abs=1e-8), (seed, solver)
 
     @pytest.mark.parametrize("solver", module.SOLVERS)
     def test_categories_do_not_end_at_a_vertex(self, solver, data_folder):
