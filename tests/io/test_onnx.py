@@ -35,8 +35,8 @@ from tamis import (
     repaired,
     run,
 )
-from tamis.io.export.onnx.codes import sparse_codes
-from tamis.io.export.onnx.graph import Graph
+from tamis.io.export.codes import sparse_codes
+from tamis.io.export.graph import Graph
 from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, Sigmoid
 from tamis.kernels.composed import Mixture, Tensor
 from tamis.optim.nqp import solve_nqp

@@ -2,7 +2,7 @@
 
 from tamis.codec import Unreadable, stored
 from tamis.io.datasets import load_dataset
-from tamis.io.export.onnx.model import to_onnx
+from tamis.io.export.onnx import to_onnx
 from tamis.io.export.sql import to_sql
 from tamis.io.models import load, save, trusted_types
 from tamis.io.tables import blocks, read

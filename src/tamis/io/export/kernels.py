@@ -1,29 +1,32 @@
-"""Kernels between rows and kept cases, as data: products of simple functions of linear functions of features.
+"""Kernels between rows and kept cases, first as data, then as nodes that are added up.
 
 With the `Feature`s phi of a row x (`cells.py`), the values of one kernel with w of the kept cases are
 
     k(x_j, x) = prod_f shape_f(phi(x)'weights_f[:, j] + bias_f[j])
 
-where the shapes are few and all that a case is goes into weights and biases. Kernels of equal shapes can stand side by
-side in one matrix product. Squared distances whose rounding errors would be seen that way are taken from differences
-instead, ``sum_c (s_cj (phi_c(x) - t_cj))^2``, and added to the product.
+where the shapes are few and all that a case is goes into weights and biases. Squared distances whose rounding errors
+would be seen that way are taken from differences instead, ``sum_c (s_cj (phi_c(x) - t_cj))^2``, and added to the
+product.
 
 Factors are made from the portable form of a kernel (`tamis.kernels.portable`). A shape is a tree of it with the
 argument u in place of its one leaf; for squared distances that is ``u^2`` where u is a difference, else ``max(u, 0)``.
+
+Terms ``sum_j loads_l[j, q] k_l(x_j, x)`` of equal shapes are evaluated side by side, at most `WIDTH` values of a row
+together, so that a row of intermediate values stays short whatever the size of the model. Pairs (case, kernel) without
+a load are not evaluated, and terms that are linear in the features need no kernel values at all.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 import numpy as np
 
 from tamis.codec import is_stored
-from tamis.io.export.onnx.cells import Cells, Feature
-from tamis.io.export.onnx.graph import Graph
+from tamis.io.export.cells import Cells, Feature
+from tamis.io.export.graph import Graph
 from tamis.kernels.bank import Channel
 from tamis.kernels.portable import Expression, NotPortable, evaluate, function, needed
 
@@ -32,6 +35,8 @@ LOST = 1e-12 / float(np.finfo(float).eps)  # size of numbers up to which an erro
 NOWHERE = 1e8  # a distance at which kernels vanish, also its root
 ROUNDING = 2.0**-24  # relative, of float32
 WIDTHS = (1e-6, 1e6)  # of kernels that float32 serves
+WIDTH = 128  # most values of a row that are evaluated together, unless one kernel has more
+FEW = 64  # up to so many cases a dense product shares values out to cases
 
 IDENTITY = Expression("argument")  # u itself
 SQUARE, POSITIVE = function("square", IDENTITY), function("positive", IDENTITY)
@@ -119,16 +124,12 @@ def _portable(channel: Channel) -> Expression:
     try:
         return channel.kernel.portable(channel.columns)
     except NotPortable as error:
-        _refuse(channel.name, error.kernel)
-
-
-def _refuse(name: str, kernel: type) -> NoReturn:
-    way = "tamis.io.save and tamis.io.load" if is_stored(kernel) else "pickle or joblib"
-    raise ValueError(
-        f"the kernel {name!r} is of the type {kernel.__name__}, which has no form in the standard "
-        f"operators of ONNX: use {way} to take this model elsewhere, or fit with kernels such as Gaussian, Polynomial "
-        "and Categorical on columns of a table"
-    ) from None
+        way = "tamis.io.save and tamis.io.load" if is_stored(error.kernel) else "pickle or joblib"
+        raise ValueError(
+            f"the kernel {channel.name!r} is of the type {error.kernel.__name__}, which has no form in the standard "
+            f"operators of ONNX: use {way} to take this model elsewhere, or fit with kernels such as Gaussian, "
+            "Polynomial and Categorical on columns of a table"
+        ) from None
 
 
 # ---------------------------------------------------------------------- from kernels to factors
@@ -151,66 +152,34 @@ def _factors(node: Expression, T: np.ndarray, gappy: np.ndarray) -> Factors:
     (leaf,) = leaves
     if leaf.kind == "distance":
         return (_of_distance(node, leaf, T, gappy),)
-    weights, bias = LINEAR[leaf.kind](leaf, T, gappy)
+    weights, bias = _linear_leaf(leaf, T, gappy)
     factor = Factor(node.replaced(leaf, IDENTITY), weights, bias)
     if leaf.kind.startswith("own") or (node == leaf and not bias.any()):  # zero for rows without the columns
         return (factor,)
     return (factor, *_presence(leaf.columns, False, len(T), gappy))
 
 
-Linear = tuple[dict[Feature, np.ndarray], np.ndarray]  # weights and bias
-
-
-def _product(leaf: Expression, T: np.ndarray, gappy: np.ndarray) -> Linear:
+def _linear_leaf(leaf: Expression, T: np.ndarray, gappy: np.ndarray) -> tuple[dict[Feature, np.ndarray], np.ndarray]:
+    """Weights and bias of a leaf that is linear in features."""
     weights: dict[Feature, np.ndarray] = {}
-    scale, offset = leaf.numbers
+    k, share = len(T), 1.0 / len(leaf.columns)
     for c in leaf.columns:
-        _add(weights, Feature("zero", (c,)), scale * np.nan_to_num(T[:, c]))
-    return weights, np.full(len(T), offset)
-
-
-def _agreement(leaf: Expression, T: np.ndarray, gappy: np.ndarray) -> Linear:
-    weights: dict[Feature, np.ndarray] = {}
-    for c in leaf.columns:
-        for code in np.unique(T[~np.isnan(T[:, c]), c]).tolist():
-            _add(weights, Feature("is", (c,), code), (T[:, c] == code) / len(leaf.columns))
-    return weights, np.zeros(len(T))
-
-
-def _own_product(leaf: Expression, T: np.ndarray, gappy: np.ndarray) -> Linear:
-    weights: dict[Feature, np.ndarray] = {}
-    scale, offset = leaf.numbers
-    for c in leaf.columns:
-        _add(weights, Feature("square", (c,)), np.full(len(T), scale))
-    return weights, np.full(len(T), offset)
-
-
-def _own_agreement(leaf: Expression, T: np.ndarray, gappy: np.ndarray) -> Linear:
-    weights: dict[Feature, np.ndarray] = {}
-    for c in leaf.columns:
-        if gappy[c]:
-            _add(weights, Feature("gap", (c,)), np.full(len(T), -1.0 / len(leaf.columns)))
-    return weights, np.ones(len(T))
-
-
-LINEAR: dict[str, Callable[[Expression, np.ndarray, np.ndarray], Linear]] = {
-    "product": _product,
-    "agreement": _agreement,
-    "own product": _own_product,
-    "own agreement": _own_agreement,
-}
+        match leaf.kind:
+            case "product":
+                _add(weights, Feature("zero", (c,)), leaf.numbers[0] * np.nan_to_num(T[:, c]))
+            case "own product":
+                _add(weights, Feature("square", (c,)), np.full(k, leaf.numbers[0]))
+            case "agreement":
+                for code in np.unique(T[~np.isnan(T[:, c]), c]).tolist():
+                    _add(weights, Feature("is", (c,), code), share * (T[:, c] == code))
+            case "own agreement" if gappy[c]:
+                _add(weights, Feature("gap", (c,)), np.full(k, -share))
+    constant = leaf.numbers[1] if leaf.numbers else float(leaf.kind == "own agreement")
+    return weights, np.full(k, constant)
 
 
 def _add(weights: dict[Feature, np.ndarray], feature: Feature, weight: np.ndarray) -> None:
     weights[feature] = weights[feature] + weight if feature in weights else weight
-
-
-def _difference(shape: Expression, rate: float, column: int, T: np.ndarray) -> Factor:
-    """``shape(rate (x - t))`` of one column."""
-    there = ~np.isnan(T[:, column])
-    middle = _middle(T[there, column])
-    t = np.where(there, T[:, column] - middle, 0.0)
-    return Factor(shape, {Feature("far", (column,), middle): np.full(len(T), rate)}, -rate * t)
 
 
 def _of_distance(node: Expression, leaf: Expression, T: np.ndarray, gappy: np.ndarray) -> Factor:
@@ -219,7 +188,11 @@ def _of_distance(node: Expression, leaf: Expression, T: np.ndarray, gappy: np.nd
     narrowest = max((inner.numbers[0] for inner in node.nodes() if inner.kind == "decay"), default=1.0)
     off = _widths_off(narrowest * rates * (costs == 0), columns, T)
     if len(columns) == 1 and not costs.any() and off <= LOST:
-        return _difference(node.replaced(leaf, SQUARE), float(rates[0]) ** 0.5, columns[0], T)
+        there = ~np.isnan(T[:, columns[0]])
+        middle, root = _middle(T[there, columns[0]]), float(rates[0]) ** 0.5
+        t = np.where(there, T[:, columns[0]] - middle, 0.0)
+        far = {Feature("far", (columns[0],), middle): np.full(len(T), root)}
+        return Factor(node.replaced(leaf, SQUARE), far, -root * t)
     weights: dict[Feature, np.ndarray] = {}
     apart: dict[Feature, np.ndarray] = {}
     bias = np.zeros(len(T))
@@ -348,7 +321,10 @@ def _shaped(graph: Graph, shape: Expression, u: str) -> str:
         case "sum":
             return graph.total(parts)
         case "decay":
-            return _exp(graph, parts[0], shape.numbers[0])
+            rate = shape.numbers[0]
+            return graph.op(
+                "Exp", graph.op("Neg", parts[0]) if rate == 1.0 else graph.op("Mul", parts[0], graph.number([-rate]))
+            )
         case "root":
             return graph.op("Sqrt", parts[0])
         case "ramp":
@@ -364,6 +340,148 @@ def _shaped(graph: Graph, shape: Expression, u: str) -> str:
     raise ValueError(f"a node of the kind {shape.kind!r} has no form in ONNX")
 
 
-def _exp(graph: Graph, u: str, rate: float) -> str:
-    """``exp(-rate u)``."""
-    return graph.op("Exp", graph.op("Neg", u) if rate == 1.0 else graph.op("Mul", u, graph.number([-rate])))
+# ---------------------------------------------------------------------- sums over kept cases and kernels
+
+
+@dataclass(frozen=True)
+class Term:
+    """The values of one kernel with w cases, and what they add to the outputs.
+
+    Attributes
+    ----------
+    factors : whose product the values are
+    cases : (w,) positions among the k cases
+    channel : position among the kernels
+    loads : (w, q)
+    """
+
+    factors: Factors
+    cases: np.ndarray
+    channel: int
+    loads: np.ndarray
+
+    @property
+    def shapes(self) -> tuple[Expression, ...]:
+        return tuple(factor.shape for factor in self.factors)
+
+    def used(self) -> Term:
+        """Without the cases that have no load."""
+        kept = np.flatnonzero(np.any(self.loads != 0, axis=1))
+        factors = tuple(factor.take(kept) for factor in self.factors)
+        return Term(factors, self.cases[kept], self.channel, self.loads[kept])
+
+    def rounding(self, codes: np.ndarray) -> float:
+        """A bound of what float32 adds to the error of any output, where all cases have loads."""
+        most = [max(1, len(bump_rates(f.shape))) for f in self.factors]  # values of bumps, and of zeros and ones
+        errors = sum(factor.rounding(codes) / m for factor, m in zip(self.factors, most, strict=True)) * np.prod(most)
+        return float(errors @ np.abs(self.loads).max(axis=1))
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Names of sums (rows, q), of their parts by kernel (rows, q, L) and by case (rows, q, k); or None."""
+
+    whole: str
+    by_kernel: str | None
+    by_case: str | None
+
+
+def add_up(cells: Cells, terms: Sequence[Term], shape: tuple[int, int, int], *, by_kernel: bool, by_case: bool) -> Sums:
+    """Nodes that evaluate terms and add them up; `shape` counts outputs, cases and kernels."""
+    graph, (q, k, L) = cells.graph, shape
+    terms = [term for term in (term.used() for term in terms) if len(term.cases)]
+    if not terms:
+        return Sums(
+            graph.tiled(cells.like, np.zeros(q)),
+            graph.tiled(cells.like, np.zeros((q, L))) if by_kernel else None,
+            graph.tiled(cells.like, np.zeros((q, k))) if by_case else None,
+        )
+    whole, kernels, cases = [], [], []
+    places: list[int] = []
+    for chunk in chunks(terms):
+        block = _Block(cells, chunk)
+        if by_kernel:
+            members = list(dict.fromkeys(term.channel for term in chunk))
+            kernels.append(graph.split_axis(block.onto(_by_kernel(chunk, members, q)), (q, len(members))))
+            places += members
+        else:
+            whole.append(block.onto(np.concatenate([term.loads for term in chunk])))
+        if by_case:
+            cases.append(block.by_case(q, k))
+    parts = _has_margin(cells, kernels, places, L) if by_kernel else None
+    total = graph.op("ReduceSum", parts, graph.constant(np.array([2])), keepdims=0) if parts else graph.total(whole)
+    return Sums(total, parts, graph.total(cases) if by_case else None)
+
+
+def chunks(terms: Sequence[Term]) -> Iterator[list[Term]]:
+    """Terms of equal shapes together, up to `WIDTH` values."""
+    for shapes in dict.fromkeys(term.shapes for term in terms):
+        some: list[Term] = []
+        for term in (term for term in terms if term.shapes == shapes):
+            if some and sum(len(one.cases) for one in some) + len(term.cases) > WIDTH:
+                yield some
+                some = []
+            some.append(term)
+        yield some
+
+
+class _Block:
+    """Some terms of equal shapes."""
+
+    def __init__(self, cells: Cells, terms: list[Term]):
+        self.cells, self.terms = cells, terms
+        self.factors = tuple(merged(some) for some in zip(*(term.factors for term in terms), strict=True))
+        self.straight = [factor.shape for factor in self.factors] == [IDENTITY]
+
+    def onto(self, matrix: np.ndarray) -> str:
+        """The values times a matrix (w, p)."""
+        if self.straight:
+            return linear(self.cells, self.factors[0], matrix)
+        graph = self.cells.graph
+        return graph.op("MatMul", values(self.cells, self.factors), graph.number(matrix))
+
+    def by_case(self, q: int, k: int) -> str:
+        """What the cases add to the outputs (rows, q, k)."""
+        graph, cases = self.cells.graph, np.concatenate([term.cases for term in self.terms])
+        loads = np.concatenate([term.loads for term in self.terms])
+        if k <= FEW or self.straight or len(self.terms) > 1:
+            matrix = np.zeros((len(cases), q, k))
+            matrix[np.arange(len(cases)), :, cases] = loads
+            return graph.split_axis(self.onto(matrix.reshape(len(cases), q * k)), (q, k))
+        shown = graph.op("Unsqueeze", values(self.cells, self.factors), graph.constant(np.array([1])))
+        parts = graph.op("Mul", shown, graph.number(loads.T))
+        if np.array_equal(cases, np.arange(k)):
+            return parts
+        back = np.full(k, len(cases))
+        back[cases] = np.arange(len(cases))
+        padded = graph.op("Pad", parts, graph.constant(np.array([0, 0, 0, 0, 0, 1])), graph.number(0.0))
+        return graph.op("Gather", padded, graph.constant(back), axis=2)
+
+
+def _by_kernel(chunk: list[Term], members: list[int], q: int) -> np.ndarray:
+    """The loads of some terms as a matrix (w, q * members)."""
+    sizes = [len(term.cases) for term in chunk]
+    matrix = np.zeros((sum(sizes), q, len(members)))
+    start = 0
+    for term, size in zip(chunk, sizes, strict=True):
+        matrix[start : start + size, :, members.index(term.channel)] = term.loads
+        start += size
+    return matrix.reshape(len(matrix), q * len(members))
+
+
+def _has_margin(cells: Cells, parts: list[str], places: list[int], L: int) -> str:
+    """Parts (rows, q, m) side by side, each added to its place: (rows, q, L)."""
+    graph = cells.graph
+    table = graph.concat(parts, axis=2)
+    if places == list(range(L)):
+        return table
+    if sorted(places) == list(range(L)):
+        return graph.op("Gather", table, graph.constant(np.argsort(places)), axis=2)
+    matrix = np.zeros((len(places), L))
+    matrix[np.arange(len(places)), places] = 1.0
+    return graph.op("MatMul", table, graph.number(matrix))
+
+
+def loaded(factors: Factors, channel: int, loads: np.ndarray) -> Term:
+    """A term of all cases with loads (k, q)."""
+    return Term(factors, np.arange(len(loads)), channel, loads)

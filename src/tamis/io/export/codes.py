@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tamis.io.export.onnx.graph import Graph
+from tamis.io.export.graph import Graph
 from tamis.optim.nqp import FALL, GRADIENT, PASSES, PATIENCE, PIVOT, ROUNDING, TIED
 
 PIVOTS = 4.0  # most pivots of a pass, on average

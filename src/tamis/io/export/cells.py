@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tamis.io.export.onnx.graph import Graph
+from tamis.io.export.graph import Graph
 from tamis.table.encoding import UNSEEN, Encoder
 
 MATRIX = "X"  # the name of the input of all columns

@@ -1,1 +1,0 @@
-"""Fitted estimators as ONNX graphs: cells to encoded features, features to kernel values, values to decisions."""
