@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Plan, Statistics
-from tamis.statistics.columns import POOL, grid_pool
+from tamis.statistics.profile import POOL, grid_pool
 
 N = 4000
 

@@ -156,7 +156,7 @@ class TestSums:
         bank = KernelBank((Channel("a", Gaussian(0.7), (0,)), Channel("b", Gaussian(2.0), (1,))))
         functions = PairFunctions(bank, Z[:4])
         out = np.empty((functions.size, 30))
-        functions.fill(Z, out)
+        functions.fill(Z.T, out)
         for places, channel in zip(functions.positions, bank.channels, strict=True):
             np.testing.assert_allclose(out[places], channel(Z[:4], Z))
 

@@ -544,8 +544,8 @@ class TestFolds:
             EM2NOLCClassifierCV(5, 3, engine="statistics").fit(X, y)
 
     def test_rare_classes_are_always_looked_at(self, monkeypatch):
-        monkeypatch.setattr("tamis.statistics.sample.SAMPLE_ROWS", 300)
-        monkeypatch.setattr("tamis.statistics.sample.MIN_CLASS_ROWS", 5)
+        monkeypatch.setattr("tamis.statistics.profile.SAMPLE_ROWS", 300)
+        monkeypatch.setattr("tamis.statistics.profile.MIN_CLASS_ROWS", 5)
         X, y = zoo.planted(3000)
         rare = np.where(np.arange(3000) % 200 == 0, 2, y)
         w = np.random.default_rng(0).integers(1, 4, 3000).astype(float)

@@ -12,8 +12,7 @@ from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Plan, Statistics, Tami
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian
 from tamis.kernels.stacks.chebyshev import Chebyshev, Levels
-from tamis.statistics.device import PIECE_ROWS, device_sums
-from tamis.statistics.sums import ColumnFunctions, EncodedBlock, PairFunctions, outer_sums
+from tamis.statistics.sums import PIECE_ROWS, ColumnFunctions, EncodedBlock, PairFunctions, device_sums, outer_sums
 from tamis.table.encoding import Encoder, device_encode
 from tamis.table.folds import group_folds, key_folds
 from tamis.table.keys import device_key_folds, device_row_keys, device_sampling_keys, row_keys, sampling_keys
@@ -210,15 +209,15 @@ class TestUse:
 
 class TestFolds:
     def test_follow_groups_and_leave_rows_of_weight_zero_out(self, device, monkeypatch):
-        from tamis.statistics import tensors
+        from tamis.statistics import passes
         from tamis.table.keys import group_keys
 
-        monkeypatch.setattr(tensors, "SAMPLE_ROWS", 300)
-        monkeypatch.setattr(tensors, "MIN_CLASS_ROWS", 40)
+        monkeypatch.setattr(passes, "SAMPLE_ROWS", 300)
+        monkeypatch.setattr(passes, "MIN_CLASS_ROWS", 40)
         groups = np.random.default_rng(5).integers(0, 300, N)
         found = []
-        original = tensors.FoldSums
-        monkeypatch.setattr(tensors, "FoldSums", lambda *a: found.append(original(*a)) or found[-1])
+        original = passes.FoldSums
+        monkeypatch.setattr(passes, "FoldSums", lambda *a: found.append(original(*a)) or found[-1])
         clf = EM2NOLCClassifier(calibration=4, candidates=200, **OPTIONS)
         clf.fit(torch.tensor(X, device=device), Y, sample_weight=W, groups=groups)
         (one,) = found
@@ -233,12 +232,12 @@ class TestFolds:
 
     @pytest.mark.filterwarnings("ignore:cells beyond")
     def test_samples_are_those_of_blocks_where_rows_abound(self, device, monkeypatch):
-        from tamis.statistics import sample, survey, tensors
+        from tamis.statistics import passes, profile, survey
 
-        for module in (tensors, survey, sample):
+        for module in (passes, survey, profile):
             monkeypatch.setattr(module, "SAMPLE_ROWS", 200)
             monkeypatch.setattr(module, "MIN_CLASS_ROWS", 30)
-        monkeypatch.setattr("tamis.statistics.columns.SCALE_ROWS", 150)
+        monkeypatch.setattr("tamis.statistics.profile.SCALE_ROWS", 150)
         distinct = np.random.default_rng(1).normal(size=(N, 2))
         one = EM2NOLCClassifier(candidates=50, **OPTIONS).fit(torch.tensor(distinct, device=device), Y)
         other = EM2NOLCClassifier(candidates=50, **OPTIONS).fit([(distinct, Y)])

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Plan, SimpleMKLClassifier, Statistics
 from tamis.progress import Remaining, listening
-from tamis.statistics import stream
-from tamis.statistics.sample import SAMPLE_ROWS, Reservoir, SampledRows
-from tamis.statistics.survey import Survey
+from tamis.statistics import passes
+from tamis.statistics.profile import SAMPLE_ROWS
+from tamis.statistics.survey import Reservoir, SampledRows, Survey
 from tamis.table.folds import block_folds, group_folds
 from tamis.table.keys import group_keys, row_keys
 from tamis.table.sources import source as sources
@@ -279,7 +279,7 @@ class Stopping:
 
 class TestStoppedPasses:
     def test_go_on_where_they_were(self, whole, tmp_path, monkeypatch):
-        monkeypatch.setattr(stream, "SAVE_SECONDS", 0.0)
+        monkeypatch.setattr(passes, "SAVE_SECONDS", 0.0)
         rows, file = Stopping(cut(6, X, Y, W), 4), tmp_path / "sums"
         with pytest.raises(KeyboardInterrupt):
             EM2NOLCClassifier(**OPTIONS).fit(rows, checkpoint=file)
@@ -293,7 +293,7 @@ class TestStoppedPasses:
         assert not file.exists()
 
     def test_begin_again_where_rows_or_parameters_have_changed(self, whole, tmp_path, monkeypatch):
-        monkeypatch.setattr(stream, "SAVE_SECONDS", 0.0)
+        monkeypatch.setattr(passes, "SAVE_SECONDS", 0.0)
         rows, file = Stopping(cut(6, X, Y, W), 4), tmp_path / "sums"
         with pytest.raises(KeyboardInterrupt):
             EM2NOLCClassifier(**(OPTIONS | {"random_state": 4})).fit(rows, checkpoint=file)
@@ -537,8 +537,8 @@ class TestFolds:
     @pytest.mark.parametrize("groups", [None, G])
     def test_of_sums_pool_and_look_agree(self, groups, monkeypatch):
         found = []
-        original = stream.FoldSums
-        monkeypatch.setattr(stream, "FoldSums", lambda *a: found.append(original(*a)) or found[-1])
+        original = passes.FoldSums
+        monkeypatch.setattr(passes, "FoldSums", lambda *a: found.append(original(*a)) or found[-1])
         blocks = cut(4, X, Y, W) if groups is None else cut(4, X, Y, W, groups)
         EM2NOLCClassifier(calibration=4, **OPTIONS).fit(blocks)
         (one,) = found
@@ -637,7 +637,7 @@ class TestOddBlocks:
             EM2NOLCClassifier().fit(lambda: used)
 
     def test_cut_otherwise_after_a_stop_begin_again(self, whole, tmp_path, monkeypatch):
-        monkeypatch.setattr(stream, "SAVE_SECONDS", 0.0)
+        monkeypatch.setattr(passes, "SAVE_SECONDS", 0.0)
         file = tmp_path / "sums"
         with pytest.raises(KeyboardInterrupt):
             EM2NOLCClassifier(**OPTIONS).fit(Stopping(cut(6, X, Y, W), 4), checkpoint=file)
@@ -645,7 +645,7 @@ class TestOddBlocks:
             same(EM2NOLCClassifier(**OPTIONS).fit(lambda: cut(9, X, Y, W), checkpoint=file), whole)
 
     def test_of_an_iterator_with_gaps_that_come_late(self, monkeypatch):
-        monkeypatch.setattr(stream, "FIRST_ROWS", 500)
+        monkeypatch.setattr(passes, "FIRST_ROWS", 500)
         numbers = X[["a", "c"]].to_numpy(copy=True)
         numbers[-100:, 1] = np.nan
         clf = EM2NOLCClassifier(**OPTIONS).fit(iter(cut(6, numbers, Y)))
@@ -786,7 +786,7 @@ class TestRefusals:
 
 
 def test_an_iterator_is_planned_from_its_first_rows(monkeypatch):
-    monkeypatch.setattr(stream, "FIRST_ROWS", 500)
+    monkeypatch.setattr(passes, "FIRST_ROWS", 500)
     numbers = X[["a", "c"]].to_numpy(copy=True)
     numbers[-500:] *= 3
     with pytest.warns(UserWarning, match="beyond the plan's ranges"):

@@ -16,12 +16,10 @@ from tamis.base.model import Pool
 from tamis.errors import check_integer, warn
 from tamis.kernels.bank import MEMORY
 from tamis.kernels.recipes import Bandwidth, Recipe
-from tamis.statistics.columns import NotSummable, is_grid
 from tamis.statistics.plan import Plan, TooLarge, make_plan
-from tamis.statistics.sample import SAMPLE_ROWS, draw_sample
+from tamis.statistics.profile import SAMPLE_ROWS, NotSummable, Profile, draw_sample, is_grid
 from tamis.statistics.statistics import Statistics
 from tamis.statistics.sums import ExactSums, sum_again
-from tamis.statistics.survey import Profile
 from tamis.table.folds import positions, summed_folds
 from tamis.table.keys import row_keys, sampling_keys
 from tamis.table.rows import Rows, by_class, codings

@@ -22,8 +22,9 @@ from tamis.kernels.bank import KernelBank
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample, check_bandwidth, per_feature
 from tamis.kernels.stacks.chebyshev import Basis, Levels, chebyshev
 from tamis.statistics.blocks import CheckedRows, check_rows, check_tensor_rows
-from tamis.statistics.columns import (
+from tamis.statistics.profile import (
     NotSummable,
+    Profile,
     check_candidates,
     choose_basis,
     fit_encoder,
@@ -35,7 +36,6 @@ from tamis.statistics.columns import (
     with_levels,
 )
 from tamis.statistics.sums import ColumnFunctions
-from tamis.statistics.survey import Profile
 from tamis.table.encoding import Encoder
 from tamis.table.folds import key_folds, summed_folds
 from tamis.table.keys import group_keys, row_keys

@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tamis.arrays import Array, beside, is_tensor, namespace, to_numpy
+from tamis.arrays import Array, beside, device_of, is_tensor, namespace, to_device, to_numpy
 from tamis.codec import Unreadable, digest, read, stored, write
 from tamis.kernels.stacks.chebyshev import Chebyshev, Levels
 from tamis.statistics.blocks import CheckedRows, class_keys, loss_weight
-from tamis.statistics.columns import keeps_gaps
-from tamis.statistics.device import sum_tensor_rows
 from tamis.statistics.plan import Plan
-from tamis.statistics.sums import EncodedBlock, outer_sums
-from tamis.table.encoding import UNSEEN, Nominal
+from tamis.statistics.profile import keeps_gaps
+from tamis.statistics.sums import MAX_DEVICE_ROWS, EncodedBlock, encoded_sums, outer_sums
+from tamis.table.encoding import UNSEEN, Nominal, device_encode
 from tamis.table.folds import Earlier, block_folds, group_folds, units_of
 from tamis.table.keys import device_block_folds, device_row_keys, row_keys
 from tamis.table.rows import Rows
@@ -117,7 +116,7 @@ class Statistics:
         """Add rows with their folds (n,), in place."""
         grouped = rows.groups is not None
         self.check_rows(rows.X, grouped)
-        sum_by_fold = sum_tensor_rows if is_tensor(rows.X) else _sum_table
+        sum_by_fold = _sum_tensor if is_tensor(rows.X) else _sum_table
         weight = loss_weight(rows.weight, rows.codes, self.plan.class_factor)
         self._add_sums(*sum_by_fold(self.plan, rows.X, rows.codes, weight, fold), grouped)
 
@@ -283,4 +282,35 @@ def _count_outside(plan: Plan, table: Table, Z: np.ndarray) -> np.ndarray:
             out[j] = np.count_nonzero(x < column.low) + np.count_nonzero(x > column.high)
             if isinstance(basis, Levels):
                 out[j] += np.count_nonzero(~np.isin(Z[:, j], basis.values) & ~np.isnan(Z[:, j]))
+    return out
+
+
+def _sum_tensor(
+    plan: Plan, X: Array, codes: Array, weight: Array | None, fold: Array
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `_sum_table`, for rows on a device."""
+    xp = namespace(X)
+    counted = fold if weight is None else fold[weight > 0]
+    count = np.array([int(xp.count_nonzero(counted == k)) for k in range(plan.n_folds)])
+    sizes = {"n_folds": plan.n_folds, "dtype": plan.dtype}
+    parts = encoded_sums(plan.functions, plan.encoder, X, codes, weight, len(plan.classes), fold=fold, **sizes)
+    return parts, count, _count_outside_in_tensor(plan, X)
+
+
+def _count_outside_in_tensor(plan: Plan, X: Array) -> np.ndarray:
+    """As `_count_outside`, for rows on a device."""
+    xp, columns = namespace(X), plan.encoder.columns
+    low, high = (to_device([getattr(c, name) for c in columns], device_of(X), "float64") for name in ("low", "high"))
+    out = np.zeros(X.shape[1], dtype=np.int64)
+    levels = {j: basis for j, basis in enumerate(plan.functions.bases) if isinstance(basis, Levels)}
+    for start in range(0, X.shape[0], MAX_DEVICE_ROWS):
+        x = X[start : start + MAX_DEVICE_ROWS, :]
+        beyond = (x < low) | (x > high)
+        out += to_numpy(xp.count_nonzero(beyond, axis=0))
+        Z = device_encode(plan.encoder, x, None) if levels else x
+        for j, basis in levels.items():
+            unknown = ~beyond[:, j] & ~xp.isnan(x[:, j])
+            for value in basis.values:  # in units of the column; encoding is rounded differently from numpy
+                unknown = unknown & (xp.abs(Z[:, j] - value) > 1e-9 * max(1.0, abs(value)))
+            out[j] += int(xp.count_nonzero(unknown))
     return out

@@ -1,12 +1,13 @@
 """What must be known of the rows before they can be summed: samples, distinct values, levels, missing cells.
 
 A `Profile` of rows in memory is computed at once; a `Survey` collects it from blocks of rows, and surveys of parts of
-the rows add up to that of all of them.
+the rows add up to that of all of them. Samples depend neither on the order of the rows nor on how they are cut into
+blocks: every row has a random key that follows its values, and a sample takes the rows with the lowest keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -14,129 +15,134 @@ from typing import Any
 import numpy as np
 
 from tamis.base.kernel_space import POOL
-from tamis.kernels.stacks.chebyshev import SIZES
 from tamis.statistics.blocks import CheckedRows, check_rows, class_keys
-from tamis.statistics.sample import MIN_CLASS_ROWS, SAMPLE_ROWS, Reservoir, SampledRows, draw_sample
+from tamis.statistics.profile import MIN_CLASS_ROWS, SAMPLE_ROWS, Profile, add_values, columns_with_gaps
 from tamis.table.encoding import level_masses
-from tamis.table.folds import Earlier, UnitCounts, group_folds, key_folds, only_folds, units_of
-from tamis.table.keys import copies_before, lowest, lowest_distinct, mix, row_keys, sampling_keys
+from tamis.table.folds import Earlier, UnitCounts, group_folds, key_folds, units_of
+from tamis.table.keys import copies_before, lowest, mix, row_keys, sampling_keys
 from tamis.table.rows import Rows, class_factors
 from tamis.table.sources.source import Block
-from tamis.table.table import Table, block_names, read_block, resolve_columns, with_empty_labels
+from tamis.table.table import Table, block_names, joined, read_block, resolve_columns, with_empty_labels
 
-FIRST_ROWS = 1000  # rows that show that a column has many values
-MAX_DISTINCT = SIZES[1]  # values of a column of numbers that are listed
-MAX_NEW_VALUES = 10 * FIRST_ROWS  # values that are added to the list at a time
+MAX_KEY = np.uint64(np.iinfo(np.uint64).max)
 PLACE_BITS = 32  # bits of a position that number the rows within a block
 SALT = 0xD6E8FEB86659FD93  # makes the keys of copies in different blocks differ
 MIN_DISTINCT_SHARE = 0.98  # of a sample by values, below which copies in other blocks are too many
 
 
 @dataclass(frozen=True)
-class Profile:
-    """All rows or samples of them, with what is known of all rows.
+class SampledRows:
+    """Rows of blocks, with what is needed to draw among them and to assign folds.
 
     Attributes
     ----------
-    rows, keys, random, fold : rows of all classes, the keys of their values, the keys by which they were drawn, and
-        their folds
-    pool, pool_keys : rows among which candidates are chosen: at least those with the lowest keys of each class
-    pool_fold : (p,) the fold that has all rows with the values and class of a row of the pool, or the number of folds
-    counts : (classes,) numbers of rows
-    distinct : {column: sorted values} of the columns of numbers that have at most `MAX_DISTINCT` values
-    level_mass : {column: {level: weight}} of the categories
-    gaps : (d,) whether columns of numbers have missing cells
-    limits : (d, 2) smallest and largest numbers, NaN where there are none; None if they are not needed
+    table : Table of n rows
+    labels : (n,) classes
+    mass : (n,) sample weights
+    groups : (n,) keys of their groups, or None
+    position : (n,) number of the block, shifted, plus number of the row in the block
+    keys : (n,) keys of their values
+    copies : (n,) rows with the same values and class that precede them in their block
+    copied : (n,) whether rows with the same values and class were found elsewhere
+    rank : (n,) the rows with the lowest ranks are kept
     """
 
-    rows: Rows
+    table: Table
+    labels: np.ndarray
+    mass: np.ndarray
+    groups: np.ndarray | None
+    position: np.ndarray
     keys: np.ndarray
-    random: np.ndarray
-    fold: np.ndarray
-    pool: Rows
-    pool_keys: np.ndarray
-    pool_fold: np.ndarray
-    counts: np.ndarray
-    distinct: Mapping[int, np.ndarray]
-    level_mass: Mapping[int, Mapping[Any, float]]
-    gaps: np.ndarray
-    limits: np.ndarray | None = None
+    copies: np.ndarray
+    copied: np.ndarray
+    rank: np.ndarray
 
-    @classmethod
-    def of(cls, rows: Rows, keys: np.ndarray, fold: np.ndarray, n_folds: int, *, limits: bool = False) -> Profile:
-        """Return the profile of rows in memory with their keys and folds."""
-        table, random = rows.table, sampling_keys(keys, rows.ties)
-        first = table.take(lowest(random, FIRST_ROWS))
-        return cls(
-            rows=rows,
-            keys=keys,
-            random=random,
-            fold=fold,
-            pool=rows,
-            pool_keys=keys,
-            pool_fold=only_folds(keys, rows.codes, fold, n_folds),
-            counts=np.bincount(rows.codes, minlength=len(rows.classes)),
-            distinct=_distinct_values(table, first),
-            level_mass={j: level_masses(values, rows.weight) for j, values in table.labels.items()},
-            gaps=columns_with_gaps(table),
-            limits=_limits(table) if limits else None,
-        )
+    def __len__(self) -> int:
+        return len(self.labels)
 
-    def choose_candidates(self, size: int | str | None) -> np.ndarray:
-        """Return distinct rows of `pool`: those with the lowest keys of each class, in proportion to its rows.
-
-        They are in the order of their keys.
-        """
-        size = POOL if size is None or isinstance(size, str) else size
-        share = min(1.0, size / self.counts.sum())
-        chosen = []
-        for c in np.flatnonzero(self.counts):
-            members = np.flatnonzero(self.pool.codes == c)
-            chosen.append(members[lowest_distinct(self.pool_keys[members], max(1, round(share * self.counts[c])))])
-        drawn = np.concatenate(chosen)
-        return drawn[np.argsort(self.pool_keys[drawn], kind="stable")]
-
-    def draw_sample(self, mass: np.ndarray) -> tuple[Rows, np.ndarray]:
-        """Return a sample and its folds; `mass` (classes,) are the weights of all rows."""
-        return draw_sample(self.rows, self.keys, self.random, self.fold, self.counts, mass)
+    def take(self, rows: np.ndarray) -> SampledRows:
+        arrays = {name: getattr(self, name)[rows] for name in _ARRAYS}
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(self, table=self.table.take(rows), groups=groups, **arrays)
 
 
-def columns_with_gaps(table: Table) -> np.ndarray:
-    """Return the mask (d,) of the columns of numbers with missing cells."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.isnan(table.numbers.sum(axis=0))
+_ARRAYS = ("labels", "mass", "position", "keys", "copies", "copied", "rank")
 
 
-def _limits(table: Table) -> np.ndarray:
-    """Return the smallest and largest number (d, 2) of each column, NaN where there is none."""
-    limits = [ufunc.reduce(table.numbers, axis=0) for ufunc in (np.fmin, np.fmax)]
-    return np.stack(limits, axis=1).astype(float)
+def _joined(parts: Sequence[SampledRows]) -> SampledRows:
+    if len(parts) == 1:
+        return parts[0]
+    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
+    groups = None if parts[0].groups is None else np.concatenate([part.groups for part in parts])
+    return replace(parts[0], table=joined([part.table for part in parts]), groups=groups, **arrays)
 
 
-def _distinct_values(table: Table, first: Table) -> dict[int, np.ndarray]:
-    """Return the values of the columns of numbers that have few, even in the rows `first`."""
-    found = {}
-    for j in range(len(table.names)):
-        if j not in table.labels:
-            shown = add_values(first.numbers[:, j], np.empty(0))
-            values = None if shown is None else add_values(table.numbers[:, j], shown)
-            if values is not None and len(values):
-                found[j] = values
-    return found
+class Reservoir:
+    """The rows with the lowest ranks among all rows added so far.
 
+    Parameters
+    ----------
+    size : number of rows, whatever their class
+    size_per_class : number of rows of every class that are kept as well
+    distinct : whether rows of a class with equal ranks count once; the first one is kept
+    """
 
-def add_values(values: np.ndarray, known: np.ndarray) -> np.ndarray | None:
-    """Return the distinct values of a column and the `known` ones, sorted; None if they are too many."""
-    for _ in range(MAX_DISTINCT + 1):
-        if len(known) > MAX_DISTINCT:
+    def __init__(self, size: int, size_per_class: int, *, distinct: bool = False):
+        self.size, self.size_per_class, self.distinct = size, size_per_class, distinct
+        self.parts: list[SampledRows] = []
+        self.bound = MAX_KEY  # rows of higher rank are not among the lowest of all
+        self.class_bounds: dict[object, np.uint64] = {}  # nor those of higher rank among the lowest of their class
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def add(self, rows: SampledRows) -> None:
+        """Add rows, in place."""
+        classes, codes = np.unique(rows.labels, return_inverse=True)
+        bounds = np.array([self.class_bounds.get(label, MAX_KEY) for label in classes.tolist()], dtype=np.uint64)
+        low = rows.rank <= bounds[codes]
+        if self.size:
+            low |= rows.rank <= self.bound
+        if low.any():
+            self.parts.append(rows.take(np.flatnonzero(low)))
+        if len(self) > 2 * (self.size + self.size_per_class * max(1, len(self.class_bounds), len(classes))):
+            self.kept()
+
+    def kept(self) -> SampledRows | None:
+        """Drop all other rows and return those that are kept; None if none were added."""
+        if not self.parts:
             return None
-        place = np.searchsorted(known, values).clip(0, max(0, len(known) - 1))
-        there = ~np.isnan(values)
-        new = values[there & (known[place] != values)] if len(known) else values[there]
-        if not len(new):
-            return known
-        known = np.union1d(known, new[:MAX_NEW_VALUES].astype(float))
-    return None
+        rows = _joined(self.parts)
+        classes, codes = np.unique(rows.labels, return_inverse=True)
+        keep = np.zeros(len(rows), dtype=bool)
+        copied = rows.copied.copy()
+        if self.size:
+            keep[lowest(rows.rank, self.size)] = True
+            if len(rows) >= self.size:
+                self.bound = rows.rank[keep].max()
+        for c, label in enumerate(classes.tolist()):
+            members = np.flatnonzero(codes == c)
+            if self.distinct:
+                _, first, times = np.unique(rows.rank[members], return_index=True, return_counts=True)
+                members = members[first]
+                copied[members] |= times > 1
+            chosen = members[lowest(rows.rank[members], self.size_per_class)]
+            keep[chosen] = True
+            if len(members) >= self.size_per_class:
+                self.class_bounds[label] = rows.rank[chosen].max()
+        rows = replace(rows, copied=copied).take(np.flatnonzero(keep))
+        self.parts = [rows]
+        return rows
+
+    def make_nominal(self, columns: set[int]) -> None:
+        """Turn columns of which no cell was found so far into categories, in place."""
+        self.parts = [replace(part, table=with_empty_labels(part.table, columns)) for part in self.parts]
+
+    def __add__(self, other: Reservoir) -> Reservoir:
+        total = Reservoir(self.size, self.size_per_class, distinct=self.distinct)
+        total.parts = [*self.parts, *other.parts]
+        total.kept()
+        return total
 
 
 # ---------------------------------------------------------------------- rows in blocks

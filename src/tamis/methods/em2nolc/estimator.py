@@ -28,9 +28,9 @@ from tamis.methods.em2nolc.refit import coefficients, leading_factors
 from tamis.methods.em2nolc.solver import State, Task
 from tamis.methods.em2nolc.sums_classifier import SumsClassifier
 from tamis.optim.driver import Solution
-from tamis.statistics.columns import check_candidates, is_grid
 from tamis.statistics.fit import FoldSums, HeldOutSums, PreparedSums, TrainingSums
 from tamis.statistics.plan import Plan
+from tamis.statistics.profile import check_candidates, is_grid
 from tamis.statistics.statistics import Statistics
 from tamis.table.rows import Rows
 from tamis.table.table import checked_input

@@ -567,7 +567,7 @@ class _Sums:
         if test.sample is None:
             return cls(test.sums, None)
         values = np.empty((plan.functions.size, len(test.sample)))
-        plan.functions.fill(plan.encoder.encode(test.sample.table), values)
+        plan.functions.fill(plan.encoder.encode(test.sample.table).T, values)
         return cls(test.sums, values)
 
     def __call__(self, point: Point, blocks: list[Coefficients]) -> HeldOut:

@@ -23,7 +23,7 @@ from tamis.optim.driver import Solution
 from tamis.optim.subset import EXCHANGE, PIVOT, Fit, exchange_gains, fit_support
 from tamis.parallel import thread_map
 from tamis.statistics.fit import PreparedSums
-from tamis.statistics.sample import SAMPLE_ROWS
+from tamis.statistics.profile import SAMPLE_ROWS
 from tamis.statistics.sums import CHUNK_ROWS, PairFunctions
 
 DECISION = 1e-4  # error of a decision that calls for exact kernels

@@ -16,12 +16,11 @@ from tamis.base.model import FitContext, Fitted, measured_variation, variation_s
 from tamis.errors import warn
 from tamis.kernels.recipes import check_bandwidth, per_feature
 from tamis.parallel import blas_threads
-from tamis.statistics.columns import grid_labels, is_grid
 from tamis.statistics.fit import FoldSums, SumsRequest, fold_sums, sum_rows
+from tamis.statistics.passes import sum_source, sum_tensor
 from tamis.statistics.plan import Plan
+from tamis.statistics.profile import grid_labels, is_grid
 from tamis.statistics.statistics import Statistics
-from tamis.statistics.stream import sum_source
-from tamis.statistics.tensors import sum_tensor
 from tamis.table.rows import Rows
 from tamis.table.sources.source import Source, by_name, source_of, table_source
 from tamis.table.table import TableReader
