@@ -41,20 +41,11 @@ class CheckedRows:
 
 def check_rows(table: Table, y: Any, sample_weight: Any, groups: Any, classes: np.ndarray | None = None) -> CheckedRows:
     """Return the rows of a table with their labels, which must be among `classes` if these are given."""
-    n = len(table)
-    codes, found = encode_classes(y, n)
-    check_length("groups", groups, n)
+    codes, found = encode_classes(y, len(table))
+    check_length("groups", groups, len(table))
     weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
     keys = None if groups is None else group_keys(groups)
-    position = np.arange(n)
-    if weight is not None:
-        _check_weight(weight, n)
-        if not weight.all():
-            position = np.flatnonzero(weight)
-            table, codes, weight = table.take(position), codes[position], weight[position]
-            keys = None if keys is None else keys[position]
-    codes, found = _recode(codes, found, classes)
-    return CheckedRows(table, codes, found, weight, keys, position)
+    return _with_weight(table, codes, found, weight, keys, classes)
 
 
 def check_tensor_rows(
@@ -70,17 +61,25 @@ def check_tensor_rows(
 ) -> CheckedRows:
     """As `check_rows`, for rows on a device, which must be numbers."""
     X = _check_tensor(X, names, categorical, allow_missing)
-    xp, device, n = namespace(X), device_of(X), X.shape[0]
     codes, found = _encode_classes(y, X)
-    weight = None if sample_weight is None else to_device(sample_weight, device, "float64")
+    weight = None if sample_weight is None else to_device(sample_weight, device_of(X), "float64")
     keys = None if groups is None else group_keys(to_numpy(groups) if is_tensor(groups) else groups)
-    check_length("groups", keys, n)
-    position = np.arange(n)
+    check_length("groups", keys, X.shape[0])
+    return _with_weight(X, codes, found, weight, keys, classes)
+
+
+def _with_weight(
+    X: Any, codes: Array, found: np.ndarray, weight: Array | None, keys: np.ndarray | None, classes: np.ndarray | None
+) -> CheckedRows:
+    """Return the rows of positive weight of a table or tensor."""
+    position = np.arange(codes.shape[0])
     if weight is not None:
-        _check_weight(weight, n)
+        _check_weight(weight, codes.shape[0])
+        xp = namespace(weight)
         if not bool(xp.all(weight > 0)):
             kept = xp.nonzero(weight > 0)[0]
-            X, codes, weight = (xp.take(part, kept, axis=0) for part in (X, codes, weight))
+            X = xp.take(X, kept, axis=0) if is_tensor(X) else X.take(kept)
+            codes, weight = xp.take(codes, kept), xp.take(weight, kept)
             position = to_numpy(kept)
             keys = None if keys is None else keys[position]
     codes, found = _recode(codes, found, classes)

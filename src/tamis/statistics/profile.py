@@ -217,7 +217,7 @@ def with_levels(encoder: Encoder, categories: Mapping[int, Sequence[Any]]) -> En
     columns = list(encoder.columns)
     for j, levels in categories.items():
         column = columns[j]
-        if not isinstance(column, Nominal):
+        if column.kind != "category":
             raise ValueError(
                 f"categories names {encoder.names[j]!r}, which is not a category: see categorical_features"
             )
@@ -230,7 +230,7 @@ def with_levels(encoder: Encoder, categories: Mapping[int, Sequence[Any]]) -> En
 
 def keeps_gaps(column: Number | Nominal | Position) -> bool:
     """Whether missing cells of a column of numbers stay missing once encoded."""
-    return isinstance(column, Number) and bool(np.isnan(column.fill))
+    return column.kind == "number" and bool(np.isnan(column.fill))
 
 
 # ---------------------------------------------------------------------- functions
@@ -252,7 +252,7 @@ def choose_basis(
     values : the values of the column if they are few
     degrees : numbers of polynomials that the user requests
     """
-    if isinstance(column, Nominal):
+    if column.kind == "category":
         return Levels(tuple(float(k) for k in range(max(1, len(column.levels)))), nearest=False)
     low, high = column.encode(np.array([column.low, column.high])).tolist()
     found: list[Chebyshev] = []
@@ -310,7 +310,7 @@ def grid_pool(encoder: Encoder, distinct: Mapping[int, np.ndarray], n_classes: i
     rng = np.random.default_rng(seed)
     Z = np.empty((POOL, len(encoder.columns)))
     for j, column in enumerate(encoder.columns):
-        if isinstance(column, Nominal):
+        if column.kind == "category":
             values = np.arange(max(1, len(column.levels)), dtype=float)
         elif j in distinct:
             values = column.encode(distinct[j].astype(float))

@@ -15,7 +15,7 @@ from tamis.statistics.blocks import CheckedRows, class_keys, loss_weight
 from tamis.statistics.plan import Plan
 from tamis.statistics.profile import keeps_gaps
 from tamis.statistics.sums import MAX_DEVICE_ROWS, EncodedBlock, encoded_sums, outer_sums
-from tamis.table.encoding import UNSEEN, Nominal, device_encode
+from tamis.table.encoding import UNSEEN, device_encode
 from tamis.table.folds import Earlier, block_folds, group_folds, units_of
 from tamis.table.keys import device_block_folds, device_row_keys, row_keys
 from tamis.table.rows import Rows
@@ -275,7 +275,7 @@ def _count_outside(plan: Plan, table: Table, Z: np.ndarray) -> np.ndarray:
     """Return the numbers (d,) of cells outside the plan's ranges, or of unknown categories."""
     out = np.zeros(Z.shape[1], dtype=np.int64)
     for j, column in enumerate(plan.encoder.columns):
-        if isinstance(column, Nominal):
+        if column.kind == "category":
             out[j] = np.count_nonzero(Z[:, j] == UNSEEN)
         elif j not in table.labels:
             x, basis = table.numbers[:, j], plan.functions.bases[j]
