@@ -183,7 +183,11 @@ def _write(values: Array, places: np.ndarray, out: Array) -> None:
 
 def _features(basis: Basis, z: Array) -> Array:
     """Values (b, size, m) of the functions of one column at z (b, m) on a device, as ``Basis.features``."""
-    return _levels(basis, z) if isinstance(basis, Levels) else _panels(basis, z)
+    if isinstance(basis, Levels):
+        return _levels(basis, z)
+    if isinstance(basis, Chebyshev):
+        return _panels(basis, z)
+    raise TypeError(f"a basis of the type {type(basis).__name__} has no form on devices")
 
 
 def _levels(basis: Levels, z: Array) -> Array:
