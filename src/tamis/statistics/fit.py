@@ -16,66 +16,13 @@ from tamis.base.model import Pool
 from tamis.errors import check_integer, warn
 from tamis.kernels.bank import MEMORY
 from tamis.kernels.recipes import Bandwidth, Recipe
-from tamis.statistics.plan import Plan, TooLarge, make_plan
+from tamis.statistics.plan import Plan, SumsRequest, TooLarge, make_plan
 from tamis.statistics.profile import SAMPLE_ROWS, NotSummable, Profile, draw_sample, is_grid
 from tamis.statistics.statistics import Statistics
 from tamis.statistics.sums import ExactSums, sum_again
 from tamis.table.folds import positions, summed_folds
 from tamis.table.keys import row_keys, sampling_keys
 from tamis.table.rows import Rows, by_class, codings
-
-
-@dataclass(frozen=True)
-class SumsRequest:
-    """What fits need of the sums; most attributes are parameters of `EM2NOLCClassifier`.
-
-    Attributes
-    ----------
-    default : kernels where a choice is None
-    choices : all values of the parameter `kernels`
-    bandwidths : all bandwidths
-    cv : how rows are divided into folds
-    seed : of everything random
-    """
-
-    default: Recipe
-    choices: Sequence[Any]
-    bandwidths: Sequence[Any]
-    scaling: str | None
-    missing: str | None
-    categorical_features: Any
-    class_weight: Any
-    candidates: int | str | None
-    cv: Any
-    seed: int
-
-    @property
-    def n_folds(self) -> int:
-        """Number of folds for rows that are not in memory at once, whose folds follow their values."""
-        if self.cv is not None and not isinstance(self.cv, Integral):
-            raise ValueError(
-                f"cv={self.cv!r} must be an integer where rows come in blocks or tensors: folds follow their values"
-            )
-        n_folds = 1 if self.cv is None else int(self.cv)
-        check_integer("cv", n_folds, 1)
-        return n_folds
-
-    def plan(self, profile: Profile, class_factor: np.ndarray, n_folds: int, *, all_gaps: bool = False) -> Plan:
-        """Return the plan for these fits."""
-        return make_plan(
-            profile,
-            self.default,
-            choices=self.choices,
-            bandwidths=self.bandwidths,
-            scaling=self.scaling,
-            missing=self.missing,
-            candidates=self.candidates,
-            n_folds=n_folds,
-            seed=self.seed,
-            class_factor=class_factor,
-            all_gaps=all_gaps,
-        )
-
 
 # ---------------------------------------------------------------------- training sums
 
@@ -178,7 +125,7 @@ def sum_rows(rows: Rows, engine: str, request: SumsRequest) -> FoldSums | None:
         rows, keys, fold, n_folds, n_parts = _divide(rows, keys, request.cv, request.seed)
         profile = Profile.of(rows, keys, fold, n_parts)
         factor = by_class(rows.weight / rows.mass, rows.codes, len(rows.classes))
-        plan = request.plan(profile, factor, n_parts)
+        plan = make_plan(profile, request, factor, n_parts)
     except NotSummable as reason:
         if engine == "statistics" or grid:
             raise

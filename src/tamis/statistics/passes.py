@@ -21,8 +21,8 @@ from tamis.base.kernel_space import POOL
 from tamis.codec import digest, read, stored, write
 from tamis.errors import warn
 from tamis.statistics.blocks import CheckedRows, check_tensor_rows, loss_weight
-from tamis.statistics.fit import FoldSums, SumsRequest
-from tamis.statistics.plan import Plan
+from tamis.statistics.fit import FoldSums
+from tamis.statistics.plan import Plan, SumsRequest, make_plan
 from tamis.statistics.profile import MAX_NEW_VALUES, MIN_CLASS_ROWS, SAMPLE_ROWS, Profile, add_values
 from tamis.statistics.statistics import Statistics
 from tamis.statistics.sums import Functions, encoded_sums
@@ -56,7 +56,7 @@ def sum_source(
     earlier = survey.units.earlier(n_folds, complete=first is None)
     profile = survey.profile(factor, n_folds, earlier)
     plan = replace(
-        request.plan(profile, factor, n_folds, all_gaps=source.once and request.missing == "absent"),
+        make_plan(profile, request, factor, n_folds, all_gaps=source.once and request.missing == "absent"),
         named=survey.named,
         categorical=None if survey.categorical is None else tuple(survey.categorical),
     )
@@ -196,7 +196,7 @@ def sum_tensor(X: Any, y: Any, sample_weight: Any, groups: Any, request: SumsReq
     factor = class_factors(request.class_weight, survey.class_mass, np.arange(len(classes)), classes)
     profile = survey.profile(factor, names)
     plan = replace(
-        request.plan(profile, factor, n_folds),
+        make_plan(profile, request, factor, n_folds),
         dtype="float32" if rows.X.dtype == namespace(rows.X).float32 else "float64",
         categorical=None if categorical is None else (),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -161,6 +162,9 @@ class Plan:
         check_number("winsorise", winsorise, 0.0)
         if winsorise >= 0.5:
             raise ValueError(f"winsorise={winsorise!r} must be below 0.5: it is the share of rows beyond each limit")
+        widths = list(bandwidth) if isinstance(bandwidth, list | tuple) else [bandwidth]
+        if not widths:
+            raise ValueError(f"bandwidth={bandwidth!r} is empty: give the bandwidths that fits will use")
         own_pool = isinstance(candidates, tuple)
         if not own_pool:
             check_candidates(candidates)
@@ -182,22 +186,28 @@ class Plan:
         keys = row_keys(rows.table, random_state)
         fold = summed_folds(rows, keys, folds, random_state)
         d = table.numbers.shape[1]
-        plan = make_plan(
-            Profile.of(rows, keys, fold, folds, limits=winsorise == 0),
+        request = SumsRequest(
             per_feature(),
             choices=[kernels],
-            bandwidths=[check_bandwidth(b, d) for b in _as_list(bandwidth)],
+            bandwidths=[check_bandwidth(b, d) for b in widths],
             scaling=scaling,
             missing=missing,
+            categorical_features=categorical_features,
+            class_weight=class_weight,
+            candidates=None if own_pool else candidates,
+            cv=folds,
+            seed=random_state,
+        )
+        plan = make_plan(
+            Profile.of(rows, keys, fold, folds, limits=winsorise == 0),
+            request,
+            by_class(factor, codes, len(labels)),
+            folds,
             winsorise=winsorise,
             ranges=_checked_ranges(_by_position(ranges, names, "ranges"), table),
+            categories=_by_position(categories, names, "categories"),
             degrees=_by_position(degrees, names, "degrees") if isinstance(degrees, Mapping) else degrees,
             all_gaps=gaps == "all",
-            categories=_by_position(categories, names, "categories"),
-            candidates=None if own_pool else candidates,
-            n_folds=folds,
-            seed=random_state,
-            class_factor=by_class(factor, codes, len(labels)),
         )
         plan = replace(
             plan,
@@ -279,18 +289,48 @@ class Plan:
         return Sample(pool.Z, encoder.names, encoder.nominal, targets, ones, len(encoder.names), self.seed)
 
 
+@dataclass(frozen=True)
+class SumsRequest:
+    """What fits need of the sums; most attributes are parameters of `EM2NOLCClassifier`.
+
+    Attributes
+    ----------
+    default : kernels where a choice is None
+    choices : all values of the parameter `kernels`
+    bandwidths : all bandwidths
+    cv : how rows are divided into folds
+    seed : of everything random
+    """
+
+    default: Recipe
+    choices: Sequence[Any]
+    bandwidths: Sequence[Any]
+    scaling: str | None
+    missing: str | None
+    categorical_features: Any
+    class_weight: Any
+    candidates: int | str | None
+    cv: Any
+    seed: int
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds for rows that are not in memory at once, whose folds follow their values."""
+        if self.cv is not None and not isinstance(self.cv, Integral):
+            raise ValueError(
+                f"cv={self.cv!r} must be an integer where rows come in blocks or tensors: folds follow their values"
+            )
+        n_folds = 1 if self.cv is None else int(self.cv)
+        check_integer("cv", n_folds, 1)
+        return n_folds
+
+
 def make_plan(
     profile: Profile,
-    default: Recipe,
-    *,
-    choices: Sequence[Any],
-    bandwidths: Sequence[Bandwidth],
-    scaling: str | None,
-    missing: str | None,
-    candidates: int | str | None,
-    n_folds: int,
-    seed: int,
+    request: SumsRequest,
     class_factor: np.ndarray,
+    n_folds: int,
+    *,
     winsorise: float = WINSORISE,
     ranges: Mapping[int, tuple[float, float]] | None = None,
     categories: Mapping[int, Sequence[Any]] | None = None,
@@ -299,21 +339,20 @@ def make_plan(
 ) -> Plan:
     """Return a plan for every kernel choice and bandwidth.
 
-    Parameters are those of `Plan.of`, but for `profile`, `default` (the kernels where a choice is None), `class_factor`
-    (classes,), and `ranges`, `categories` and `degrees`, which refer to columns by position.
+    Parameters after `n_folds` are those of `Plan.of`, but that columns are positions.
     """
-    classes, known = profile.pool.classes, dict(ranges or {})
+    classes, known, seed, bandwidths = profile.pool.classes, dict(ranges or {}), request.seed, request.bandwidths
     distinct = {j: values for j, values in profile.distinct.items() if j not in known}
     profile = replace(profile, distinct=distinct)
-    encoder = with_levels(fit_encoder(profile, known, scaling, missing, winsorise), categories or {})
-    if is_grid(candidates):
+    encoder = with_levels(fit_encoder(profile, known, request.scaling, request.missing, winsorise), categories or {})
+    if is_grid(request.candidates):
         if any(isinstance(width, str) for width in bandwidths):
             raise ValueError("bandwidth='median' needs rows, and candidates='grid' has none: give numbers")
         pool = grid_pool(encoder, distinct, len(classes), seed)
         pool_fold, labels = np.full(len(pool), n_folds), grid_labels(pool.position)
     else:
         rows = profile.pool
-        chosen = profile.choose_candidates(candidates)
+        chosen = profile.choose_candidates(request.candidates)
         pool = Pool(encoder.encode(rows.table.take(chosen)), rows.codes[chosen], rows.position[chosen])
         pool_fold, labels = profile.pool_fold[chosen], pool.position
     draft = Plan(
@@ -327,10 +366,11 @@ def make_plan(
         n_folds=n_folds,
         seed=seed,
         categorical=None,
-        allow_missing=missing is not None,
+        allow_missing=request.missing is not None,
         winsorise=winsorise,
     )
-    banks = [make_bank(choice, default, draft.sample, width) for choice in choices for width in bandwidths]
+    kernels = [(choice, width) for choice in request.choices for width in bandwidths]
+    banks = [make_bank(choice, request.default, draft.sample, width) for choice, width in kernels]
     bases = tuple(choose_basis(j, c, banks, distinct.get(j), degrees) for j, c in enumerate(encoder.columns))
     gaps = tuple(all_gaps or bool(gap and keeps_gaps(c)) for gap, c in zip(profile.gaps, encoder.columns, strict=True))
     _check_size(bases, len(classes), n_folds, encoder.names)
@@ -360,15 +400,6 @@ def _by_position(given: Any, names: list[str], parameter: str) -> dict[int, Any]
     if unknown:
         raise ValueError(f"{parameter} names the column {unknown[0]!r}, which X does not have: its columns are {names}")
     return {names.index(c) if isinstance(c, str) else int(c): value for c, value in given.items()}
-
-
-def _as_list(bandwidth: Any) -> list[Any]:
-    """Return a list of one bandwidth, or of those in a list or tuple."""
-    if isinstance(bandwidth, list | tuple):
-        if not bandwidth:
-            raise ValueError("bandwidth=[] is empty: give the bandwidths that fits will use")
-        return list(bandwidth)
-    return [bandwidth]
 
 
 def _checked_ranges(ranges: dict[int, Any], table: Table) -> dict[int, tuple[float, float]]:

@@ -294,9 +294,7 @@ def _sum_tensor(
     count = np.array([int(xp.count_nonzero(counted == k)) for k in range(plan.n_folds)])
     n_classes, n_folds = len(plan.classes), plan.n_folds
     functions, encoder = plan.functions, plan.encoder
-    parts = encoded_sums(
-        functions, encoder, X, codes, weight, n_classes, fold=fold, n_folds=n_folds, dtype=plan.dtype
-    )
+    parts = encoded_sums(functions, encoder, X, codes, weight, n_classes, fold=fold, n_folds=n_folds, dtype=plan.dtype)
     return parts, count, _count_outside_in_tensor(plan, X)
 
 

@@ -16,9 +16,9 @@ from tamis.base.model import FitContext, Fitted, measured_variation, variation_s
 from tamis.errors import warn
 from tamis.kernels.recipes import check_bandwidth, per_feature
 from tamis.parallel import blas_threads
-from tamis.statistics.fit import FoldSums, SumsRequest, fold_sums, sum_rows
+from tamis.statistics.fit import FoldSums, fold_sums, sum_rows
 from tamis.statistics.passes import sum_source, sum_tensor
-from tamis.statistics.plan import Plan
+from tamis.statistics.plan import Plan, SumsRequest
 from tamis.statistics.profile import grid_labels, is_grid
 from tamis.statistics.statistics import Statistics
 from tamis.table.rows import Rows
