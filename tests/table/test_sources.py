@@ -111,7 +111,7 @@ class TestSameModel:
         same(EM2NOLCClassifier(**OPTIONS).fit(ds.dataset(folder), "y", sample_weight="w"), whole)
 
     def test_from_a_memory_map(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(sources, "LARGE_BYTES", 1000)
+        monkeypatch.setattr("tamis.table.table.LARGE_BYTES", 1000)
         monkeypatch.setattr(sources, "block_rows", lambda d: 640)
         numbers = X[["a", "c"]].to_numpy()
         mapped = np.memmap(tmp_path / "rows", dtype=float, mode="w+", shape=numbers.shape)

@@ -36,8 +36,17 @@ from tamis.optim.driver import Iterate, Status
 from tamis.parallel import blas_threads
 from tamis.progress import Remaining, heard, listening
 from tamis.table.rows import Rows, merge_rows
-from tamis.table.sources.source import check_in_memory, each_block
-from tamis.table.table import Table, TableReader, check_columns, checked_input, columns_by_name, row_labels
+from tamis.table.sources.source import each_block
+from tamis.table.table import (
+    Table,
+    TableReader,
+    check_columns,
+    check_in_memory,
+    checked_input,
+    columns_by_name,
+    row_labels,
+    source_kind,
+)
 
 logger = logging.getLogger("tamis")
 SHARED_CHECKS: dict[str, Callable[[Any], object]] = {  # of parameters that mean the same in many estimators
@@ -67,8 +76,9 @@ def blockwise(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     @wraps(method)
     def over_blocks(self: Any, X: Any) -> Any:
         check_is_fitted(self)
-        found = each_block(partial(method, self), X, self.model_.encoder.names)
-        return method(self, X) if found is None else found
+        if source_kind(X) is None:
+            return method(self, X)
+        return each_block(partial(method, self), X, self.model_.encoder.names)
 
     return over_blocks
 

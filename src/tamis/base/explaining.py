@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from tamis.arrays import beside, namespace
 from tamis.explain import Explanation, Kept, part_names
 from tamis.explain.html import model_html
-from tamis.table.sources.source import is_in_blocks
-from tamis.table.table import row_labels
+from tamis.table.table import row_labels, source_kind
 
 if TYPE_CHECKING:
     from tamis.base.estimator import KernelEstimator
@@ -137,7 +136,7 @@ def _row_names(X: Any, n: Any) -> Sequence[Any]:
     """Labels of n rows, or their numbers; none where n is not known."""
     if np.isnan(n):
         return []
-    return range(n) if is_in_blocks(X) else list(row_labels(X, np.arange(n)))
+    return range(n) if source_kind(X) is not None else list(row_labels(X, np.arange(n)))
 
 
 def _grid(column: Any, grid: Any, points: int) -> np.ndarray:

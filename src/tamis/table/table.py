@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
@@ -14,6 +15,8 @@ from sklearn.utils import check_array
 from tamis.codec import stored
 from tamis.errors import NotATable
 
+LARGE_BYTES = 1 << 28  # memory maps of more bytes are read block by block
+IN_BLOCKS = ", or use EM2NOLCClassifier or EM2NOLCClassifierCV, which take rows in blocks"
 EXACT = 2.0**53  # not all larger integers are floats
 TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
@@ -45,6 +48,32 @@ class Table:
             self.numbers[:, columns],
             {place[j]: v for j, v in self.labels.items() if j in place},
             [self.names[c] for c in columns],
+        )
+
+
+def source_kind(X: Any) -> str | None:
+    """Return in which way X gives rows in blocks: "file", "dask", "map" or "blocks"; None if it is one table."""
+    if isinstance(X, np.ndarray):
+        large = isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiu" and X.nbytes > LARGE_BYTES
+        return "map" if large else None
+    module = type(X).__module__
+    if isinstance(X, str | os.PathLike) or module.startswith("pyarrow._dataset"):
+        return "file"
+    if hasattr(X, "__dask_graph__") and module.split(".")[0] in ("dask", "dask_expr"):
+        return "dask"
+    if hasattr(X, "shape") or hasattr(X, "__array__") or isinstance(X, dict | bytes):
+        return None
+    if isinstance(X, list | tuple):
+        tables = (isinstance(b, tuple) and (hasattr(b[0], "shape") or isinstance(b[0], dict)) for b in X)
+        return "blocks" if X and all(tables) else None
+    return "blocks" if callable(X) or hasattr(X, "__iter__") else None
+
+
+def check_in_memory(X: Any, name: str, instead: str = IN_BLOCKS) -> None:
+    """Refuse rows in blocks for the estimator or function `name`, which requires all rows in memory."""
+    if source_kind(X) in ("file", "dask") or callable(X):
+        raise ValueError(
+            f"X is a {type(X).__name__}, and {name} needs all rows in memory: read them with tamis.io.read{instead}"
         )
 
 

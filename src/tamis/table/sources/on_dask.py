@@ -12,7 +12,8 @@ import numpy as np
 
 from tamis.parallel import limited
 from tamis.progress import report
-from tamis.table.sources.source import Block, M, Source, kind_of, n_rows
+from tamis.table.sources.source import Block, M, Source, n_rows
+from tamis.table.table import source_kind
 
 ADDED_TOGETHER = 4  # totals that one task adds up
 
@@ -156,7 +157,7 @@ def _like(values: Any, X: Any, name: str) -> list[Any]:
     count = X.npartitions if _is_frame(X) else X.numblocks[0]
     if values is None:
         return [None] * count
-    if kind_of(values) != "dask":
+    if source_kind(values) != "dask":
         if _is_frame(X) or np.isnan(X.shape[0]):
             raise ValueError(f"{name} is no Dask collection, and the lengths of the partitions of X are not known")
         values = _dask().array.from_array(np.asarray(values), chunks=(X.chunks[0],))

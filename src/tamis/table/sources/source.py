@@ -6,7 +6,6 @@ source in this process iterates over its blocks; one on a cluster does the same 
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +16,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from tamis.progress import report
-from tamis.table.table import NamedNumbers
+from tamis.table.table import NamedNumbers, source_kind
 
 BLOCK_CELLS = 1 << 23  # numbers in one block
-LARGE_BYTES = 1 << 28  # memory maps of more bytes are read block by block
-IN_BLOCKS = ", or use EM2NOLCClassifier or EM2NOLCClassifierCV, which take rows in blocks"
 
 M = TypeVar("M")  # a total: statistics, arrays or anything else that can be added
 T = TypeVar("T")
@@ -196,24 +193,6 @@ class IterableSource(Source):
 # ---------------------------------------------------------------------- opening
 
 
-def kind_of(X: Any) -> str | None:
-    """Return in which way X gives rows in blocks: "file", "dask", "map" or "blocks"; None if it is one table."""
-    if isinstance(X, np.ndarray):
-        large = isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiu" and X.nbytes > LARGE_BYTES
-        return "map" if large else None
-    module = type(X).__module__
-    if isinstance(X, str | os.PathLike) or module.startswith("pyarrow._dataset"):
-        return "file"
-    if hasattr(X, "__dask_graph__") and module.split(".")[0] in ("dask", "dask_expr"):
-        return "dask"
-    if hasattr(X, "shape") or hasattr(X, "__array__") or isinstance(X, dict | bytes):
-        return None
-    if isinstance(X, list | tuple):
-        tables = (isinstance(b, tuple) and (hasattr(b[0], "shape") or isinstance(b[0], dict)) for b in X)
-        return "blocks" if X and all(tables) else None
-    return "blocks" if callable(X) or hasattr(X, "__iter__") else None
-
-
 def source_of(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Source | None:
     """Return a source if rows come in blocks; None if X is a table in memory.
 
@@ -225,13 +204,13 @@ def source_of(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> 
     """
     if isinstance(X, Source):
         return X
-    kind, roles = kind_of(X), {"y": y, "sample_weight": sample_weight, "groups": groups}
+    kind, roles = source_kind(X), {"y": y, "sample_weight": sample_weight, "groups": groups}
     if kind == "blocks" and y is not None and (callable(X) or hasattr(X, "__next__")):
         raise ValueError(
             f"y is given with a {type(X).__name__} of blocks: the blocks contain their labels, leave y out"
         )
     if isinstance(y, str) and kind not in ("file", "dask"):
-        are_paths = isinstance(X, list | tuple) and bool(X) and all(kind_of(path) == "file" for path in X)
+        are_paths = isinstance(X, list | tuple) and bool(X) and all(source_kind(path) == "file" for path in X)
         what = "a list of paths" if are_paths else f"a {type(X).__name__}"
         raise ValueError(
             f"y={y!r} is the name of a column, and X is {what}: give the labels themselves, or as X the path of a "
@@ -271,27 +250,12 @@ def table_source(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) 
     return IterableSource([(X, y, sample_weight, groups)])
 
 
-def is_in_blocks(X: Any) -> bool:
-    """Whether predictions for X are made block by block."""
-    return kind_of(X) in ("file", "dask", "map")
-
-
-def check_in_memory(X: Any, name: str, instead: str = IN_BLOCKS) -> None:
-    """Refuse rows in blocks for the estimator or function `name`, which requires all rows in memory."""
-    if kind_of(X) in ("file", "dask") or callable(X):
-        raise ValueError(
-            f"X is a {type(X).__name__}, and {name} needs all rows in memory: read them with tamis.io.read{instead}"
-        )
-
-
 def each_block(function: Callable[[Any], np.ndarray], X: Any, columns: Sequence[str]) -> Any:
-    """Apply `function` to rows in blocks: the result is lazy for Dask, else one array; None if X is a table in memory.
+    """Apply `function` to rows in blocks (see `source_kind`): the result is lazy for Dask, else one array.
 
     Only the named `columns` of a file are read; if there are none, the first one, for the number of rows.
     """
-    kind = kind_of(X)
-    if kind is None:
-        return None
+    kind = source_kind(X)
     if kind == "blocks":
         raise ValueError(f"X is a {type(X).__name__} of blocks: give the rows of one block at a time")
     if kind == "dask":
