@@ -8,7 +8,7 @@ for smaller models; everything else is here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -41,7 +41,7 @@ class SearchResult(Generic[Cell]):
 
     def attributes(self) -> dict[str, Any]:
         """The learned attributes of a search: what was chosen, and one entry per cell that was tried."""
-        table = search_columns({cell: asdict(cell) for cell in self.results}, self.results)  # type: ignore[call-overload]
+        table = search_columns(self.results)
         table["mean_n_features"] = np.array([result.n_features for result in self.results.values()])
         chosen = {learned_name(name): value for name, value in asdict(self.cell).items()}  # type: ignore[call-overload]
         return {"n_splits_": self.n_splits, "scoring_": self.scoring, "cv_results_": table, **chosen}
@@ -261,13 +261,13 @@ def smoothed(results: dict[Any, Result], layout: list[list[Any]], scoring: str) 
     return out
 
 
-def search_columns(cells: Mapping[Any, Mapping[str, Any]], results: Mapping[Any, Result]) -> dict[str, np.ndarray]:
-    """One entry per cell, named as in scikit-learn's searches; `cells` gives the parameters of each."""
-    names = list(next(iter(cells.values())))
-    out: dict[str, list] = {f"param_{name}": [cells[cell][name] for cell in cells] for name in names}
-    for name in results[next(iter(cells))].scores:
-        out[f"mean_test_{name}"] = [as_named(name, results[cell].scores[name]) for cell in cells]
-    out["mean_objective"] = [results[cell].objective for cell in cells]
+def search_columns(results: Mapping[Any, Result]) -> dict[str, np.ndarray]:
+    """One entry per cell, a dataclass of parameters, named as in scikit-learn's searches."""
+    first = next(iter(results))
+    out: dict[str, list] = {f"param_{f.name}": [getattr(cell, f.name) for cell in results] for f in fields(first)}
+    for name in results[first].scores:
+        out[f"mean_test_{name}"] = [as_named(name, result.scores[name]) for result in results.values()]
+    out["mean_objective"] = [result.objective for result in results.values()]
     return {
         name: np.array(values, dtype=object if name.startswith("param_") else float) for name, values in out.items()
     }

@@ -206,7 +206,7 @@ def test_restart_at_a_converged_point_stops_at_once():
 
 def test_dead_start_is_recognised_and_named():
     problem = problem_of(cost=1.0)
-    assert not method.leaves_start(problem) and method.leaves_start(problem_of(cost=2.0))
+    assert not steps.leaves_start(problem) and steps.leaves_start(problem_of(cost=2.0))
     solution = method.solve_admm(problem)
     assert solution.status is Status.DEAD_START
     assert solution.objective == pytest.approx(min(np.sum(problem.y > 0), np.sum(problem.y < 0)))

@@ -21,7 +21,7 @@ out of the mean, and gives a row that has no other the class of larger cost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -31,7 +31,7 @@ from tamis.arrays import Array
 from tamis.base.expansion import Coefficients, KernelExpansion
 from tamis.base.kernel_space import PreparedRows
 from tamis.base.memory import MemoryEstimate, Size
-from tamis.base.model import FitContext, Model
+from tamis.base.model import Model
 from tamis.base.stack_classifier import Answer, StackClassifier, Task
 from tamis.codec import stored
 from tamis.errors import check_choice
@@ -51,7 +51,6 @@ from tamis.methods.absent.estimator import QUICK, nothing, sizes
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
 from tamis.optim.polytope import Polytope
 from tamis.optim.svm import Machine, solve_svm
-from tamis.table.rows import Rows
 
 ROUNDS = 5  # of MMAF
 FLOOR = 1e-3  # least c
@@ -342,13 +341,11 @@ class ChannelBaselineClassifier(StackClassifier):
         other = "method='fusion' or " if self.method == "mean_filling" else ""
         return f"use {other}AbsentMKLClassifier with landmarks"
 
-    def _learn(self, rows: Rows, context: FitContext) -> tuple[Model, Mapping[str, Any]]:
-        model, attributes = super()._learn(rows, context)
-        return (
-            (model, attributes)
-            if context.rough
-            else (model, {**attributes, "channel_ranges_": channel_ranges(model, rows)})
-        )
+    def _describe(
+        self, model: Model, prepared: PreparedRows, answers: Sequence[Answer]
+    ) -> tuple[Model, dict[str, Any]]:
+        model, attributes = super()._describe(model, prepared, answers)
+        return model, {**attributes, "channel_ranges_": channel_ranges(model, prepared.encoded.rows)}
 
     def _tasks(self, prepared: PreparedRows, rough: bool) -> list[Task]:
         if self.method == "mean_filling":

@@ -63,7 +63,7 @@ from scipy.sparse import block_array, csr_array, diags_array
 from tamis.optim.conic import Cone, ConicSolution, Outcome, solve_conic
 from tamis.optim.losses import slack
 from tamis.optim.polytope import Polytope, widest
-from tamis.optim.svm import check_labels, relative_gap, solve_svm
+from tamis.optim.svm import relative_gap, solve_svm
 
 RANK = 1e-9  # eigenvalues of a kernel below this share of its largest are none
 NONE = 1e-5  # weights and norms of channels below this share of the largest are none
@@ -73,8 +73,6 @@ COSTS = 1.0, 1e4  # range of the largest cost that the solver gets
 MARGIN = 1e-9  # tolerance of the margins of the machine
 OVER = 1e-7  # by how much a row may be violated before it is added
 GAP = 1e-5  # relative duality gap of a converged model
-
-PROGRAMS = ("weights", "direct", "literal")
 
 
 @dataclass(frozen=True)
@@ -153,7 +151,6 @@ def solve_conic_program(
     solver gets costs of 1 to 1e4 in this way. Each of 10 to 40 iterations takes about n^2 times the sum of ranks
     operations, those of "literal" several times as many.
     """
-    _check(grams, y, cost, rows, program)
     seen = [p for p, K in enumerate(grams) if np.any(K)]
     largest = max((float(np.max(np.diagonal(grams[p]))) for p in seen), default=0.0)
     most = float(cost.max())
@@ -231,24 +228,6 @@ def _regulariser(program: str, rows: np.ndarray, weights: np.ndarray, norms: np.
         return 0.5 * float(_over(norms**2, weights).sum())
     nu = mu / max(float(mu.sum()), np.finfo(float).tiny)
     return 0.5 * float(norms @ np.sqrt(rows.T @ nu)) ** 2
-
-
-def _check(grams: Sequence[np.ndarray], y: np.ndarray, cost: np.ndarray, rows: np.ndarray, program: str) -> None:
-    if program not in PROGRAMS:
-        raise ValueError(f"program={program!r}: it must be one of {', '.join(PROGRAMS)}")
-    check_labels(y, cost)
-    if not np.all(cost > 0):
-        raise ValueError("cost has zeros: leave out the samples that cost nothing")
-    for p, K in enumerate(grams):
-        if K.shape != (len(y), len(y)) or not np.all(np.isfinite(K)):
-            raise ValueError(
-                f"grams[{p}] of shape {K.shape} must be ({len(y)}, {len(y)}) and finite, zero where absent"
-            )
-    if rows.ndim != 2 or rows.shape[1] != len(grams) or not np.all(rows >= 0) or not np.all(np.isfinite(rows)):
-        raise ValueError(f"rows of shape {rows.shape} must be (R, {len(grams)}), finite and non-negative")
-    free = [p for p, K in enumerate(grams) if not rows[:, p].any() and np.any(K)]
-    if free:
-        raise ValueError(f"rows have no positive entry for channels {free}, whose weights would have no bound: add one")
 
 
 def _factor(K: np.ndarray) -> np.ndarray:

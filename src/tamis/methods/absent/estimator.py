@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Self
@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from tamis.base.kernel_space import PreparedRows
-from tamis.base.model import FitContext, Model
+from tamis.base.model import Model
 from tamis.base.stack_classifier import Answer, StackClassifier, Task
 from tamis.codec import stored
 from tamis.errors import check_choice, check_number, warn
@@ -28,7 +28,6 @@ from tamis.methods.absent.channels import (
 from tamis.methods.absent.conic import solve_conic_over
 from tamis.optim.driver import Iterate, Solution, Status, run
 from tamis.optim.polytope import Polytope
-from tamis.table.rows import Rows
 
 LIU2015 = (
     "Liu, Xinwang; Wang, Lei; Yin, Jianping; Dou, Yong; Zhang, Jian (2015). Absent Multiple Kernel Learning. "
@@ -240,13 +239,11 @@ class AbsentMKLClassifier(StackClassifier):
 
     # ------------------------------------------------------------------ from classes to problems and back
 
-    def _learn(self, rows: Rows, context: FitContext) -> tuple[Model, Mapping[str, Any]]:
-        model, attributes = super()._learn(rows, context)
-        return (
-            (model, attributes)
-            if context.rough
-            else (model, {**attributes, "channel_ranges_": channel_ranges(model, rows)})
-        )
+    def _describe(
+        self, model: Model, prepared: PreparedRows, answers: Sequence[Answer]
+    ) -> tuple[Model, dict[str, Any]]:
+        model, attributes = super()._describe(model, prepared, answers)
+        return model, {**attributes, "channel_ranges_": channel_ranges(model, prepared.encoded.rows)}
 
     def _tasks(self, prepared: PreparedRows, rough: bool) -> list[Task]:
         return ChannelProblems(prepared, self.multiclass).tasks(self._costs(prepared.encoded.rows), rough)
@@ -353,8 +350,8 @@ class AbsentMKLClassifier(StackClassifier):
         }
 
     def summary(self) -> dict[str, Any]:
-        found = {"program": self.program, **super().summary()}
-        return {**found, "duality gap": self.duality_gap_} if hasattr(self, "duality_gap_") else found
+        gap = {"duality gap": self.duality_gap_} if hasattr(self, "duality_gap_") else {}
+        return {"program": self.program, **super().summary(), **gap}
 
 
 def sizes(task: Task) -> np.ndarray:

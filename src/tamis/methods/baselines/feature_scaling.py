@@ -98,18 +98,6 @@ class Problem:
     max_features: int
 
     def __post_init__(self) -> None:
-        if set(np.unique(self.y).tolist()) != {-1.0, 1.0}:
-            raise ValueError(
-                f"y has the values {np.unique(self.y).tolist()[:5]}: it must be -1 or +1, with both present"
-            )
-        if not np.all(self.cost > 0):
-            raise ValueError(
-                f"cost={self.cost.min()} for some row: it must be positive; leave out rows that do not count"
-            )
-        if not self.width > 0 or not np.isfinite(self.width):
-            raise ValueError(f"width={self.width} must be positive and finite")
-        if self.max_features < 1:
-            raise ValueError(f"max_features={self.max_features} must be at least 1")
         if not len(self.owner):
             raise ValueError("X has constant columns only: no kernel can tell its rows apart")
 

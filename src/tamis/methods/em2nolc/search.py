@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from operator import attrgetter
@@ -31,6 +31,7 @@ from tamis.base.search import (
     chosen_point,
     cross_validate,
     kernel_choices,
+    learned_name,
     search_columns,
     single_classifier,
     smoothed,
@@ -53,6 +54,31 @@ GRID = (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100, 200)
 POOL = 300  # most candidates in the search; the final fit draws from more
 COARSE = (0.25, 0.5, 1.0)  # budgets of the first stage, as shares of the largest
 Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid; kernels and bandwidth by name."""
+
+    max_instances: int
+    max_features: int
+    kernels: str
+    bandwidth: Any
+    alpha: float
+    coupling: str
+    refit: str
+
+    @property
+    def budgets(self) -> Pair:
+        return self.max_instances, self.max_features
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.max_instances + self.max_features, self.max_instances
+
+    def within(self, budgets: Pair) -> Cell:
+        """The same setting with other budgets."""
+        return replace(self, max_instances=budgets[0], max_features=budgets[1])
 
 
 @stored
@@ -316,17 +342,17 @@ class EM2NOLCClassifierCV(SumsClassifier):
         coarse = cross_validate(grid, splits, judges, scoring, self.n_jobs, "tuning: settings")
         largest = instances[-1], features[-1]
         tried = {c: r for c, r in coarse.items() if self.rule != "largest" or c.budgets == largest}
-        setting = choose(tried, scoring, attrgetter("size")).setting
+        setting = choose(tried, scoring, attrgetter("size"))
         grid = grid.narrow(setting, list(product(instances, features)))
         fine = cross_validate(grid, splits, tests, scoring, self.n_jobs, "tuning: budgets")
         if self.rule == "largest":
-            cell = Cell(setting, *largest)
+            cell = setting.within(largest)
         else:
-            even = smoothed(fine, [[Cell(setting, i, f) for f in features] for i in instances], scoring)
+            even = smoothed(fine, [[setting.within((i, f)) for f in features] for i in instances], scoring)
             cell = choose(even, scoring, attrgetter("size"), self.rule)
         width, choice = grid.bandwidths[setting.bandwidth], grid.kernels[setting.kernels]
         prepared = final().prepare(choice, per_feature(), width)
-        model, _ = self._at(cell)._learn_prepared(prepared, cell.setting.alpha)
+        model, _ = self._at(cell)._learn_prepared(prepared, cell.alpha)
         attributes = {
             **_search_attributes(cell, grid, coarse, fine, instances, features),
             "n_splits_": len(splits),
@@ -356,10 +382,8 @@ class EM2NOLCClassifierCV(SumsClassifier):
 
     def _at(self, cell: Cell) -> EM2NOLCClassifier:
         """The classifier of a cell, within this fit."""
-        setting = cell.setting
-        chosen = {"alpha": setting.alpha, "coupling": setting.coupling, "refit": setting.refit}
-        budgets = {"max_instances": cell.max_instances, "max_features": cell.max_features}
-        return self._single(**chosen, **budgets)
+        names = ("max_instances", "max_features", "alpha", "coupling", "refit")
+        return self._single(**{name: getattr(cell, name) for name in names})
 
     def _grid(self, n_rows: int, d: int, numeric: bool, seed: int) -> Grid:
         """All settings, no budgets yet; `numeric` says whether some column is a number."""
@@ -403,21 +427,16 @@ def _search_attributes(
     features: list[int],
 ) -> dict[str, Any]:
     """What was chosen, all settings that were tried, and the scores over the budgets."""
-    setting = cell.setting
-    cells = [[fine[Cell(setting, i, f)] for f in features] for i in instances]
+    cells = [[fine[cell.within((i, f))] for f in features] for i in instances]
     path = {"max_instances": np.array(instances), "max_features": np.array(features)}
     path["objective"] = np.array([[r.objective for r in row] for row in cells])
     for name in cells[0][0].scores:
         path[name] = np.array([[as_named(name, r.scores[name]) for r in row] for row in cells])
+    chosen = {learned_name(name): value for name, value in asdict(cell).items()}
     return {
-        "max_instances_": cell.max_instances,
-        "max_features_": cell.max_features,
-        "kernels_choice_": setting.kernels,
-        "bandwidth_": grid.bandwidths[setting.bandwidth],
-        "alpha_": setting.alpha,
-        "coupling_": setting.coupling,
-        "refit_": setting.refit,
-        "cv_results_": _columns(coarse),
+        **chosen,
+        "bandwidth_": grid.bandwidths[cell.bandwidth],
+        "cv_results_": search_columns(coarse),
         "path_": path,
     }
 
@@ -429,43 +448,6 @@ def _diagonal(instances: list[int], features: list[int]) -> list[tuple[int, int]
 
 def _nearest(grid: list[int], share: float) -> int:
     return min(grid, key=lambda g: abs(g - share * grid[-1]))
-
-
-def _columns(results: dict[Cell, Result]) -> dict[str, np.ndarray]:
-    """One entry per cell, named as in scikit-learn's searches."""
-    return search_columns({cell: {**_budgets(cell), **vars(cell.setting)} for cell in results}, results)
-
-
-def _budgets(cell: Cell) -> dict[str, int]:
-    return {"max_instances": cell.max_instances, "max_features": cell.max_features}
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One point of the grid, budgets apart; kernels and bandwidth by name."""
-
-    kernels: str
-    bandwidth: Any
-    alpha: float
-    coupling: str
-    refit: str
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A setting with its budgets."""
-
-    setting: Setting
-    max_instances: int
-    max_features: int
-
-    @property
-    def budgets(self) -> Pair:
-        return self.max_instances, self.max_features
-
-    @property
-    def size(self) -> tuple[int, int]:
-        return self.max_instances + self.max_features, self.max_instances
 
 
 @dataclass(frozen=True)
@@ -490,7 +472,7 @@ class Grid:
     encoding: dict[str, Any]
     shared: bool
 
-    def narrow(self, setting: Setting, budgets: Sequence[Pair]) -> Grid:
+    def narrow(self, setting: Cell, budgets: Sequence[Pair]) -> Grid:
         """One setting with other budgets."""
         return replace(
             self,
@@ -508,8 +490,9 @@ class Grid:
         encoded = train if isinstance(train, TrainingSums) else Encoded.of(train, **self.encoding)
         judge = _Rows(test) if isinstance(test, Rows) else _Sums.of(test)
         for point in self._points(encoded):
+            instances, features = point.budgets
             for coupling, refit in product(self.couplings, self.refits):
-                cell = Cell(Setting(*point.key, coupling, refit), *point.budgets)
+                cell = Cell(instances, features, *point.key, coupling, refit)
                 out[cell] = judge(point, point.coefficients(coupling, refit))
         return out
 

@@ -12,9 +12,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.base.expansion import CodedExpansion
 from tamis.base.model import FitContext, Fitted
-from tamis.base.prototypes import Found, PrototypeClassifier, Ready
+from tamis.base.prototypes import Found, PrototypeClassifier
 from tamis.base.search import (
     HeldOut,
     Result,
@@ -27,8 +26,14 @@ from tamis.base.search import (
 )
 from tamis.codec import stored
 from tamis.errors import check_values
-from tamis.methods.imkpl.coded import code_measures, represented_rows, training_codes, warn_few_represented
-from tamis.methods.imkpl.estimator import HOSSEINI2019, IMKPLClassifier
+from tamis.methods.imkpl.estimator import (
+    HOSSEINI2019,
+    IMKPLClassifier,
+    code_measures,
+    represented_rows,
+    training_codes,
+    warn_few_represented,
+)
 from tamis.table.rows import Rows, by_class, merge_rows
 
 
@@ -255,12 +260,6 @@ class IMKPLClassifierCV(PrototypeClassifier):
         grids = [tuple(dict.fromkeys(getattr(self, name))) for name in GRIDS]
         return [dict(zip(GRIDS.values(), point, strict=True)) for point in product(*grids)]
 
-    def _find(self, ready: Ready) -> Found:
-        raise NotImplementedError("the classifiers of the cells find prototypes")
-
-    def _expansion(self, parts: Any, masses: Any, factors: Any, labels: Any) -> CodedExpansion:
-        raise NotImplementedError("the classifiers of the cells find prototypes")
-
     def _fit_rows(self, rows: Rows, context: FitContext) -> Fitted:
         found = search_cells(self, partial(self._try_cells, context), rows, context.seed, _size)
         chosen = self._at(found.cell).set_params(verbose=self.verbose)
@@ -301,17 +300,10 @@ class IMKPLClassifierCV(PrototypeClassifier):
 
     def represented(self, X: Any) -> list[np.ndarray]:
         """Return for each prototype the rows of X that it represents by their codes, the largest first."""
-        return represented_rows(self.encode(X).toarray())
+        return represented_rows(self.encode(X))
 
     def prototype_measures(self, X: Any, y: Any) -> dict[str, float]:
-        """Measure the prototypes [Hosseini2019, Sect. 5.2], in per cent, on rows that the fit should not have seen.
-
-        Returns
-        -------
-        dict with `accuracy`, `interpretability` (IP), `discrimination` (DR), `accuracy_at_one` and
-        `discrimination_at_one` (codes of one prototype), `empty` (prototypes that no row of X uses; they do not count
-        in DR), `n_kernels` and `effective_kernels` (``1 / sum weights^2``)
-        """
+        """Measure the prototypes, in per cent; see `IMKPLClassifier.prototype_measures`."""
         return code_measures(self, X, y) | self._measures()
 
     def _row_codes(self, similarity: np.ndarray) -> np.ndarray:

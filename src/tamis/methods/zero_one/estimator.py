@@ -12,6 +12,7 @@ from tamis.codec import stored
 from tamis.errors import check_choice, check_number
 from tamis.methods.zero_one import solver as method
 from tamis.methods.zero_one.certificate import Certificate
+from tamis.methods.zero_one.steps import D_STEPS, Problem, leaves_start
 
 ZHU2023 = "Zhu, Bin; Shi, Yijie (2023). MKL-L0/1-SVM."
 
@@ -174,7 +175,7 @@ class ZeroOneMKLClassifier(StackClassifier):
         if self.rho2 is not None:
             check_number("rho2", self.rho2, 0.0, strict=True)
         check_choice("solver", self.solver, method.SOLVERS)
-        check_choice("d_step", self.d_step, method.D_STEPS)
+        check_choice("d_step", self.d_step, D_STEPS)
         if self.landmarks is not None and self.solver == "drop_and_refit":
             raise ValueError(
                 f"landmarks={self.landmarks!r} has no meaning for solver='drop_and_refit', which fits rows exactly: "
@@ -195,7 +196,7 @@ class ZeroOneMKLClassifier(StackClassifier):
 
     def _solve(self, task: Task) -> Answer:
         rho2 = RHO2[self.d_step] if self.rho2 is None else self.rho2
-        problem = method.Problem(task.stack, task.y, task.cost, self.rho1, rho2, RHO3)
+        problem = Problem(task.stack, task.y, task.cost, self.rho1, rho2, RHO3)
         if not task.rough:
             self._check_start(problem)
         solution = method.solve(
@@ -211,9 +212,9 @@ class ZeroOneMKLClassifier(StackClassifier):
         point = solution.state.point(problem)
         return Answer(point.dual_coef, point.weights, point.intercept, solution, certificate)
 
-    def _check_start(self, problem: method.Problem) -> None:
+    def _check_start(self, problem: Problem) -> None:
         """Refuse penalties with which ADMM would stay where it starts (small weights of rows end in a status)."""
-        if self.solver != "drop_and_refit" and self.C / self.rho1 < 2 and not method.leaves_start(problem):
+        if self.solver != "drop_and_refit" and self.C / self.rho1 < 2 and not leaves_start(problem):
             raise ValueError(
                 f"C={self.C!r} and rho1={self.rho1!r}: C / rho1 must be at least 2, because below that no row enters "
                 "the working set of the first round and ADMM stays at its start, which gives every row the class of "

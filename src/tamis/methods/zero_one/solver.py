@@ -54,19 +54,15 @@ from tamis.methods.zero_one.certificate import (
 )
 from tamis.methods.zero_one.drop_and_refit import hard_margin, search
 from tamis.methods.zero_one.steps import (
-    D_STEPS,
     Combination,
     Pace,
     Problem,
     State,
     dead_start,
     intercept_step,
-    leaves_start,
     slack_step,
 )
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
-
-__all__ = ["D_STEPS", "SOLVERS", "Problem", "State", "leaves_start"]
 
 SOLVERS = ("best", "admm", "drop_and_refit")
 PATIENCE = 150  # changes of the working set without a better point that count as cycling
