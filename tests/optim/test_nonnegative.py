@@ -14,6 +14,13 @@ from tamis.optim.nonnegative import largest_weight, solve_nonnegative
 SOLVERS = ["projection", "primal"]
 
 
+def solve_by(solver, *problem, **options):
+    """The step by descent alone, by projection first, or by what the number of rows says."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "PROJECTED", {"primal": 0, "projection": 10**9}.get(solver, module.PROJECTED))
+        return solve_nonnegative(*problem, **options)
+
+
 def value(B, c, q, d):
     return q @ d + np.sum(np.maximum(0.0, c - B @ d) ** 2)
 
@@ -71,7 +78,7 @@ def test_both_solvers_end_at_a_minimum_or_on_a_ray_as_a_linear_program_says(kind
         fall = linprog(q / norm, A_ub=-B / norm, b_ub=np.zeros(len(c)), bounds=(0, 1)).fun
         values = []
         for solver in SOLVERS:
-            step = solve_nonnegative(B, c, q, solver=solver)
+            step = solve_by(solver, B, c, q)
             if fall < -1e-9:
                 check_ray(B, q, step.ray)
                 rays += 1
@@ -103,7 +110,7 @@ def test_value_is_the_least_over_all_supports(solver):
     rng = np.random.default_rng(3)
     for _ in range(15):
         B, c, q = rng.normal(size=(4, 4)), rng.normal(size=4) + 0.5, np.abs(rng.normal(size=4)) * 0.3
-        step = solve_nonnegative(B, c, q, solver=solver)
+        step = solve_by(solver, B, c, q)
         assert value(B, c, q, step.d) == pytest.approx(enumerated(B, c, q), rel=1e-9)
 
 
@@ -124,7 +131,7 @@ def test_value_agrees_with_a_conic_program(n, M, ratio, solver):
     d = cp.Variable(M, nonneg=True)
     problem = cp.Problem(cp.Minimize(q @ d + cp.sum_squares(cp.pos(c - B @ d))))
     problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-10, tol_gap_abs=1e-10, tol_feas=1e-10)
-    step = solve_nonnegative(B, c, q, solver=solver)
+    step = solve_by(solver, B, c, q)
     check_conditions(B, c, q, step)
     assert value(B, c, q, step.d) == pytest.approx(problem.value, rel=1e-6)
 
@@ -133,7 +140,7 @@ def test_value_agrees_with_a_conic_program(n, M, ratio, solver):
 def test_solvers_agree_on_many_columns_and_on_many_rows(solver):
     for n, M in [(40, 2000), (300, 40)]:
         B, c, q = wide(np.random.default_rng(n), n, M, 0.02)
-        step = solve_nonnegative(B, c, q, solver=solver)
+        step = solve_by(solver, B, c, q)
         other = solve_nonnegative(B, c, q)
         check_conditions(B, c, q, step)
         np.testing.assert_allclose(step.d, other.d, atol=1e-8 * other.d.max())
@@ -145,7 +152,7 @@ def test_free_columns_still_give_at_most_as_many_weights_as_rows(solver):
     rng = np.random.default_rng(5)
     for n in (3, 10):
         B, c, q = rng.normal(size=(n, 500)), np.ones(n), np.zeros(500)
-        step = solve_nonnegative(B, c, q, start=np.full(500, 0.01), solver=solver)
+        step = solve_by(solver, B, c, q, start=np.full(500, 0.01))
         check_conditions(B, c, q, step)
         assert 0 < np.count_nonzero(step.d) <= n and np.max(step.slack) < 1e-10
 
@@ -163,27 +170,27 @@ def test_weights_beyond_the_number_of_rows_are_thinned_without_changing_the_imag
 def test_empty_polyhedron_is_reported_with_a_ray(solver):
     B = np.random.default_rng(0).uniform(0.1, 1.0, size=(6, 5))
     q = -np.ones(5)
-    step = solve_nonnegative(B, np.ones(6), q, solver=solver)
+    step = solve_by(solver, B, np.ones(6), q)
     check_ray(B, q, step.ray)
-    zero = solve_nonnegative(np.array([[1.0, 0.0]]), np.ones(1), np.array([0.1, -1.0]), solver=solver)
+    zero = solve_by(solver, np.array([[1.0, 0.0]]), np.ones(1), np.array([0.1, -1.0]))
     np.testing.assert_allclose(zero.ray, [0.0, 1.0], atol=1e-12)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_negative_costs_alone_are_no_ray_if_the_loss_rises(solver):
     B, c, q = -np.eye(3), np.ones(3), np.array([-4.0, -6.0, 1.0])
-    step = solve_nonnegative(B, c, q, solver=solver)
+    step = solve_by(solver, B, c, q)
     np.testing.assert_allclose(step.d, [1.0, 2.0, 0.0], atol=1e-12)  # -4 + 2 (1 + d) = 0
     assert step.ray is None
 
 
 def test_projection_needs_no_help_on_problems_of_good_condition(monkeypatch):
-    monkeypatch.setattr(module, "SOLVERS", {"projection": (module._project,)})
+    monkeypatch.setattr(module, "_descend", lambda problem, d, tol: (d, None))
     rng = np.random.default_rng(11)
     for n, M in [(10, 80), (40, 300), (60, 20)]:
         B, c, q = wide(rng, n, M, 0.05)
-        check_conditions(B, c, q, solve_nonnegative(B, c, q, solver="projection"))
-    step = solve_nonnegative(np.ones((3, 2)), np.ones(3), np.array([1.0, -1.0]), solver="projection")
+        check_conditions(B, c, q, solve_by("projection", B, c, q))
+    step = solve_by("projection", np.ones((3, 2)), np.ones(3), np.array([1.0, -1.0]))
     check_ray(np.ones((3, 2)), np.array([1.0, -1.0]), step.ray)
 
 
@@ -200,7 +207,7 @@ def test_a_wrong_answer_of_least_squares_is_replaced(monkeypatch):
     B, c, q = wide(np.random.default_rng(1), 15, 100)
     good = solve_nonnegative(B, c, q)
     monkeypatch.setattr(module, "nnls", lambda E, e, maxiter: (np.full(E.shape[1], 0.1), 0.0))
-    lied = solve_nonnegative(B, c, q, solver="projection")
+    lied = solve_by("projection", B, c, q)
     np.testing.assert_allclose(lied.d, good.d, atol=1e-9)
     assert lied.ray is None
 
@@ -208,14 +215,14 @@ def test_a_wrong_answer_of_least_squares_is_replaced(monkeypatch):
         raise RuntimeError("Maximum number of iterations reached.")
 
     monkeypatch.setattr(module, "nnls", exhausted)
-    np.testing.assert_allclose(solve_nonnegative(B, c, q, solver="projection").d, good.d, atol=1e-9)
+    np.testing.assert_allclose(solve_by("projection", B, c, q).d, good.d, atol=1e-9)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_dearer_copy_of_a_column_gets_no_weight(solver):
     B, c, q = wide(np.random.default_rng(2), 12, 60)
-    plain = solve_nonnegative(B, c, q, solver=solver)
-    both = solve_nonnegative(np.concatenate([B, B], axis=1), c, np.concatenate([1.1 * q, q]), solver=solver)
+    plain = solve_by(solver, B, c, q)
+    both = solve_by(solver, np.concatenate([B, B], axis=1), c, np.concatenate([1.1 * q, q]))
     np.testing.assert_allclose(both.d[60:], plain.d, atol=1e-9)
     assert not both.d[:60].any()
 
@@ -225,19 +232,20 @@ def test_permuting_columns_permutes_weights(solver):
     rng = np.random.default_rng(4)
     B, c, q = wide(rng, 30, 400)
     order = rng.permutation(400)
-    d = solve_nonnegative(B, c, q, solver=solver).d
-    np.testing.assert_allclose(solve_nonnegative(B[:, order], c, q[order], solver=solver).d, d[order], atol=1e-9)
+    d = solve_by(solver, B, c, q).d
+    np.testing.assert_allclose(solve_by(solver, B[:, order], c, q[order]).d, d[order], atol=1e-9)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_any_start_gives_the_same_answer_and_the_solution_itself_stays(solver, monkeypatch):
     rng = np.random.default_rng(8)
     B, c, q = wide(rng, 30, 400)
-    cold = solve_nonnegative(B, c, q, solver=solver)
+    cold = solve_by(solver, B, c, q)
     for start in (cold.d * 2, rng.uniform(size=400), np.eye(400)[7] * 50, solve_nonnegative(B, c, 2 * q).d):
-        np.testing.assert_allclose(solve_nonnegative(B, c, q, start=start, solver=solver).d, cold.d, atol=1e-9)
-    monkeypatch.setattr(module, "SOLVERS", {solver: ()})  # nothing left to do
-    np.testing.assert_array_equal(solve_nonnegative(B, c, q, start=cold.d, solver=solver).d, cold.d)
+        np.testing.assert_allclose(solve_by(solver, B, c, q, start=start).d, cold.d, atol=1e-9)
+    for name in ("_project", "_descend"):  # nothing left to do
+        monkeypatch.setattr(module, name, lambda problem, d, tol: (d, None))
+    np.testing.assert_array_equal(solve_by(solver, B, c, q, start=cold.d).d, cold.d)
 
 
 def test_units_of_columns_and_of_the_loss_do_not_matter():
@@ -265,8 +273,6 @@ def test_largest_weight_is_where_the_first_column_enters():
 
 def test_bad_input_is_refused():
     B, c, q = np.ones((3, 2)), np.ones(3), np.ones(2)
-    with pytest.raises(ValueError, match="solver='simplex'"):
-        solve_nonnegative(B, c, q, solver="simplex")
     with pytest.raises(ValueError, match="shapes"):
         solve_nonnegative(B, q, c)
     with pytest.raises(ValueError, match="infinite or missing"):

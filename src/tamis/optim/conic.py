@@ -36,6 +36,16 @@ class Outcome(Enum):
     UNBOUNDED = "the objective has no minimum"
 
 
+OUTCOMES = {
+    "Solved": Outcome.SOLVED,
+    "AlmostSolved": Outcome.ROUGH,
+    "PrimalInfeasible": Outcome.INFEASIBLE,
+    "AlmostPrimalInfeasible": Outcome.INFEASIBLE,
+    "DualInfeasible": Outcome.UNBOUNDED,
+    "AlmostDualInfeasible": Outcome.UNBOUNDED,
+}  # by clarabel's status
+
+
 @dataclass(frozen=True)
 class ConicSolution:
     """The last point of the solver.
@@ -74,7 +84,10 @@ def solve_conic(
     -----
     The same input gives the same output.
     """
-    clarabel = _clarabel()
+    try:
+        import clarabel
+    except ImportError:
+        raise ImportError("conic programs need clarabel: pip install 'tamis[solvers]'") from None
     rows = sum(size for _, size in cones)
     if rows != len(offset):
         raise ValueError(f"cones have {rows} rows and offset has {len(offset)}: give every row one cone")
@@ -89,16 +102,8 @@ def solve_conic(
         float(solution.obj_val),
         float(solution.obj_val_dual),
         int(solution.iterations),
-        _outcome(str(solution.status)),
+        OUTCOMES.get(str(solution.status), Outcome.FAILED),
     )
-
-
-def _clarabel() -> Any:
-    try:
-        import clarabel
-    except ImportError:
-        raise ImportError("conic programs need clarabel: pip install 'tamis[solvers]'") from None
-    return clarabel
 
 
 def _settings(clarabel: Any) -> Any:
@@ -108,11 +113,3 @@ def _settings(clarabel: Any) -> Any:
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOL
     settings.reduced_tol_gap_abs = settings.reduced_tol_gap_rel = settings.reduced_tol_feas = ROUGH
     return settings
-
-
-def _outcome(status: str) -> Outcome:
-    if status.endswith("PrimalInfeasible"):
-        return Outcome.INFEASIBLE
-    if status.endswith("DualInfeasible"):
-        return Outcome.UNBOUNDED
-    return {"Solved": Outcome.SOLVED, "AlmostSolved": Outcome.ROUGH}.get(status, Outcome.FAILED)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -106,7 +107,10 @@ def solve_hinge(
     `decrement` stays large.
     """
     n = K.shape[1]
-    problem = _Convex(np.column_stack([K, np.ones(len(y))]), y, cost, _matrix(P, n), _padded(linear, n))
+    quadratic, slope = np.zeros((n + 1, n + 1)), np.zeros(n + 1)  # nothing for the intercept
+    quadratic[:n, :n] = P if np.ndim(P) == 2 else np.diag(np.broadcast_to(P, n))
+    slope[:n] = 0.0 if linear is None else linear
+    problem = _Convex(np.column_stack([K, np.ones(len(y))]), y, cost, quadratic, slope)
     z = np.zeros(n + 1) if start is None else np.append(np.asarray(start[0], dtype=float), start[1])
     value, settled = problem.value(z), False
     for _ in range(max_iter):
@@ -164,17 +168,6 @@ class _Convex:
         return 0.0, value
 
 
-def _matrix(P: np.ndarray | float, n: int) -> np.ndarray:
-    """P with a row and a column of zeros for the intercept."""
-    padded = np.zeros((n + 1, n + 1))
-    padded[:n, :n] = P if np.ndim(P) == 2 else np.diag(np.broadcast_to(P, n))
-    return padded
-
-
-def _padded(linear: np.ndarray | None, n: int) -> np.ndarray:
-    return np.zeros(n + 1) if linear is None else np.append(linear, 0.0)
-
-
 def stationary(
     K: np.ndarray, y: np.ndarray, cost: np.ndarray, lam: float, start: np.ndarray | None = None
 ) -> StationaryPoint:
@@ -200,14 +193,10 @@ def stationary(
     paying = cost > 0
     system = _System(K - np.mean(K), y, cost, lam)
     first = paying if start is None else paying & (np.asarray(start) != 0)
-    best = min(_newton_points(system, first), key=_residual)
+    best = min(_newton_points(system, first), key=attrgetter("residual"))
     if best.residual > NEARLY:
-        best = min(best, *_pivot_points(system, best.beta), key=_residual)
+        best = min(best, *_pivot_points(system, best.beta), key=attrgetter("residual"))
     return best
-
-
-def _residual(point: StationaryPoint) -> float:
-    return point.residual
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,6 @@ def solve_nonnegative(
     *,
     start: np.ndarray | None = None,
     tol: float = 1e-10,
-    solver: str = "auto",
 ) -> WeightStep:
     """Solve ``min_d q'd + sum_i max(0, c_i - (B d)_i)^2`` subject to ``d >= 0``.
 
@@ -80,19 +79,15 @@ def solve_nonnegative(
     c, q : (n,) and (M,), of any sign
     start : (M,) weights of a similar problem; the n largest are used
     tol : the violation to reach, see `WeightStep`
-    solver : "primal" descends, "projection" projects and descends where the outcome does not satisfy the conditions,
-        and "auto" is the second for few rows and the first for many
 
     Notes
     -----
     `violation` above `tol` without a ray means that rounding errors prevent a better point. A problem with ``q >= 0``
     always has a solution. Columns of zeros have weight zero, or are a ray if their q is negative.
     """
-    if solver not in SOLVERS:
-        raise ValueError(f"solver={solver!r}: choose one of {sorted(SOLVERS)}")
     whole = _checked(B, c, q)
     d = np.zeros(len(q)) if start is None else _largest(np.asarray(start, dtype=float), whole)
-    inner = SOLVERS["projection" if solver == "auto" and len(c) <= PROJECTED else solver]
+    solvers: tuple[Inner, ...] = (_project, _descend) if len(c) <= PROJECTED else (_descend,)
     work = np.zeros(0, dtype=int)
     for _ in range(ROUNDS):
         excess = whole.excess(d)
@@ -102,7 +97,7 @@ def solve_nonnegative(
             break
         work = np.concatenate([np.flatnonzero(d), new])
         part = whole.part(work)
-        weights, ray = _solve_part(part, d[work] * whole.norm[work], tol, inner)
+        weights, ray = _solve_part(part, d[work] * whole.norm[work], tol, solvers)
         d = _at(work, weights / whole.norm[work], len(q))
         if ray is not None:
             u = _at(work, ray / whole.norm[work], len(q))
@@ -365,10 +360,3 @@ def _thinned(problem: _Problem, d: np.ndarray) -> np.ndarray:
         d = d.copy()
         d[S] = moved
     return d
-
-
-SOLVERS: dict[str, tuple[Inner, ...]] = {
-    "auto": (_descend,),
-    "projection": (_project, _descend),
-    "primal": (_descend,),
-}

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -31,25 +30,6 @@ TIE = 1e-8  # relative difference of gains that counts as rounding
 EXCHANGE = 1e-7  # relative decrease that an exchange must bring
 
 
-class Budget(Protocol):
-    """Which columns may still join a support."""
-
-    @property
-    def limit(self) -> int: ...
-
-    def room(self, support: np.ndarray, p: int) -> np.ndarray:
-        """Boolean mask (p,) of the columns that fit beside `support`."""
-        ...
-
-    def exchanges(self, support: np.ndarray, p: int) -> np.ndarray:
-        """Boolean mask, broadcast to (k, p): may column i take the place of member j?"""
-        ...
-
-    def widened(self, factor: int) -> Budget:
-        """The same budget with a larger limit."""
-        ...
-
-
 @dataclass(frozen=True)
 class Cardinality:
     """At most `limit` columns."""
@@ -57,12 +37,15 @@ class Cardinality:
     limit: int
 
     def room(self, support: np.ndarray, p: int) -> np.ndarray:
+        """Boolean mask (p,) of the columns that fit beside `support`."""
         return np.full(p, len(support) < self.limit)
 
     def exchanges(self, support: np.ndarray, p: int) -> np.ndarray:
+        """Boolean mask, broadcast to (k, p): may column i take the place of member j?"""
         return np.array(len(support) <= self.limit)
 
     def widened(self, factor: int) -> Cardinality:
+        """The same budget with a larger limit."""
         return Cardinality(factor * self.limit)
 
 
@@ -82,6 +65,9 @@ class Cover:
 
     def widened(self, factor: int) -> Cover:
         return Cover(self.incidence, factor * self.limit)
+
+
+Budget = Cardinality | Cover  # which columns may still join a support
 
 
 @dataclass

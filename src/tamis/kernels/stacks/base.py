@@ -487,3 +487,22 @@ def slices(n: int, step: int) -> Iterator[slice]:
     """Consecutive slices of at least one row; one empty slice for n = 0."""
     step = max(1, step)
     return (slice(start, min(start + step, n)) for start in range(0, max(n, 1), step))
+
+
+# ---------------------------------------------------------------------- products of factors
+
+
+def symmetric_product(F: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """``F' diag(scale) F`` as symmetric products, one for each sign: half the work."""
+    parts = []
+    for sign in (1.0, -1.0):
+        used = sign * scale > 0
+        if used.any():
+            G = used_rows(F, used) * np.sqrt(np.abs(scale[used]))[:, None]
+            parts.append(G.T @ G if sign > 0 else -(G.T @ G))
+    return sum(parts[1:], start=parts[0]) if parts else np.zeros((F.shape[1], F.shape[1]))
+
+
+def used_rows(factor: np.ndarray, used: np.ndarray) -> np.ndarray:
+    """Some rows, without a copy where all are used."""
+    return factor if used.all() else factor[used]

@@ -28,7 +28,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Protocol
 
 import numpy as np
 
@@ -72,38 +71,6 @@ class Form(ABC):
         """Right factors (r, c, n)."""
 
 
-class Basis(Protocol):
-    """Functions of one encoded column; they vanish where the cell is missing."""
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def span(self) -> tuple[float, float]:
-        """The range, where the form of a kernel depends on it."""
-        ...
-
-    def form(self, kernel: Kernel) -> Form:
-        """The short sums of a kernel; equal for columns of the same length of sum."""
-        ...
-
-    def features(self, z: np.ndarray) -> np.ndarray:
-        """Values (size, n) at z (n,)."""
-        ...
-
-    def coefficients(self, kernel: Kernel, s: np.ndarray) -> np.ndarray:
-        """a(s) of shape (k, size)."""
-        ...
-
-    def error_bound(self, kernel: Kernel) -> float:
-        """Bound of |k(s, t) - a(s)' phi(t)| over the range, rounding apart; infinite where none is known."""
-        ...
-
-    def resolves(self, kernel: Kernel) -> bool:
-        """Whether the basis is as large as the rule for this kernel asks."""
-        ...
-
-
 @stored
 @dataclass(frozen=True)
 class Chebyshev:
@@ -123,6 +90,7 @@ class Chebyshev:
         return self.low, self.high
 
     def form(self, kernel: Kernel) -> Form:
+        """The short sums of a kernel; equal for columns of the same length of sum."""
         return Interpolated(kernel, self.degrees) if self.panels == 1 and kernel.batched else Single(kernel, self)
 
     @property
@@ -153,6 +121,7 @@ class Chebyshev:
         return panel, 2.0 * (place - panel) - 1.0
 
     def features(self, z: np.ndarray) -> np.ndarray:
+        """phi(z) (size, n) for z (n,); zero where the cell is missing."""
         panel, t = self.local(z)
         values = polynomials(t, self.degrees)
         values *= ~np.isnan(z)
@@ -163,10 +132,12 @@ class Chebyshev:
         return out.reshape(self.size, len(z))
 
     def coefficients(self, kernel: Kernel, s: np.ndarray) -> np.ndarray:
+        """a(s) of shape (k, size)."""
         values = kernel(s[:, None], self.nodes.reshape(-1, 1))
         return (values.reshape(len(s), self.panels, self.degrees) @ self.transform).reshape(len(s), -1)
 
     def error_bound(self, kernel: Kernel) -> float:
+        """Bound of |k(s, t) - a(s)' phi(t)| over the range, rounding apart; infinite where none is known."""
         if kernel.polynomial_degree is not None:
             return 0.0 if kernel.polynomial_degree < self.degrees else np.inf
         if kernel.gaussian_bandwidth is None:
@@ -176,6 +147,7 @@ class Chebyshev:
         return float(np.exp(np.min(np.log(4.0 / (RHO - 1.0)) + growth - (self.degrees - 1) * np.log(RHO))))
 
     def resolves(self, kernel: Kernel) -> bool:
+        """Whether the basis is as large as the rule for this kernel asks."""
         needed = degrees_needed(kernel, self.width)
         return needed is not None and needed <= self.degrees
 
@@ -212,6 +184,9 @@ class Levels:
 
     def resolves(self, kernel: Kernel) -> bool:
         return True
+
+
+Basis = Chebyshev | Levels  # functions of one encoded column, with the same methods
 
 
 def polynomials(t: np.ndarray, degrees: int) -> np.ndarray:

@@ -30,7 +30,17 @@ from scipy.linalg.lapack import dpstrf
 
 from tamis.codec import stored
 from tamis.kernels.base import diagonal
-from tamis.kernels.stacks.base import ALL, Index, KernelStack, OnColumns, StreamingStack, for_each, slices
+from tamis.kernels.stacks.base import (
+    ALL,
+    Index,
+    KernelStack,
+    OnColumns,
+    StreamingStack,
+    for_each,
+    slices,
+    symmetric_product,
+    used_rows,
+)
 from tamis.optim.matrices import LowRank
 
 TOLERANCE = 1e-9  # residual variance that may remain, relative to the largest one; aimed at is as much of its variation
@@ -132,24 +142,14 @@ class FactoredStack(KernelStack):
     def weighted(self, weights: np.ndarray, rows: slice) -> np.ndarray:
         scale = weights[self.owner]
         if self.left is self.right and rows == slice(0, self.shape[1]):
-            out = self._square(scale)
+            out = symmetric_product(self.left, scale)
         else:
-            left, right = (_rows(factor, scale != 0) for factor in (self.left[:, rows], self.right))
+            left, right = (used_rows(factor, scale != 0) for factor in (self.left[:, rows], self.right))
             scale = scale[scale != 0, None]
             out = (left * scale).T @ right if left.size < right.size else left.T @ (right * scale)
         if np.any(weights[self.streamed]):
             out += self.rest.weighted(weights[self.streamed], rows)
         return out
-
-    def _square(self, scale: np.ndarray) -> np.ndarray:
-        """``left' diag(scale) left`` as symmetric products, one for each sign."""
-        parts = []
-        for sign in (1.0, -1.0):
-            used = sign * scale > 0
-            if used.any():
-                F = _rows(self.left, used) * np.sqrt(np.abs(scale[used]))[:, None]
-                parts.append(F.T @ F if sign > 0 else -(F.T @ F))
-        return sum(parts[1:], start=parts[0]) if parts else np.zeros(self.shape[1:])
 
     def product(self, weights: np.ndarray, coef: np.ndarray) -> np.ndarray:
         inside = self.right @ coef
@@ -235,11 +235,6 @@ class FactoredStack(KernelStack):
         rest = self.rest.take(rows, cols, np.searchsorted(self.streamed, chosen[streamed]))
         right = left if same else right[:, cols]
         return FactoredStack(left, right, owner, heights, self.error_bound[chosen], streamed, rest)
-
-
-def _rows(factor: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """Some rows, without a copy where all are used."""
-    return factor if used.all() else factor[used]
 
 
 def _same(rows: Index, cols: Index) -> bool:

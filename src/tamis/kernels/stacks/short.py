@@ -24,6 +24,7 @@ from tamis.kernels.stacks.base import (
     for_each,
     slices,
     sum_over,
+    symmetric_product,
 )
 from tamis.kernels.stacks.chebyshev import Basis, Form, Levels, TwoSided, chebyshev, two_sided, widened
 from tamis.parallel import thread_map
@@ -245,7 +246,7 @@ class Sums:
             left, middle, right = self._pair_on(members, rows)
             scale = np.outer(middle, weights[members]).ravel()
             F, G = left.reshape(len(scale), m), right.reshape(len(scale), n)
-            total += _symmetric(F, scale) if left is right else F.T @ (G * scale[:, None])
+            total += symmetric_product(F, scale) if left is right else F.T @ (G * scale[:, None])
 
         return sum_over(add, chunks, (m, n), self._work(chunks))
 
@@ -339,12 +340,6 @@ class HeldSums(Sums):
 
     def right(self, members: np.ndarray, cols: slice) -> np.ndarray:
         return self.pair(members).right[:, :, cols]
-
-
-def _symmetric(F: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """``F' diag(scale) F`` as symmetric products, one for each sign: half the work."""
-    more, less = (F[used] * np.sqrt(np.abs(scale[used]))[:, None] for used in (scale > 0, scale < 0))
-    return more.T @ more - less.T @ less
 
 
 def _times(left: np.ndarray, inside: np.ndarray) -> np.ndarray:
