@@ -162,8 +162,8 @@ def _run(maker: Callable[[Data], Any], data: Data, train: np.ndarray, test: np.n
             model = maker(data)
             y = data.y[train]
             own = isinstance(model, KernelClassifier)
-            X, X_test = (take(data.columns, rows) for rows in (train, test))
-            X, X_test = (X, X_test) if own else (_matrix(X), _matrix(X_test))
+            tables = (take(data.columns, rows) for rows in (train, test))
+            X, X_test = (table if own else _matrix(table) for table in tables)
             more = {"groups": data.groups[train]} if own and data.groups is not None else {}
             model.fit(X, y, **more)
             seconds = time.perf_counter() - start
