@@ -57,8 +57,8 @@ def job(**options):
 def small_samples():
     """Of so many rows a sample decides nothing else, and quickly."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large, "SAMPLE", 3000)
-        patch.setattr(large, "STABLE", 300)
+        patch.setattr(large, "MAX_SAMPLE_ROWS", 3000)
+        patch.setattr(large, "MAX_STABILITY_ROWS", 300)
         yield
 
 
@@ -106,7 +106,7 @@ class TestResults:
         assert known <= test
 
     def test_the_sample_is_drawn_from_all_files(self, folder, monkeypatch):
-        monkeypatch.setattr(large, "SAMPLE", 600)
+        monkeypatch.setattr(large, "MAX_SAMPLE_ROWS", 600)
         sample = large._Sample.of(folder, job())
         rows = np.array([int(i[1:]) for i in sample.table["id"]])
         assert 450 < len(rows) < 750
@@ -173,7 +173,7 @@ class TestNobodyIsTestedOnWhatItLearned:
         assert found.evaluation.accuracy.value > 0.8
 
     def test_a_table_sorted_by_class(self, folder, tmp_path, monkeypatch):
-        monkeypatch.setattr(large, "STABLE", 1000)
+        monkeypatch.setattr(large, "MAX_STABILITY_ROWS", 1000)
         table = pq.read_table(folder).filter(pc.field("ill").is_valid()).sort_by("ill")
         pq.write_table(table, tmp_path / "rows.parquet", row_group_size=1000)
         found = run_large(tmp_path / "rows.parquet", job(), tmp_path / "out")
@@ -194,7 +194,7 @@ class TestRefusals:
         y = np.where(rng.random(2000) < 0.5, "a", "b").astype(object)
         y[1999] = "c"
         pq.write_table(pa.table({"x": rng.normal(size=2000), "y": y.tolist()}), tmp_path / "rows.parquet")
-        monkeypatch.setattr(large, "SAMPLE", 300)
+        monkeypatch.setattr(large, "MAX_SAMPLE_ROWS", 300)
         with pytest.raises(ValueError, match=r"target 'y' holds 'c'.*too rare"):
             run_large(tmp_path / "rows.parquet", Job("y"), tmp_path / "out")
 

@@ -276,7 +276,7 @@ def test_row_dependent_coefficients_are_not_recomputed(small, monkeypatch):
 
 
 def test_many_features_bound_the_rows(small, monkeypatch):
-    monkeypatch.setattr(embedded, "CELLS", 0)
+    monkeypatch.setattr(embedded, "MAX_EMBEDDED_CELLS", 0)
     rows = embedded.row_data(small, embedded.case_order(small), stored=False)
     assert len(rows["labels"]) == 20 and rows["total"] == len(small.rows.labels)
 

@@ -31,7 +31,7 @@ from tamis.workflow.prepare import Data, folds_of, positive_class, prepare, row_
 METHOD = "TamisClassifier"
 DEFAULT_BUDGET = 10
 REPEATED_SHARE = 0.01  # share of test rows equal to training rows that is worth a warning
-FOLDS = 5  # of the training rows, to see whether the choice of features is stable
+STABILITY_FOLDS = 5  # of the training rows, to see whether the choice of features is stable
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def stability(
     model: KernelClassifier, X: dict[str, np.ndarray], y: np.ndarray, groups: np.ndarray | None, job: Job
 ) -> tuple[Stability | None, list[dict]]:
     """Refit with the choices made, leaving out one fold at a time; who chooses what, and how much it moves."""
-    splits = folds_of(X, y, groups, FOLDS, job.seed)
+    splits = folds_of(X, y, groups, STABILITY_FOLDS, job.seed)
     if len(splits) < 2:
         return None, []
     models = fit_folds(model, X, y, [part for part, _ in splits], job.n_jobs)

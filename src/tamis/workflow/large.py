@@ -29,10 +29,10 @@ from tamis.workflow.prepare import Data, check_column, positive_class, sides
 
 LARGE_METHOD = "EM2NOLCClassifierCV"
 METHODS = ("EM2NOLCClassifier", LARGE_METHOD)
-SAMPLE = 200_000  # most rows of the sample
-CELLS = 1 << 24  # most cells of it
-STABLE = 20_000  # most training rows of it on which the choice of features is repeated
-OVERHEAD = 4.0  # times its numbers in double precision that a job needs for a table in memory
+MAX_SAMPLE_ROWS = 200_000
+MAX_SAMPLE_CELLS = 1 << 24
+MAX_STABILITY_ROWS = 20_000  # of the sample, on which the choice of features is repeated
+MEMORY_FACTOR = 4.0  # times its numbers in double precision that a job needs for a table in memory
 
 
 def is_large(path: Path, memory_limit: Any = None) -> bool:
@@ -46,7 +46,7 @@ def is_large(path: Path, memory_limit: Any = None) -> bool:
     if path.suffix.lower() not in ENDINGS or not path.exists():
         return False
     meta = arrow().parquet.ParquetFile(path).metadata
-    return OVERHEAD * 8 * meta.num_rows * meta.num_columns > limit
+    return MEMORY_FACTOR * 8 * meta.num_rows * meta.num_columns > limit
 
 
 def run_large(path: Path, job: Job, folder: Path, missing: Collection[str] = ()) -> Results:
@@ -78,7 +78,7 @@ def run_large(path: Path, job: Job, folder: Path, missing: Collection[str] = ())
     X, y = take(data.columns, train), data.y[train]
     groups = None if data.groups is None else data.groups[train]
     with timed(seconds, "stability"):
-        few = np.sort(np.random.default_rng(job.seed).permutation(len(y))[:STABLE])
+        few = np.sort(np.random.default_rng(job.seed).permutation(len(y))[:MAX_STABILITY_ROWS])
         stable, by_fold = stability(model, take(X, few), y[few], None if groups is None else groups[few], job)
     cases, classes, model.instance_labels_ = source.rows_at(model.instances_)
     held_out = f"{len(test)} sampled of the held-out rows of {path.name}"
@@ -131,7 +131,7 @@ class _Sample:
         n = whole.n_rows or 0
         if not n:
             raise ValueError(f"{path.name!r} has no rows")
-        share = min(1.0, SAMPLE / n, CELLS / (n * len(whole.names)))
+        share = min(1.0, MAX_SAMPLE_ROWS / n, MAX_SAMPLE_CELLS / (n * len(whole.names)))
         parts, masks, done = [], [], 0
         for number, table in whole.tables():
             groups, split = (None if c is None else _texts(table, c) for c in (job.group, job.split))

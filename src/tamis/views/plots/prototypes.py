@@ -16,8 +16,8 @@ from tamis.views.plots.drawing import MINUS, PLAIN, PLUS, Display, label, legend
 MAX_IN_LEGEND = 10  # classes; more of them have their names on the map
 METHODS = {"tsne": "t-SNE", "mds": "classical scaling"}
 STAR, SMALLEST, LARGEST = "*", 20.0, 360.0  # of prototypes; areas in square points, the largest of up to 20 of them
-ROOM = 0.045  # between names, as a share of the height of the map
-WIDE = 30.0  # ratio of the largest to the smallest value from which an axis is logarithmic
+NAME_SPACING = 0.045  # between names, as a share of the height of the map
+LOG_AXIS_RATIO = 30.0  # ratio of the largest to the smallest value from which an axis is logarithmic
 WORDS = {"accuracy": "accuracy", "interpretability": "interpretability (IP)"}
 STYLES = {
     "accuracy": {"color": PLUS, "marker": "o", "linestyle": "-"},
@@ -167,7 +167,7 @@ class PrototypeAtlasDisplay(Display):
             if len(own):
                 words, colour = label(name, 14), point_style(q)["color"]
                 taken = np.array([text.get_position() for text in texts]).reshape(-1, 2) / extent
-                x, y = _middle(own / extent, taken, (0.025 + 0.012 * len(words), ROOM)) * extent
+                x, y = _middle(own / extent, taken, (0.025 + 0.012 * len(words), NAME_SPACING)) * extent
                 box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "alpha": 0.85, "edgecolor": colour}
                 options = {"ha": "center", "va": "center", "fontweight": "bold", "zorder": 4}
                 texts.append(axis.text(x, y, words, color=colour, bbox=box, **options))
@@ -347,7 +347,7 @@ class ParameterEffectsDisplay(Display):
         if not numeric:
             axis.set_xticks(at, [label(value, 14) for value in values], fontsize="small")
             axis.set_xlim(-0.5, len(values) - 0.5)
-        elif at.min() > 0 and at.max() >= WIDE * at.min():
+        elif at.min() > 0 and at.max() >= LOG_AXIS_RATIO * at.min():
             axis.set_xscale("log")
         elif all(value == int(value) for value in at):
             axis.xaxis.get_major_locator().set_params(integer=True)

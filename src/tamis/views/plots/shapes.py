@@ -23,9 +23,9 @@ from tamis.views.plots.drawing import (
     legend_beside,
 )
 
-RUG = 200  # rows up to which each gets a tick; more get a histogram
-SHARE = 0.16  # of the height of a panel that rug and histogram take
-DARK = 0.6  # share of the largest value from which a cell is too dark for black letters
+MAX_RUG_ROWS = 200  # rows up to which each gets a tick; more get a histogram
+DATA_SHARE = 0.16  # of the height of a panel that rug and histogram take
+DARK_SHARE = 0.6  # share of the largest value from which a cell is too dark for black letters
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class ShapeFunctionDisplay(Display):
         for k, (axis, each) in enumerate(zip(axes, self.shapes, strict=True)):
             axis.axhline(0.0, color="black", linewidth=0.8)
             self.lines_[each.name] = self._bars(axis, each) if each.nominal else self._lines(axis, each)
-            axis.set_ylim(low - (SHARE + 0.04) * room, high + 0.04 * room)  # one scale, and room for the data
+            axis.set_ylim(low - (DATA_SHARE + 0.04) * room, high + 0.04 * room)  # one scale, and room for the data
             axis.set_xlabel(label(each.name, 40))
             if k % columns == 0:
                 axis.set_ylabel(added(self.outputs, "\n"), fontsize="small")
@@ -158,11 +158,11 @@ def _mark_rows(ax: Any, values: np.ndarray) -> None:
     if not len(values):
         return
     place = ax.get_xaxis_transform()
-    if len(values) <= RUG:
-        ax.vlines(values, 0.0, 0.4 * SHARE, transform=place, color=PLAIN, linewidth=0.6, alpha=0.6)
+    if len(values) <= MAX_RUG_ROWS:
+        ax.vlines(values, 0.0, 0.4 * DATA_SHARE, transform=place, color=PLAIN, linewidth=0.6, alpha=0.6)
         return
     counts, edges = np.histogram(values, bins=bin_edges(values))
-    heights = 0.9 * SHARE * counts / counts.max()
+    heights = 0.9 * DATA_SHARE * counts / counts.max()
     ax.bar(edges[:-1], heights, np.diff(edges), align="edge", transform=place, color=PLAIN, alpha=0.5)
 
 
@@ -276,7 +276,7 @@ class SurfaceDisplay(Display):
         below = 0.0
         if self.first.levels and self.second.levels:
             below = 0.3  # the numbers stand in the middle of the cells
-            cell_texts(ax, z, "+.2g", np.abs(z) > DARK * top)
+            cell_texts(ax, z, "+.2g", np.abs(z) > DARK_SHARE * top)
         elif not self.first.levels and not self.second.levels and z.min() < 0 < z.max():
             self.zero_lines_.append(ax.contour(x, y, z, levels=[0.0], colors="black", linewidths=1.0))
         for direction, side in ((self.first, ax.xaxis), (self.second, ax.yaxis)):

@@ -13,14 +13,14 @@ from tamis.kernels.portable import Expression, NotPortable, needed
 from tamis.results.data import Results
 from tamis.results.describe import as_cell
 
-CELLS = 12_000  # most values of shown rows, so that the page stays small
-ODD = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}  # would end a script element, or start a comment in it
+MAX_EMBEDDED_CELLS = 12_000  # most values of shown rows, so that the page stays small
+ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}  # would end a script element, or start a comment in it
 
 
 def to_json(value: Any) -> str:
     """JSON that may stand inside a script element; numbers that JSON does not know are null."""
     text = json.dumps(plain(value), allow_nan=False, separators=(",", ":"))
-    for letter, code in ODD.items():
+    for letter, code in ESCAPES.items():
         text = text.replace(letter, code)
     return text
 
@@ -107,7 +107,7 @@ def _tree(node: Expression) -> dict[str, Any]:
 def row_data(results: Results, order: np.ndarray, *, stored: bool) -> dict[str, Any]:
     """The shown rows, fewer where they would fill the page; with `stored` also every contribution."""
     rows, columns = results.rows, _columns(results)
-    n, most = len(rows.labels), max(20, CELLS // max(1, len(columns)))
+    n, most = len(rows.labels), max(20, MAX_EMBEDDED_CELLS // max(1, len(columns)))
     some = np.arange(n) if n <= most else np.unique(np.linspace(0, n - 1, most).astype(int))
     values = [[_cell(rows.values[name][i], column) for name, column in columns] for i in some]
     data = {
