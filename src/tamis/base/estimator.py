@@ -254,20 +254,17 @@ class KernelEstimator(BaseEstimator):
         other.check_parameters()
         table, _, kernels = other._read_training(X)
         rows, _ = other._draw_pool(other._rows(table, y, sample_weight, None), draw_seed(self.random_state))
-        estimate = other._all_memory(other._size(merge_rows(rows), kernels))
-        return {what: int(size) for what, size in ordered(estimate).items()}
+        return ordered(other._all_memory(other._size(merge_rows(rows), kernels)))
 
     def _check_memory(self, rows: Rows, kernels: Mapping[str, Any]) -> None:
         """Refuse a fit that would not find the memory it needs."""
         if self.memory_limit is None and len(rows) <= UNCHECKED_ROWS:
             return
+        check = partial(check_estimate, type(self).__name__, self._all_memory, self.memory_limit, self._less_memory)
         try:
-            self._check_size(self._size(rows, kernels))
+            check(self._size(rows, kernels))
         except ValueError:  # equal rows count once
-            self._check_size(self._size(merge_rows(rows), kernels))
-
-    def _check_size(self, size: Size) -> None:
-        check_estimate(type(self).__name__, size, self._all_memory, self.memory_limit, self._less_memory)
+            check(self._size(merge_rows(rows), kernels))
 
     def _size(self, rows: Rows, kernels: Mapping[str, Any]) -> Size:
         """What the estimate depends on."""
@@ -313,11 +310,9 @@ class KernelEstimator(BaseEstimator):
     def _table(self, X: Any) -> Table:
         """The cells of rows to predict; of a dict of columns the kept ones are enough."""
         columns = columns_by_name(X)
-        return (
-            self._read(X, self.reader_)
-            if columns is None
-            else self.reader_.read_kept(columns, self.model_.columns, self.model_.encoder.names)
-        )
+        if columns is None:
+            return self._read(X, self.reader_)
+        return self.reader_.read_kept(columns, self.model_.columns, self.model_.encoder.names)
 
     def _expect_columns(self, names: list[str], *, named: bool) -> None:
         """Set the number of columns, and their names if they are `named`."""

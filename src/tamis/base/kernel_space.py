@@ -28,8 +28,8 @@ from tamis.table.table import places
 LANDMARKS = "landmarks"  # the engine of kernels through the candidates
 POOL = 1000  # candidates when more rows than this are given and `candidates` is None
 UNIT_WIDTH = 1.0  # of recipes that bring no bandwidth
-LOOKED_AT = 200  # rows that say how many kernels there will be
-FEW = 0.5  # share of distinct values below which these are the rank of a kernel
+COUNTED_ROWS = 200  # on which the kernels of a memory estimate are counted
+LOW_RANK_SHARE = 0.5  # share of distinct values below which these are the rank of a kernel
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Encoded:
     ) -> Encoded:
         encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing, ranges=ranges)
         Z = encoder.encode(rows.table)
-        check_range(Z, encoder.names)
+        _check_range(Z, encoder.names)
         sample = Sample(Z, encoder.names, encoder.nominal, rows.targets, rows.weight, max_features, seed)
         return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed, fewest), engine)
 
@@ -170,7 +170,7 @@ class KernelSpace:
         if not self._uses_landmarks(len(rows)):
             return encoded
         assert self.landmarks is not None
-        return replace(encoded, candidates=draw_landmarks(rows, self.landmarks, seed), engine=LANDMARKS)
+        return replace(encoded, candidates=draw_candidates(rows, self.landmarks, seed), engine=LANDMARKS)
 
     def prepare(self, rows: Rows, kernels: Any, seed: int) -> PreparedRows:
         """Kernels on merged rows."""
@@ -255,16 +255,6 @@ def draw_candidates(rows: Rows, size: int | str | None, seed: int, fewest: int =
     size = pool_size(size, n)
     if size >= n:
         return np.arange(n)
-    return _drawn(rows, size, seed, fewest)
-
-
-def draw_landmarks(rows: Rows, size: int, seed: int) -> np.ndarray:
-    """About `size` merged rows, sorted: of each class its share, at least one, by values and seed alone."""
-    return _drawn(rows, size, seed, 1)
-
-
-def _drawn(rows: Rows, size: int, seed: int, fewest: int) -> np.ndarray:
-    """About `size` rows, sorted: of each class its share, at least `fewest`."""
     keys = draws(rows, seed)
     parts = [np.flatnonzero(rows.codes == c) for c in range(len(rows.classes))]
     shares = [max(fewest, round(size * len(part) / len(rows))) for part in parts]
@@ -282,7 +272,7 @@ def size_of(rows: Rows, sources: Mapping[str, Any], default: Recipe, settings: M
 def _count(rows: Rows, source: Any, default: Recipe, settings: Mapping[str, Any]) -> tuple[int, int, tuple[float, ...]]:
     """How many kernels there will be, how many of one column, and the ranks of these; of columns if they fail."""
     d = rows.table.numbers.shape[1]
-    some = rows.take(spread(len(rows), LOOKED_AT))
+    some = rows.take(spread(len(rows), COUNTED_ROWS))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit itself warns
         try:
@@ -300,12 +290,12 @@ def _count(rows: Rows, source: Any, default: Recipe, settings: Mapping[str, Any]
 def _rank(channel: Channel, z: np.ndarray) -> float:
     """About how many factors a kernel of one column has; infinite where they are as many as there may be."""
     found = z[np.isfinite(z)]
-    if len(np.unique(found)) < FEW * len(z):
+    if len(np.unique(found)) < LOW_RANK_SHARE * len(z):
         return float(len(np.unique(found)))
     return float(degrees_needed(channel.kernel, float(np.ptp(found))) or np.inf)
 
 
-def check_range(Z: np.ndarray, names: Any) -> None:
+def _check_range(Z: np.ndarray, names: Any) -> None:
     """Refuse encoded numbers whose squares would leave the range of floats."""
     if Z.size and (large := np.nan_to_num(np.abs(Z)).max(axis=0)).max() > LARGEST:
         column = int(np.argmax(large))

@@ -18,7 +18,7 @@ from tamis.parallel import available_cores
 
 NUMBER = 8  # bytes
 GROUP = "/proc/self/cgroup"
-BESIDE = 2.0  # matrices between all rows that are in memory at a time where the others are on a graphics card
+HOST_SQUARES = 2.0  # matrices between all rows in memory at a time, where the others are on a graphics card
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 TEXT = re.compile(r"^\s*([0-9]*\.?[0-9]+)\s*([kmgt]i?)?b?\s*$", re.IGNORECASE)
 CGROUPS = (  # where groups of processes are told of, in their two versions: root, limit, use, what of it can be freed
@@ -87,7 +87,7 @@ def square_memory(size: Size, kept: float, squares: float, device: str | None) -
     squares : matrices between all rows that a solver holds at its peak
     """
     if device is not None:
-        kept, squares = (size.values, squares) if device.startswith("cpu") else (0.0, min(squares, BESIDE))
+        kept, squares = (size.values, squares) if device.startswith("cpu") else (0.0, min(squares, HOST_SQUARES))
     return {"kernel values": kept, "matrices between all rows": squares * size.square}
 
 
@@ -157,17 +157,17 @@ def _read(path: str) -> str:
 
 
 # ---------------------------------------------------------------------- the two together
-def ordered(estimate: MemoryEstimate) -> MemoryEstimate:
+def ordered(estimate: MemoryEstimate) -> dict[str, int]:
     """The estimate with its largest entries first, in whole bytes, without those of nothing."""
     return {what: round(size) for what, size in sorted(estimate.items(), key=lambda entry: -entry[1]) if size >= 1}
 
 
 def check_estimate(
     name: str,
-    size: Size,
     estimate: Callable[[Size], MemoryEstimate],
     limit: Any,
     alternative: Callable[[Size, float], str],
+    size: Size,
 ) -> None:
     """Refuse a fit that takes more memory than the limit (None: than there is), and say what to do instead."""
     entries, room = ordered(estimate(size)), available_memory() if limit is None else to_bytes(limit)
