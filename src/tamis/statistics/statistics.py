@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tamis.arrays import Array, beside, device_of, is_tensor, namespace, to_device, to_numpy
+from tamis.arrays import Array, beside, is_tensor, namespace, to_numpy
 from tamis.codec import Unreadable, digest, read, stored, write
 from tamis.kernels.stacks.chebyshev import Chebyshev, Levels
 from tamis.statistics.blocks import CheckedRows, class_keys, loss_weight
 from tamis.statistics.plan import Plan
 from tamis.statistics.profile import keeps_gaps
-from tamis.statistics.sums import MAX_DEVICE_ROWS, EncodedBlock, encoded_sums, outer_sums
-from tamis.table.encoding import UNSEEN, device_encode
+from tamis.statistics.sums import encoded_sums
+from tamis.table.encoding import UNSEEN
 from tamis.table.folds import Earlier, block_folds, group_folds, units_of
 from tamis.table.keys import device_block_folds, device_row_keys, row_keys
 from tamis.table.rows import Rows
@@ -116,14 +116,13 @@ class Statistics:
         """Add rows with their folds (n,), in place."""
         grouped = rows.groups is not None
         self.check_rows(rows.X, grouped)
-        sum_by_fold = _sum_tensor if is_tensor(rows.X) else _sum_table
         weight = loss_weight(rows.weight, rows.codes, self.plan.class_factor)
-        self._add_sums(*sum_by_fold(self.plan, rows.X, rows.codes, weight, fold), grouped)
+        self._add_sums(*_sum_rows(self.plan, rows.X, rows.codes, weight, fold), grouped)
 
     def add_training_rows(self, rows: Rows, fold: np.ndarray) -> None:
         """Add rows with their folds (n,), in place; class weights are part of their weights."""
         weight = None if np.all(rows.weight == 1.0) else rows.weight
-        self._add_sums(*_sum_table(self.plan, rows.table, rows.codes, weight, fold), None)
+        self._add_sums(*_sum_rows(self.plan, rows.table, rows.codes, weight, fold), None)
 
     def _folds(self, rows: CheckedRows, number: int, earlier: Earlier | None) -> Array:
         """Return the folds (n,) of the rows of a block."""
@@ -253,65 +252,45 @@ class Statistics:
             )
 
 
-def _sum_table(
-    plan: Plan, table: Table, codes: np.ndarray, weight: np.ndarray | None, fold: np.ndarray
+def _sum_rows(
+    plan: Plan, X: Any, codes: Array, weight: Array | None, fold: Array
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return sums and numbers of rows by fold, and numbers of cells outside the ranges by column."""
-    outside = []
+    """Return sums and numbers of rows by fold, and numbers of cells outside the ranges by column.
 
-    def read(chunk: slice) -> EncodedBlock:
-        rows = table.take(chunk)
-        Z = plan.encoder.encode(rows)
-        outside.append(_count_outside(plan, rows, Z))
-        return EncodedBlock(Z, codes[chunk], None if weight is None else weight[chunk], fold[chunk])
-
-    sizes = {"n_classes": len(plan.classes), "n_folds": plan.n_folds}
-    parts = outer_sums(plan.functions, read, len(codes), dtype=plan.dtype, **sizes)
-    count = np.bincount(fold if weight is None else fold[weight > 0], minlength=plan.n_folds)
+    X is a table or a tensor.
+    """
+    outside: list[np.ndarray] = []
+    parts = encoded_sums(
+        plan.functions,
+        plan.encoder,
+        X,
+        codes,
+        weight,
+        len(plan.classes),
+        fold=fold,
+        n_folds=plan.n_folds,
+        dtype=plan.dtype,
+        inspect=lambda rows, Z: outside.append(_count_outside(plan, rows, Z)),
+    )
+    xp, counted = namespace(fold), fold if weight is None else fold[weight > 0]
+    count = np.array([int(xp.count_nonzero(counted == k)) for k in range(plan.n_folds)])
     return parts, count, np.sum(outside, axis=0)
 
 
-def _count_outside(plan: Plan, table: Table, Z: np.ndarray) -> np.ndarray:
-    """Return the numbers (d,) of cells outside the plan's ranges, or of unknown categories."""
-    out = np.zeros(Z.shape[1], dtype=np.int64)
-    for j, column in enumerate(plan.encoder.columns):
+def _count_outside(plan: Plan, X: Any, Z: Array) -> np.ndarray:
+    """Return the numbers (d,) of cells outside the plan's ranges, or of unknown levels; Z are the encoded rows."""
+    x = X if is_tensor(X) else X.numbers
+    xp, columns = namespace(x), plan.encoder.columns
+    low, high = (beside(np.array([getattr(c, end, np.nan) for c in columns]), x) for end in ("low", "high"))
+    beyond = (x < low) | (x > high)  # never for missing cells and categories
+    out = np.array(to_numpy(xp.count_nonzero(beyond, axis=0)))
+    for j, (column, basis) in enumerate(zip(columns, plan.functions.bases, strict=True)):
         if column.kind == "category":
-            out[j] = np.count_nonzero(Z[:, j] == UNSEEN)
-        elif j not in table.labels:
-            x, basis = table.numbers[:, j], plan.functions.bases[j]
-            out[j] = np.count_nonzero(x < column.low) + np.count_nonzero(x > column.high)
-            if isinstance(basis, Levels):
-                out[j] += np.count_nonzero(~np.isin(Z[:, j], basis.values) & ~np.isnan(Z[:, j]))
-    return out
-
-
-def _sum_tensor(
-    plan: Plan, X: Array, codes: Array, weight: Array | None, fold: Array
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """As `_sum_table`, for rows on a device."""
-    xp = namespace(X)
-    counted = fold if weight is None else fold[weight > 0]
-    count = np.array([int(xp.count_nonzero(counted == k)) for k in range(plan.n_folds)])
-    n_classes, n_folds = len(plan.classes), plan.n_folds
-    functions, encoder = plan.functions, plan.encoder
-    parts = encoded_sums(functions, encoder, X, codes, weight, n_classes, fold=fold, n_folds=n_folds, dtype=plan.dtype)
-    return parts, count, _count_outside_in_tensor(plan, X)
-
-
-def _count_outside_in_tensor(plan: Plan, X: Array) -> np.ndarray:
-    """As `_count_outside`, for rows on a device."""
-    xp, columns = namespace(X), plan.encoder.columns
-    low, high = (to_device([getattr(c, name) for c in columns], device_of(X), "float64") for name in ("low", "high"))
-    out = np.zeros(X.shape[1], dtype=np.int64)
-    levels = {j: basis for j, basis in enumerate(plan.functions.bases) if isinstance(basis, Levels)}
-    for start in range(0, X.shape[0], MAX_DEVICE_ROWS):
-        x = X[start : start + MAX_DEVICE_ROWS, :]
-        beyond = (x < low) | (x > high)
-        out += to_numpy(xp.count_nonzero(beyond, axis=0))
-        Z = device_encode(plan.encoder, x, None) if levels else x
-        for j, basis in levels.items():
-            unknown = ~beyond[:, j] & ~xp.isnan(x[:, j])
-            for value in basis.values:  # in units of the column; encoding is rounded differently from numpy
-                unknown = unknown & (xp.abs(Z[:, j] - value) > 1e-9 * max(1.0, abs(value)))
-            out[j] += int(xp.count_nonzero(unknown))
+            out[j] = int(xp.count_nonzero(Z[:, j] == UNSEEN))
+        elif isinstance(basis, Levels):
+            values = beside(np.array(basis.values, dtype=float), x)
+            z = xp.astype(Z[:, j], xp.float64) + 0.0  # a copy, which is contiguous
+            nearest = xp.take(values, xp.searchsorted(0.5 * (values[1:] + values[:-1]), z))
+            unknown = xp.abs(z - nearest) > 1e-9 * (1.0 + xp.abs(nearest))  # devices round otherwise than numpy
+            out[j] += int(xp.count_nonzero(unknown & ~beyond[:, j]))
     return out

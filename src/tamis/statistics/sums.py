@@ -369,15 +369,22 @@ def encoded_sums(
     fold: Array | None = None,
     n_folds: int = 1,
     dtype: str = "float64",
+    inspect: Callable[[Any, Array], None] | None = None,
 ) -> np.ndarray:
-    """Return the sums (n_folds, A, A) of functions of the encoded `columns` (all by default) of a table or tensor."""
+    """Return the sums (n_folds, A, A) of functions of the encoded `columns` (all by default) of a table or tensor.
+
+    `inspect` is called with every chunk of rows as it is given and as it is encoded.
+    """
     tensor = is_tensor(X)
     if not tensor and columns is not None:
         X = X.select(columns)
     fold = namespace(codes).zeros_like(codes) if fold is None else fold
 
     def read(rows: slice) -> EncodedBlock:
-        Z = device_encode(encoder, X[rows, :], columns) if tensor else encoder.encode(X.take(rows))
+        chunk = X[rows, :] if tensor else X.take(rows)
+        Z = device_encode(encoder, chunk, columns) if tensor else encoder.encode(chunk)
+        if inspect is not None:
+            inspect(chunk, Z)
         own = None if weight is None else weight[rows]
         return EncodedBlock(Z, codes[rows], own, fold[rows])
 
