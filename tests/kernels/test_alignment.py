@@ -13,16 +13,8 @@ from joblib import Parallel, delayed
 from tamis.codec import read, write
 from tamis.kernels import alignment as module
 from tamis.kernels import global_alignment
-from tamis.kernels.alignment import (
-    Aligned,
-    AlignmentKernels,
-    align,
-    alignment,
-    alignment_bandwidths,
-    alignment_kernels,
-    check_series,
-    is_series,
-)
+from tamis.kernels.alignment import Aligned, AlignmentKernels, alignment, alignment_kernels
+from tamis.kernels.global_alignment import align, alignment_bandwidths, check_series, is_series
 from tamis.kernels.recipes import Recipe, Sample
 from tamis.methods.baselines.easy_mkl import EasyMKLClassifier
 from tamis.parallel import available_cores

@@ -161,7 +161,7 @@ def test_active_set_climbs_from_any_start_within_the_box(kind):
     exact = solve_svm(K, y, cost, tol=1e-8)
     some = np.zeros(len(y))
     some[np.flatnonzero(y > 0)[:10]], some[np.flatnonzero(y < 0)[:10]] = 1.0, -1.0
-    machine = module._climb(K, y, cost, some, 1e-8, 2000)
+    machine = module._Dual(K, y, cost).climb(some, 1e-8, 2000)
     assert machine.value == pytest.approx(exact.value, rel=1e-8)
 
 
@@ -207,11 +207,12 @@ def test_intercept_without_free_rows_lies_between_the_conditions():
         K, y = np.diag([4.0, 4.0, 2.0, 2.0]), np.array([1.0, -1.0, 1.0, -1.0])
         K[:2, 2:] = K[2:, :2] = shift / 4
         fixed = np.array([0.1, -0.1, 0.0, 0.0])
-        _, intercept = module._on_margin(K, y, fixed, np.zeros(4, dtype=bool))
+        _, intercept = module._Dual(K, y, np.ones(4)).on_margin(fixed, np.zeros(4, dtype=bool))
         margin = y * (K @ fixed + intercept)
         faults = np.where(fixed != 0, margin - 1.0, 1.0 - margin)
         assert intercept == pytest.approx(0.0) and faults.max() == pytest.approx(faults[2:].max())
-    assert module._on_margin(np.eye(2), np.array([1.0, -1.0]), np.array([0.5, 0.0]), np.zeros(2, bool)) is None
+    dual = module._Dual(np.eye(2), np.array([1.0, -1.0]), np.ones(2))
+    assert dual.on_margin(np.array([0.5, 0.0]), np.zeros(2, bool)) is None
 
 
 # ---------------------------------------------------------------------- margins of their own
@@ -293,13 +294,13 @@ def test_a_start_changes_nothing_at_margins_of_their_own(kind, monkeypatch):
     monkeypatch.setattr(module, "_decompose", lambda *_: pytest.fail("the solution as a start needs no decomposition"))
     warm = solve_svm(K, y, cost, tol=1e-6, start=cold.dual_coef, margins=margins)
     assert warm.value == pytest.approx(cold.value, rel=1e-7)
-    assert module._newton(K, y, cost, cold.dual_coef, 1e-6, margins) is not None
+    assert module._Dual(K, y, cost, margins).newton(cold.dual_coef, 1e-6) is not None
 
 
 def test_intercept_without_free_rows_lies_between_the_conditions_of_their_margins():
     K, y = np.diag([4.0, 4.0, 2.0, 2.0]), np.array([1.0, -1.0, 1.0, -1.0])
     fixed, margins = np.array([0.1, -0.1, 0.0, 0.0]), np.array([1.0, 1.0, 0.2, 0.8])
-    _, intercept = module._on_margin(K, y, fixed, np.zeros(4, dtype=bool), margins)
+    _, intercept = module._Dual(K, y, np.ones(4), margins).on_margin(fixed, np.zeros(4, dtype=bool))
     short = margins - y * (K @ fixed + intercept)
     assert intercept == pytest.approx(-0.3) and short[2] == pytest.approx(short[3])
 

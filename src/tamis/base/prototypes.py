@@ -26,9 +26,9 @@ from tamis.base.stack_classifier import extended, largest_weights, sizes_of, wit
 from tamis.errors import warn
 from tamis.explain import measures, signed_percentages
 from tamis.explain.explanation import PrototypeExplanation
-from tamis.kernels.alignment import Aligned, AlignmentKernels, align, alignment, check_series, is_series
+from tamis.kernels.alignment import Aligned, AlignmentKernels, alignment
 from tamis.kernels.bank import Channel, KernelBank, check_positive
-from tamis.kernels.global_alignment import lengths_of
+from tamis.kernels.global_alignment import align, check_series, is_series, lengths_of
 from tamis.kernels.precomputed import Precomputed, PrecomputedKernels
 from tamis.kernels.recipes import Recipe, per_feature
 from tamis.kernels.spectrum import LabelledRows, UnitKernels, unit_bank

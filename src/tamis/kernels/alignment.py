@@ -24,7 +24,6 @@ from tamis.kernels.global_alignment import (
     alignment_bandwidths,
     check_series,
     checked_bandwidths,
-    is_series,
     lengths_of,
     present_series,
     processes,
@@ -33,17 +32,6 @@ from tamis.kernels.global_alignment import (
 )
 from tamis.kernels.precomputed import HoldsArrays, precomputed
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
-
-__all__ = [
-    "Aligned",
-    "AlignmentKernels",
-    "align",
-    "alignment",
-    "alignment_bandwidths",
-    "alignment_kernels",
-    "check_series",
-    "is_series",
-]
 
 VERSION = 1  # of cached values; to be raised where they change
 DAMAGE = (OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, BadZipFile)  # of reading a file

@@ -105,24 +105,23 @@ def solve_svm(
     Where the hard margin does not exist a large cost makes the steps run out, or coefficients exceed 1e8 over
     the largest diagonal entry; `converged` is false then.
     """
-    wanted = 1.0 if margins is None else margins
+    dual = _Dual(K, y, cost, 1.0 if margins is None else margins)
     if start is not None:
-        warm = _newton(K, y, cost, start, tol, wanted) or _climb(K, y, cost, start, tol, QUICK, wanted)
+        warm = dual.newton(start, tol) or dual.climb(start, tol, QUICK)
         if warm is not None:
             return warm
     machine = _decompose(K, y, cost, max(tol, COARSE), start)
     if margins is not None:
         known = machine.dual_coef
-        exact = _newton(K, y, cost, known, tol, margins) or _climb(K, y, cost, known, tol, CLIMB * len(y), margins)
-        return exact or _machine(K, y, cost, known, machine.intercept, False, margins)
+        exact = dual.newton(known, tol) or dual.climb(known, tol, CLIMB * len(y))
+        return exact or dual.machine(known, machine.intercept, False)
     if tol >= COARSE and machine.converged:
         return machine
     if machine.converged:
-        exact = _newton(K, y, cost, machine.dual_coef, tol, wanted)
-        machine = exact or _decompose(K, y, cost, tol, machine.dual_coef)
+        machine = dual.newton(machine.dual_coef, tol) or _decompose(K, y, cost, tol, machine.dual_coef)
     if machine.converged or isinstance(K, LowRank):  # one row at a time is no way through many
         return machine
-    return _climb(K, y, cost, machine.dual_coef, tol, CLIMB * len(y), wanted) or machine
+    return dual.climb(machine.dual_coef, tol, CLIMB * len(y)) or machine
 
 
 def solve_svm_on(gram: Gram, rough: Matrix, y: np.ndarray, cost: np.ndarray, *, tol: float = 1e-3) -> Machine:
@@ -168,18 +167,19 @@ def _decompose(K: Matrix, y: np.ndarray, cost: np.ndarray, tol: float, start: np
         svc.fit(np.asarray(K), y, sample_weight=cost)  # on the processor, wherever K is
     dual_coef = np.zeros(len(y))
     dual_coef[svc.support_] = svc.dual_coef_[0]
-    return _machine(K, y, cost, dual_coef, float(svc.intercept_[0]), svc.fit_status_ == 0)
+    return _Dual(K, y, cost).machine(dual_coef, float(svc.intercept_[0]), svc.fit_status_ == 0)
 
 
 def _approach(K: LowRank, y: np.ndarray, cost: np.ndarray, tol: float, start: np.ndarray | None) -> Machine:
     """Proximal points from a start, or from the machine of a few rows; then the exact solution, if it is near."""
+    dual = _Dual(K, y, cost)
     begun = _sketched(K, y, cost) if start is None else _started(K, y, cost, start)
     near = approach(K, y, cost, begun, tol)
-    exact = _newton(K, y, cost, near.alpha * y, tol)
+    exact = dual.newton(near.alpha * y, tol)
     if exact is not None or not near.converged:
-        return exact or _machine(K, y, cost, _level(near.alpha, y, cost) * y, near.intercept, False)
+        return exact or dual.machine(_level(near.alpha, y, cost) * y, near.intercept, False)
     near = approach(K, y, cost, near, tol, FINE)
-    return _machine(K, y, cost, _level(near.alpha, y, cost) * y, near.intercept, near.converged)
+    return dual.machine(_level(near.alpha, y, cost) * y, near.intercept, near.converged)
 
 
 def _started(K: LowRank, y: np.ndarray, cost: np.ndarray, start: np.ndarray) -> Primal:
@@ -212,19 +212,115 @@ def _level(alpha: np.ndarray, y: np.ndarray, cost: np.ndarray) -> np.ndarray:
     return alpha
 
 
-def _machine(
-    K: Matrix,
-    y: np.ndarray,
-    cost: np.ndarray,
-    dual_coef: np.ndarray,
-    intercept: float,
-    met: bool,
-    margins: Margins = 1.0,
-) -> Machine:
-    image = K @ dual_coef
-    hard = np.max(np.abs(dual_coef)) * np.max(K.diagonal()) >= HARD
-    value, primal = objectives(image, y, cost, dual_coef, intercept, margins)
-    return Machine(dual_coef, intercept, value, met and not hard, primal)
+@dataclass(frozen=True)
+class _Dual:
+    """The problem, given to steps that go on from known coefficients."""
+
+    K: Matrix
+    y: np.ndarray
+    cost: np.ndarray
+    margins: Margins = 1.0
+
+    def machine(self, dual_coef: np.ndarray, intercept: float, met: bool) -> Machine:
+        """The machine with these coefficients."""
+        hard = np.max(np.abs(dual_coef)) * np.max(self.K.diagonal()) >= HARD
+        value, primal = objectives(self.K @ dual_coef, self.y, self.cost, dual_coef, intercept, self.margins)
+        return Machine(dual_coef, intercept, value, met and not hard, primal)
+
+    def newton(self, start: np.ndarray, tol: float) -> Machine | None:
+        """Newton steps on the partition of `start` into zero, free and full coefficients; None if they lead nowhere."""
+        y, cost = self.y, self.cost
+        alpha = start * y
+        full = alpha >= cost
+        free = (alpha > 0) & ~full
+        fewest, stalled = len(y) + 1, 0
+        for _ in range(ROUNDS):
+            solved = self.on_margin(np.where(full, cost * y, 0.0), free)
+            if solved is None:
+                return None
+            dual_coef, intercept = solved
+            alpha, margin = dual_coef * y, y * (self.K @ dual_coef + intercept)
+            slack = ROUNDING * float(np.max(np.abs(alpha)))
+            low, high = free & (alpha < -slack), free & (alpha > cost + slack)
+            enter, leave = ~free & ~full & (margin < self.margins - tol), full & (margin > self.margins + tol)
+            changes = int(np.count_nonzero(low | high | enter | leave))
+            if not changes:
+                return self.machine(y * np.clip(alpha, 0.0, cost), intercept, True)
+            stalled = 0 if changes < fewest else stalled + 1
+            if stalled == PATIENCE:
+                return None
+            fewest = min(fewest, changes)
+            free = (free & ~low & ~high) | enter | leave
+            full = (full & ~leave) | high
+        return None
+
+    def climb(self, start: np.ndarray, tol: float, rounds: int) -> Machine | None:
+        """Go from subspace optimum to subspace optimum in the box; None where `rounds` or the margin end.
+
+        A step goes towards the optimum over the free rows until a coefficient reaches an end of its range, which
+        ends its freedom. At the optimum the row whose condition fails most becomes free.
+        """
+        K, y, cost = self.K, self.y, self.cost
+        alpha = np.clip(start * y, 0.0, cost)
+        full = alpha >= cost
+        free = (alpha > 0) & ~full
+        largest = float(np.max(K.diagonal()))
+        for _ in range(rounds):
+            if np.max(alpha) * largest >= HARD:
+                return None
+            solved = self.on_margin(np.where(full, cost * y, 0.0), free)
+            if solved is None:
+                return None
+            dual_coef, intercept = solved
+            step = np.where(free, dual_coef * y - alpha, 0.0)
+            step[np.abs(step) <= ROUNDING * np.max(alpha)] = 0.0
+            end = np.where(step > 0, cost, 0.0)
+            room = np.divide(end - alpha, step, out=np.full(len(y), np.inf), where=step != 0)
+            length = float(room.min())
+            if length < 1:
+                hit = room <= length
+                alpha = np.where(hit, end, np.clip(alpha + length * step, 0.0, cost))
+                full |= hit & (step > 0)
+                free &= ~hit
+                continue
+            alpha += step
+            margin = y * (K @ (alpha * y) + intercept)
+            fault = np.where(free, 0.0, np.where(full, margin - self.margins, self.margins - margin))
+            worst = int(np.argmax(fault))
+            if fault[worst] <= tol:
+                return self.machine(alpha * y, intercept, True)
+            free[worst], full[worst] = True, False
+        return None
+
+    def on_margin(self, fixed: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, float] | None:
+        """Coefficients c of the free rows S, and intercept b, that put these rows on their margin.
+
+        Solves ``K_SS c + b = (y*margins)_S - K_S fixed`` and ``sum(c) = -sum(fixed)``; None where there is no solution
+        or K_SS is not positive semi-definite. Without free rows the intercept makes the two worst conditions alike.
+        """
+        K, y, margins = self.K, self.y, self.margins
+        S, F = np.flatnonzero(free), np.flatnonzero(fixed)
+        if not len(S):
+            if abs(fixed.sum()) > ROUNDING * np.abs(fixed).sum():
+                return None
+            gap = y * margins - image_on(K, np.arange(len(y)), F, fixed)
+            # rows of one kind want an intercept of at least their gap, the others of at most theirs
+            up = (y > 0) == (fixed == 0)
+            least = gap[up].max() if up.any() else gap.min()
+            most = gap[~up].min() if not up.all() else gap.max()
+            return fixed, 0.5 * float(least + most)
+        size = float(np.max(K.diagonal()[S]))
+        right = np.column_stack([np.ones(len(S)), (y * margins)[S] - image_on(K, S, F, fixed)])
+        for jitter in JITTERS:
+            # a constant changes the intercept alone, and K_SS may be singular where the system is not
+            solved = solve_on(K, S, size, jitter * size, right)
+            if solved is not None:
+                ones, plain = solved.T
+                shifted = float((plain.sum() + fixed.sum()) / ones.sum())
+                coef = fixed.copy()
+                coef[S] = plain - shifted * ones
+                return coef, shifted - size * float(fixed.sum())
+        return None
 
 
 def check_labels(y: np.ndarray, cost: np.ndarray) -> None:
@@ -283,103 +379,3 @@ def curvature(K: Matrix, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndarray,
     ones = solved[:, -1]
     H = G.T @ (solved[:, :-1] - np.outer(ones, solved[:, :-1].sum(axis=0) / ones.sum()))
     return 0.5 * (H + H.T)
-
-
-def _newton(
-    K: Matrix, y: np.ndarray, cost: np.ndarray, start: np.ndarray, tol: float, margins: Margins = 1.0
-) -> Machine | None:
-    """Newton steps on the partition of `start` into zero, free and full coefficients; None if they lead nowhere."""
-    alpha = start * y
-    full = alpha >= cost
-    free = (alpha > 0) & ~full
-    fewest, stalled = len(y) + 1, 0
-    for _ in range(ROUNDS):
-        solved = _on_margin(K, y, np.where(full, cost * y, 0.0), free, margins)
-        if solved is None:
-            return None
-        dual_coef, intercept = solved
-        alpha, margin = dual_coef * y, y * (K @ dual_coef + intercept)
-        slack = ROUNDING * float(np.max(np.abs(alpha)))
-        low, high = free & (alpha < -slack), free & (alpha > cost + slack)
-        enter, leave = ~free & ~full & (margin < margins - tol), full & (margin > margins + tol)
-        changes = int(np.count_nonzero(low | high | enter | leave))
-        if not changes:
-            return _machine(K, y, cost, y * np.clip(alpha, 0.0, cost), intercept, True, margins)
-        stalled = 0 if changes < fewest else stalled + 1
-        if stalled == PATIENCE:
-            return None
-        fewest = min(fewest, changes)
-        free = (free & ~low & ~high) | enter | leave
-        full = (full & ~leave) | high
-    return None
-
-
-def _climb(
-    K: Matrix, y: np.ndarray, cost: np.ndarray, start: np.ndarray, tol: float, rounds: int, margins: Margins = 1.0
-) -> Machine | None:
-    """Go from subspace optimum to subspace optimum in the box; None if `rounds` do not suffice or there is no margin.
-
-    A step goes towards the optimum over the free rows until a coefficient reaches an end of its range, which
-    ends its freedom. At the optimum the row whose condition fails most becomes free.
-    """
-    alpha = np.clip(start * y, 0.0, cost)
-    full = alpha >= cost
-    free = (alpha > 0) & ~full
-    largest = float(np.max(K.diagonal()))
-    for _ in range(rounds):
-        if np.max(alpha) * largest >= HARD:
-            return None
-        solved = _on_margin(K, y, np.where(full, cost * y, 0.0), free, margins)
-        if solved is None:
-            return None
-        dual_coef, intercept = solved
-        step = np.where(free, dual_coef * y - alpha, 0.0)
-        step[np.abs(step) <= ROUNDING * np.max(alpha)] = 0.0
-        end = np.where(step > 0, cost, 0.0)
-        room = np.divide(end - alpha, step, out=np.full(len(y), np.inf), where=step != 0)
-        length = float(room.min())
-        if length < 1:
-            hit = room <= length
-            alpha = np.where(hit, end, np.clip(alpha + length * step, 0.0, cost))
-            full |= hit & (step > 0)
-            free &= ~hit
-            continue
-        alpha += step
-        margin = y * (K @ (alpha * y) + intercept)
-        fault = np.where(free, 0.0, np.where(full, margin - margins, margins - margin))
-        worst = int(np.argmax(fault))
-        if fault[worst] <= tol:
-            return _machine(K, y, cost, alpha * y, intercept, True, margins)
-        free[worst], full[worst] = True, False
-    return None
-
-
-def _on_margin(
-    K: Matrix, y: np.ndarray, fixed: np.ndarray, free: np.ndarray, margins: Margins = 1.0
-) -> tuple[np.ndarray, float] | None:
-    """Coefficients c of the free rows S, and intercept b, that put these rows on their margin.
-
-    Solves ``K_SS c + b = (y*margins)_S - K_S fixed`` and ``sum(c) = -sum(fixed)``; None where there is no solution
-    or K_SS is not positive semi-definite. Without free rows the intercept makes the two worst conditions alike.
-    """
-    S, F = np.flatnonzero(free), np.flatnonzero(fixed)
-    if not len(S):
-        if abs(fixed.sum()) > ROUNDING * np.abs(fixed).sum():
-            return None
-        gap = y * margins - image_on(K, np.arange(len(y)), F, fixed)
-        up = (y > 0) == (fixed == 0)  # these rows want an intercept of at least their gap, the others of at most theirs
-        least = gap[up].max() if up.any() else gap.min()
-        most = gap[~up].min() if not up.all() else gap.max()
-        return fixed, 0.5 * float(least + most)
-    size = float(np.max(K.diagonal()[S]))
-    right = np.column_stack([np.ones(len(S)), (y * margins)[S] - image_on(K, S, F, fixed)])
-    for jitter in JITTERS:
-        # a constant changes the intercept alone, and K_SS may be singular where the system is not
-        solved = solve_on(K, S, size, jitter * size, right)
-        if solved is not None:
-            ones, plain = solved.T
-            shifted = float((plain.sum() + fixed.sum()) / ones.sum())
-            coef = fixed.copy()
-            coef[S] = plain - shifted * ones
-            return coef, shifted - size * float(fixed.sum())
-    return None

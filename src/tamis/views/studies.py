@@ -15,7 +15,7 @@ from tamis.base.estimator import KernelEstimator, draw_seed
 from tamis.base.prototypes import PrototypeClassifier
 from tamis.errors import check_choice
 from tamis.explain.measures import Stability, stability
-from tamis.kernels.alignment import check_series, is_series
+from tamis.kernels.global_alignment import check_series, is_series
 from tamis.parallel import one_thread
 from tamis.progress import tracked
 from tamis.table.folds import check_cv, fold_positions
