@@ -225,6 +225,17 @@ class TestNamesOfClasses:
                     zip(b.labels == "a", map(tuple, b.table.numbers), strict=True)
                 )
 
+    def test_in_another_order_leave_folds_of_groups_as_they_are(self):
+        for seed in range(60):
+            rng = np.random.default_rng(seed)
+            codes, groups = rng.integers(0, 3, 90), rng.integers(0, 25, 90)
+            keys = rng.integers(0, 2**63, 90).astype(np.uint64)
+            for renamed in ([2, 0, 1], [1, 2, 0], [1, 0, 2]):
+                pairs = zip(
+                    deal(keys, codes, groups, 3, 0), deal(keys, np.array(renamed)[codes], groups, 3, 0), strict=True
+                )
+                assert all(np.array_equal(one, two) for (_, one), (_, two) in pairs)
+
     @pytest.mark.parametrize("name", ["TamisClassifier", "EM2NOLCClassifier", "KernelGLVQClassifier", "LassoADMM"])
     def test_in_another_order_turn_the_decision_round(self, name):
         X, y = numbers("signal")
