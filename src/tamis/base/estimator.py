@@ -426,7 +426,7 @@ class KernelEstimator(BaseEstimator):
 
     @contextmanager
     def _logging_progress(self) -> Iterator[None]:
-        """Log how far passes over rows have come, when verbose and nobody else listens."""
+        """Log how far long passes have come, when verbose and nobody else listens."""
         if self._log_callback() is None or heard():
             yield
             return

@@ -6,10 +6,8 @@ A method brings ``_find``, which sees kernels of unit diagonal between training 
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -33,14 +31,12 @@ from tamis.kernels.precomputed import Precomputed, PrecomputedKernels
 from tamis.kernels.recipes import Recipe, per_feature
 from tamis.kernels.spectrum import LabelledRows, UnitKernels, unit_bank
 from tamis.optim.driver import Solution
-from tamis.progress import listening
 from tamis.table.encoding import Encoder, Position
 from tamis.table.rows import Rows, by_class, merge_places
 from tamis.table.table import Table, TableReader
 
 STEADY = 1e-7  # range, relative to the size of the numbers, up to which a column counts as constant
 DENSE_BYTES = 1 << 31  # bytes that all kernel values may take; beyond, kernels are held as short factors
-logger = logging.getLogger("tamis")
 
 
 @dataclass(frozen=True)
@@ -153,7 +149,8 @@ class PrototypeClassifier(KernelClassifier):
     def _read_training(self, X: Any) -> tuple[Table, TableReader, Mapping[str, Any]]:
         if not is_series(X):
             return super()._read_training(X)
-        kernels = align_training(X, self.kernels, self.missing, self.n_jobs, self._log_callback() is not None)
+        with self._logging_progress():
+            kernels = align_training(X, self.kernels, self.missing, self.n_jobs)
         n = kernels.stack.shape[1]
         if self.pool is not None and self.pool < n:
             raise ValueError(f"pool={self.pool!r} is for tables, and X holds series: give fewer of them")
@@ -417,7 +414,7 @@ class SeriesKernels(PrecomputedKernels):
     aligned: Aligned | None = None
 
 
-def align_training(X: Any, kernels: Any, missing: str | None, n_jobs: int | None, log: bool) -> SeriesKernels:
+def align_training(X: Any, kernels: Any, missing: str | None, n_jobs: int | None) -> SeriesKernels:
     """The kernels of all channels between training series."""
     series = check_series(X)
     absent = np.argwhere(lengths_of(series) == 0)
@@ -429,18 +426,8 @@ def align_training(X: Any, kernels: Any, missing: str | None, n_jobs: int | None
     recipe = alignment() if kernels is None else kernels
     if not isinstance(recipe, AlignmentKernels):
         raise ValueError(f"kernels={kernels!r} is not for series: use tamis.alignment(), or None")
-    with _logged(log):
-        names, widths, values = recipe.stack(series, n_jobs)
+    names, widths, values = recipe.stack(series, n_jobs)
     return SeriesKernels(names, values, aligned=Aligned(names, widths, series))
-
-
-@contextmanager
-def _logged(log: bool) -> Iterator[None]:
-    if not log:
-        yield
-        return
-    with listening(lambda what, done, total: logger.info("%s: %d of %d", what, done, total)):
-        yield
 
 
 def on_kept_series(model: Model, aligned: Aligned) -> tuple[Model, Aligned]:
