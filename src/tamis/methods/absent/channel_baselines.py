@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.base.expansion import Coefficients, KernelExpansion
+from tamis.base.expansion import KernelExpansion
 from tamis.base.kernel_space import PreparedRows
 from tamis.base.memory import MemoryEstimate, Size
 from tamis.base.model import Model
@@ -221,9 +221,8 @@ class ChannelBaselineClassifier(StackClassifier):
     multiclass : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
         In "one_vs_one" the score of a class is the sum of its scores against the others.
     device : str or None, default=None
-        "cuda" or "cuda:1" holds all kernel values on that device and combines, multiplies and factors their matrices
-        there, in float64; "cpu" does so by torch; both need ``pip install 'tamis[gpu]'``. None is numpy. The model is
-        the same up to rounding, and needs neither torch nor the device.
+        "cuda" or "cuda:1" holds kernel matrices on that device and works on them there, in float64; "cpu" does so by
+        torch (both need ``pip install 'tamis[gpu]'``); None is numpy. The model is the same up to rounding.
     kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
         The channels, positive semi-definite. None is `tamis.per_feature()`, a Gaussian on each feature; see also
         `tamis.per_group()`, `tamis.channels()` and `tamis.precomputed()`, where a row of NaN is absent.
@@ -404,8 +403,7 @@ class ChannelBaselineClassifier(StackClassifier):
         if self.method == "mean_filling":
             present, means = _fillings(prepared)
             coef = coef * present + means.T * (coef * ~present).sum(axis=1, keepdims=True)
-        block = Coefficients(np.arange(coef.shape[1]), np.arange(coef.shape[2]), coef, intercept)
-        model = prepared.model([block], [a.solution for a in answers])
+        model = problems.model(coef, intercept, answers)
         instances, kernels = used_parts(coef)
         expansion = model.expansion
         parts = {name: getattr(expansion, name) for name in ("bank", "instances", "intercept", "coef")}

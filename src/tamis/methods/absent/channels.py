@@ -94,9 +94,8 @@ class ChannelProblems:
         dual = answer.dual_coef if answer.dual_coef.ndim == 2 else answer.dual_coef[:, None]
         return members, dual * answer.weights
 
-    def model(self, answers: Sequence[Answer]) -> Model:
-        """The model of the answers."""
-        coef, intercept = self.coefficients(answers)
+    def model(self, coef: np.ndarray, intercept: np.ndarray, answers: Sequence[Answer]) -> Model:
+        """The model of coefficients (outputs, n, L) and intercepts (outputs,) of the answers."""
         n, L = coef.shape[1:]
         block = Coefficients(np.arange(n), np.arange(L), coef, intercept)
         return self.prepared.model([block], [a.solution for a in answers])

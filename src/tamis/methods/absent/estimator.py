@@ -84,9 +84,8 @@ class AbsentMKLClassifier(StackClassifier):
         memory are then linear in the rows, the model is a sum over landmarks, and `landmark_error_` reports what the
         kernels lost. None, or at least as many as there are distinct rows: exact kernels.
     device : str or None, default=None
-        "cuda" or "cuda:1" holds all kernel values on that device and combines, multiplies and factors their matrices
-        there, in float64; "cpu" does so by torch; both need ``pip install 'tamis[gpu]'``. None is numpy. The model is
-        the same up to rounding, and needs neither torch nor the device.
+        "cuda" or "cuda:1" holds kernel matrices on that device and works on them there, in float64; "cpu" does so by
+        torch (both need ``pip install 'tamis[gpu]'``); None is numpy. The model is the same up to rounding.
     kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
         The channels, positive semi-definite. None is `tamis.per_feature()`, a Gaussian on each feature; see also
         `tamis.per_group()`, `tamis.channels()` and `tamis.precomputed()`, where a row of NaN is absent.
@@ -122,9 +121,8 @@ class AbsentMKLClassifier(StackClassifier):
     present_share_ : (n_kernels,) share of the training samples that have each channel
     channel_ranges_ : (outputs, kept kernels, 3) what each channel contributes to training samples that have it: the 5%,
         50% and 95% quantiles
-    landmark_error_ : `LandmarkError` of the kept kernels, in their order, where landmarks were used: the shares `mean`
-        and `largest` of the variance k(x, x) of training rows that are lost, and the landmarks `rank` that each
-        kernel stands on
+    landmark_error_ : `LandmarkError` of the kept kernels where landmarks were used: the shares `mean` and `largest` of
+        the variance k(x, x) of training rows that are lost, and the landmarks `rank` behind each kernel
     dual_coef_ : coefficients of the rows; of landmarks, their sums over kernels
     kernel_weights_ : weights of the kernels, adding up to one
     instance_importance_ : signed percentages of the coefficients
@@ -249,7 +247,8 @@ class AbsentMKLClassifier(StackClassifier):
         return ChannelProblems(prepared, self.multiclass).tasks(self._costs(prepared.encoded.rows), rough)
 
     def _assemble(self, prepared: PreparedRows, answers: Sequence[Answer]) -> Model:
-        return ChannelProblems(prepared, self.multiclass).model(answers)
+        problems = ChannelProblems(prepared, self.multiclass)
+        return problems.model(*problems.coefficients(answers), answers)
 
     def explain(self, X: Any) -> ChannelExplanation:
         """Split decisions into the contributions of samples and channels, with the channels that each row has."""

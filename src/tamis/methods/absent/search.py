@@ -74,9 +74,8 @@ class AbsentMKLClassifierCV(KernelClassifier):
         memory are then linear in the rows, the model is a sum over landmarks, and `landmark_error_` reports what the
         kernels lost. None, or at least as many as there are distinct rows: exact kernels.
     device : str or None, default=None
-        "cuda" or "cuda:1" holds all kernel values on that device and combines, multiplies and factors their matrices
-        there, in float64; "cpu" does so by torch; both need ``pip install 'tamis[gpu]'``. None is numpy. The model is
-        the same up to rounding, and needs neither torch nor the device.
+        "cuda" or "cuda:1" holds kernel matrices on that device and works on them there, in float64; "cpu" does so by
+        torch (both need ``pip install 'tamis[gpu]'``); None is numpy. The model is the same up to rounding.
     cv : int, splitter or sequence of (train, test) positions, default=5
         An integer (None is 5) requests stratified folds that follow the values of rows; copies of a row are dealt over
         them. With `groups` in `fit`, rows of one group stay together. Splitters and positions refer to the rows of X
@@ -118,9 +117,8 @@ class AbsentMKLClassifierCV(KernelClassifier):
     kernel_importance_, feature_importance_ : percentages of the weights; of features where every kernel stands on one
     channel_ranges_ : (outputs, kept kernels, 3) what each channel contributes to training samples that have it: the 5%,
         50% and 95% quantiles
-    landmark_error_ : `LandmarkError` of the kept kernels, in their order, where landmarks were used: the shares `mean`
-        and `largest` of the variance k(x, x) of training rows that are lost, and the landmarks `rank` that each
-        kernel stands on
+    landmark_error_ : `LandmarkError` of the kept kernels where landmarks were used: the shares `mean` and `largest` of
+        the variance k(x, x) of training rows that are lost, and the landmarks `rank` behind each kernel
     cv_results_ : dict of arrays, one entry per cell tried, with the mean number of features over folds
     n_splits_ : folds that were used
     scoring_ : the score that decided

@@ -157,9 +157,8 @@ class KernelSVMADMM(StackClassifier):
         Number of training rows to learn from, drawn from every class in proportion, whatever their order. Kept cases
         are among these, and `pool_error_` is the error on the others. None, or at least as many as there are: all rows.
     device : str or None, default=None
-        "cuda" or "cuda:1" holds all kernel values on that device and combines, multiplies and factors their matrices
-        there, in float64; "cpu" does so by torch; both need ``pip install 'tamis[gpu]'``. None is numpy. The model is
-        the same up to rounding, and needs neither torch nor the device.
+        "cuda" or "cuda:1" holds kernel matrices on that device and works on them there, in float64; "cpu" does so by
+        torch (both need ``pip install 'tamis[gpu]'``); None is numpy. The model is the same up to rounding.
     kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
         None is `tamis.product("all")`, one Gaussian on all features. Of several kernels the mean is taken, as
         `AverageMKLClassifier` does.

@@ -1,6 +1,6 @@
 """Kernel GLVQ: prototypes of each class that move towards its rows and away from others [Schleif2011].
 
-    min over a  of  E = sum_i w_i f((d+ - d-) / (d+ + d-)),   f(m) = 1 / (1 + exp(-slope m))
+    min over a  of  E = sum_i w_i f((d+ - d-) / (d+ + d-)),   f(m) = 1 / (1 + exp(-SLOPE m))
 
 with the squared distances ``d_j(i) = K_ii - 2 (a K)_ji + (a K a')_jj`` of row i to the points ``sum_m a_jm x_m`` of the
 feature space, d+ that to the nearest prototype of the class of i and d- that to the nearest other one. Rows of a add up
@@ -14,7 +14,7 @@ so that a step keeps the sums: ``a+ <- (1 - r) a+ + r e_i`` and ``a- <- (1 + r) 
 Paper     Here                  Meaning
 gamma     coef a (c, n)         prototypes, one in each row
 c(w_j)    owners (c,)           class of each prototype
-f         sigmoid               of slope `slope`
+f         sigmoid               of slope `SLOPE`
 mu        m                     relative difference of distances, in [-1, 1], negative for rows that are right
 epsilon   rate                  of learning
 K         K (n, n)              kernel of unit diagonal
@@ -56,7 +56,7 @@ SCHLEIF2011 = (
     "prototype based classification. International Journal of Neural Systems."
 )
 
-SLOPE = 5.0
+SLOPE = 5.0  # of the sigmoid
 DECAY = 10.0  # epochs in which the rate falls to a half
 WINDOW = 3  # epochs in which E must not change much
 NOWHERE = 1e-12  # sum of squared distances at which a row and both its prototypes are one point
@@ -73,14 +73,12 @@ class Problem:
     codes : (n,) class of each row
     weight : (n,) positive
     max_samples : most entries in a row of coefficients
-    slope : of the sigmoid
     """
 
     K: np.ndarray
     codes: np.ndarray
     weight: np.ndarray
     max_samples: int
-    slope: float = SLOPE
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,7 @@ def differences(problem: Problem, state: State) -> np.ndarray:
 
 def objective(problem: Problem, state: State) -> float:
     """The cost E."""
-    return float(problem.weight @ expit(problem.slope * differences(problem, state)))
+    return float(problem.weight @ expit(SLOPE * differences(problem, state)))
 
 
 # ---------------------------------------------------------------------- steps
@@ -122,8 +120,8 @@ def rates(problem: Problem, row: int, near: float, other: float) -> tuple[float,
     total = near + other
     if total <= NOWHERE:
         return 0.0, 0.0
-    f = expit(problem.slope * (near - other) / total)
-    factor = float(problem.weight[row] * problem.slope * f * (1.0 - f)) * 4.0 / total**2
+    f = expit(SLOPE * (near - other) / total)
+    factor = float(problem.weight[row] * SLOPE * f * (1.0 - f)) * 4.0 / total**2
     return factor * other, factor * near
 
 

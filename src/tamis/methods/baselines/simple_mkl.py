@@ -459,9 +459,8 @@ class SimpleMKLClassifier(StackClassifier):
         memory are then linear in the rows, the model is a sum over landmarks, and `landmark_error_` reports what the
         kernels lost. None, or at least as many as there are distinct rows: exact kernels.
     device : str or None, default=None
-        "cuda" or "cuda:1" holds all kernel values on that device and combines, multiplies and factors their matrices
-        there, in float64; "cpu" does so by torch; both need ``pip install 'tamis[gpu]'``. None is numpy. The model is
-        the same up to rounding, and needs neither torch nor the device.
+        "cuda" or "cuda:1" holds kernel matrices on that device and works on them there, in float64; "cpu" does so by
+        torch (both need ``pip install 'tamis[gpu]'``); None is numpy. The model is the same up to rounding.
     kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
         None is `tamis.bandwidths()`, ten Gaussians on all features; see also `tamis.per_feature()`,
         `tamis.precomputed()`.
@@ -494,9 +493,8 @@ class SimpleMKLClassifier(StackClassifier):
     ----------
     duality_gap_ : relative duality gap of the fit (the largest over classes)
     n_passes_ : how many times all kernels were evaluated (the most over classes)
-    landmark_error_ : `LandmarkError` of the kept kernels, in their order, where landmarks were used: the shares `mean`
-        and `largest` of the variance k(x, x) of training rows that are lost, and the landmarks `rank` that each
-        kernel stands on
+    landmark_error_ : `LandmarkError` of the kept kernels where landmarks were used: the shares `mean` and `largest` of
+        the variance k(x, x) of training rows that are lost, and the landmarks `rank` behind each kernel
     dual_coef_ : coefficients of the rows; of landmarks, their sums over kernels
     kernel_weights_ : weights of the kernels, adding up to one
     instance_importance_ : signed percentages of the coefficients

@@ -110,17 +110,17 @@ def _working_set(kernels: UnitKernels, linear: np.ndarray, begun: np.ndarray, li
         if limit is not None and len(joined) >= limit:
             break
         new = steep[np.argsort(slope[steep], kind="stable")[: ADDED if limit is None else 1]]
-        joined, b = np.union1d(joined, new), _has_margin(joined, b, np.union1d(joined, new))
+        joined, b = np.union1d(joined, new), _placed(joined, b, np.union1d(joined, new))
         Q = kernels.gram(joined)
         b = solve_nonnegative_qp(Q[:, joined], linear[joined], b)
         slope = linear + b @ Q
         joined, b = joined[b > 0], b[b > 0]
         if not len(new):
             break
-    return _has_margin(joined, b, np.arange(len(linear)))
+    return _placed(joined, b, np.arange(len(linear)))
 
 
-def _has_margin(members: np.ndarray, values: np.ndarray, among: np.ndarray) -> np.ndarray:
+def _placed(members: np.ndarray, values: np.ndarray, among: np.ndarray) -> np.ndarray:
     """The values of some members in an array for all `among`, which are sorted; zero for the others."""
     out = np.zeros(len(among))
     out[np.searchsorted(among, members)] = values

@@ -55,9 +55,8 @@ class ZeroOneMKLClassifier(StackClassifier):
         memory are then linear in the rows, the model is a sum over landmarks, and `landmark_error_` reports what the
         kernels lost. None, or at least as many as there are distinct rows: exact kernels.
     device : str or None, default=None
-        "cuda" or "cuda:1" holds all kernel values on that device and combines, multiplies and factors their matrices
-        there, in float64; "cpu" does so by torch; both need ``pip install 'tamis[gpu]'``. None is numpy. The model is
-        the same up to rounding, and needs neither torch nor the device.
+        "cuda" or "cuda:1" holds kernel matrices on that device and works on them there, in float64; "cpu" does so by
+        torch (both need ``pip install 'tamis[gpu]'``); None is numpy. The model is the same up to rounding.
     kernels : None, recipe, KernelBank or list of (name, kernel, columns), default=None
         None is `tamis.bandwidths()`, ten Gaussians on all features; see also `tamis.per_feature()`. With one
         kernel this is the single-kernel L0/1-SVM.
@@ -92,9 +91,8 @@ class ZeroOneMKLClassifier(StackClassifier):
     certificate_ : Certificate of the fit before calibration moves the intercept (a list of them for more than two
         classes): the six residuals of stationarity, the largest gamma, how many rows are given up
     kernel_weights_, dual_coef_, intercept_ : d, w (before calibration ``sum(w) = 0``) and the intercept
-    landmark_error_ : `LandmarkError` of the kept kernels, in their order, where landmarks were used: the shares `mean`
-        and `largest` of the variance k(x, x) of training rows that are lost, and the landmarks `rank` that each
-        kernel stands on
+    landmark_error_ : `LandmarkError` of the kept kernels where landmarks were used: the shares `mean` and `largest` of
+        the variance k(x, x) of training rows that are lost, and the landmarks `rank` behind each kernel
     instance_importance_ : signed percentages of the coefficients
     kernel_importance_, feature_importance_ : percentages of the weights; of features where every kernel stands on one
     classes_, instances_per_class_ : the class labels, sorted (of two the second is positive); instances of each output
