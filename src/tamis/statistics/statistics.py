@@ -10,7 +10,7 @@ import numpy as np
 
 from tamis.arrays import Array, beside, is_tensor, namespace, to_numpy
 from tamis.codec import Unreadable, digest, read, stored, write
-from tamis.kernels.stacks.chebyshev import Chebyshev, Levels
+from tamis.kernels.stacks.chebyshev import Levels
 from tamis.statistics.blocks import CheckedRows, class_keys, loss_weight
 from tamis.statistics.plan import Plan
 from tamis.statistics.profile import keeps_gaps
@@ -20,7 +20,6 @@ from tamis.table.folds import Earlier, block_folds, group_folds, units_of
 from tamis.table.keys import device_block_folds, device_row_keys, row_keys
 from tamis.table.rows import Rows
 from tamis.table.sources.source import Block, source_of
-from tamis.table.table import Table
 
 
 @stored
@@ -150,14 +149,11 @@ class Statistics:
         for columns with few values and for columns that had some when the plan was made.
         """
         self._check_grouped(grouped)
-        if isinstance(X, Table):
-            missing, labels = np.isnan(X.numbers).any(axis=0), set(X.labels)
-        else:
-            missing, labels = to_numpy(namespace(X).any(namespace(X).isnan(X), axis=0)), set()
+        x, labels = (X, set()) if is_tensor(X) else (X.numbers, set(X.labels))
+        missing = to_numpy(namespace(x).any(namespace(x).isnan(x), axis=0))
         encoder, functions = self.plan.encoder, self.plan.functions
-        for j, (column, basis) in enumerate(zip(encoder.columns, functions.bases, strict=True)):
-            one_panel = isinstance(basis, Chebyshev) and basis.panels == 1
-            if missing[j] and one_panel and keeps_gaps(column) and not functions.gaps[j] and j not in labels:
+        for j in sorted(functions.plain.tolist()):  # the other bases have functions that vanish where a cell is missing
+            if missing[j] and keeps_gaps(encoder.columns[j]) and not functions.gaps[j] and j not in labels:
                 raise ValueError(
                     f"column {encoder.names[j]!r} has missing cells, but the plan saw none there: make the "
                     "plan with gaps='all' or from rows that have some"
