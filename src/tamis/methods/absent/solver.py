@@ -29,7 +29,7 @@ then moves a to the minimiser over A of the quadratic model of J at a or, where 
 
 Departures from the paper, with reasons:
 
-1. (8) in place of (9)-(12), which lose the factor a_p on the way to kernels; "literal" in `absent_conic` is (12).
+1. (8) in place of (9)-(12), which lose the factor a_p on the way to kernels; "literal" in `conic` is (12).
 2. Patterns that are contained in others bind nowhere and are left out: rows are as many as maximal patterns.
 3. Weights are in units of a kernel's mean diagonal over the samples that have it: A compares kernels.
 4. One complete sample makes A the 1-norm ball, which real data nearly always meet. Ours: rows can be replaced by

@@ -17,7 +17,7 @@ With R the diagonal matrix of penalties and t = z - u, the step of x is the bord
 
 Departures from the paper, with reasons:
 
-1. The penalties differ between rows and are adapted; see `admm_baselines`. K + R is factored anew when they change.
+1. The penalties differ between rows and are adapted; see `admm`. K + R is factored anew when they change.
 2. The coefficients that count are those of z, whose zeros are exact, scaled in one class so that y'alpha = 0 holds
    as well; the intercept is the best one for them.
 3. The loop stops on the duality gap relative to the primal value, which certifies the machine that is returned.

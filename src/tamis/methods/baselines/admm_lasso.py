@@ -16,7 +16,7 @@ penalties of the iteration.
 Departures from the paper, with reasons:
 
 1. The intercept is free: with unbalanced classes a penalised one would be paid for by the coefficients.
-2. The penalties differ between columns and are adapted; see `admm_baselines`. The system is factored anew when they
+2. The penalties differ between columns and are adapted; see `admm`. The system is factored anew when they
    change, of size d or n, whichever is smaller.
 3. The coefficients that count are those of z, whose zeros are exact.
 4. The loop stops on the duality gap relative to the objective, with the residual scaled into the dual's domain.

@@ -14,7 +14,7 @@ Departures from the paper, with reasons:
 
 1. The paper splits w and descends on the hinge for it (hundreds of seconds); split on the margins both steps are
    exact, a linear system of size d + 1 and the proximal operator of the hinge, and alpha has exact zeros.
-2. The penalties differ between rows and are adapted; see `admm_baselines`.
+2. The penalties differ between rows and are adapted; see `admm`.
 3. The machine that counts is the one of its dual coefficients, w = sum_i alpha_i y_i x_i, for it is what an
    expansion stores. That sum of large terms is right long after the w of the linear system is, so alpha is moved
    on the rows next to their margin until the two agree, where this narrows the gap.

@@ -29,7 +29,7 @@ Departures from the paper, with reasons:
     its row of codes, only if it does not raise J. So neither step raises J; the printed algorithm does not ensure it.
 2.  Weights start at 1 / L, not at one, so that K has unit diagonal. The neighbourhoods belong to that mean kernel.
 3.  The linear program of Eq. 10 has all its weight on one kernel at every solution, and rewards kernels that are
-    nearly constant. `imkpl_weights` has that rule and better ones; they may raise J, so the run is not monotone.
+    nearly constant. `weights` has that rule and better ones; they may raise J, so the run is not monotone.
 4.  After a change of weights each prototype is scaled back to norm one and its codes inversely: U G stays.
 5.  The run stops when J changes by at most `tol` times its part without J_ls, which would drown the others. There is no
     better measure: the codes satisfy their conditions after every round (`code_violation`), and the weights follow

@@ -130,8 +130,8 @@ class L0MKLClassifier(SelectorMixin, StackClassifier):
     Notes
     -----
     The published objective is unbounded below for indefinite kernels, and its scale is arbitrary: see the header of
-    `tamis.methods.l0_mkl` for what that means and what is done instead. A sample weight of two gives the same fit
-    as two equal rows.
+    `tamis.methods.l0_mkl.solver` for what that means and what is done instead. A sample weight of two gives the same
+    fit as two equal rows.
     A machine holds the weighted kernel between all rows. Landmarks would not do: what they leave out of an indefinite
     kernel can be neither bounded nor measured by its diagonal.
 

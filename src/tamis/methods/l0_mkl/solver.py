@@ -14,7 +14,7 @@ selects features.
 | delta, theta | `penalty` |
 | theta in (12), the columns K_m beta | `Images.scores` (n, L) |
 | gamma | `Images.gamma` (L,) |
-| Algorithm 1, 3, 4 | `iterates`, `l0_steps.beta_step` with "paper", `l0_steps.weight_step` |
+| Algorithm 1, 3, 4 | `iterates`, `steps.beta_step` with "paper", `steps.weight_step` |
 
 Departures from the paper, with reasons:
 

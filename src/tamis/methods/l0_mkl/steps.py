@@ -1,6 +1,6 @@
 """The steps of l0-MKL: the machine for given weights of kernels, and the weights for a given machine.
 
-The problem, the names and the departures are those of `l0_mkl`; equation numbers are those of [XueSong2020].
+The problem, the names and the departures are those of `solver`; equation numbers are those of [XueSong2020].
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def search(
     stack : (L, n, n)
     y : (n,) in {-1, +1}
     cost : (n,)
-    tol : to which the weights satisfy condition 4 of `l01_certificate`
+    tol : to which the weights satisfy condition 4 of `certificate`
     zero : a slack up to that costs nothing
     thorough : whether to look beyond the two best proposals and to exchange rows
     """

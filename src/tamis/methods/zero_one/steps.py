@@ -1,6 +1,6 @@
 """The steps of MKL-L0/1-SVM: what one round of ADMM does to each block of variables.
 
-The problem, the names and the departures are those of `l01_svm`; equation numbers are those of [Zhu2023].
+The problem, the names and the departures are those of `solver`; equation numbers are those of [Zhu2023].
 """
 
 from __future__ import annotations
