@@ -494,13 +494,11 @@ def slices(n: int, step: int) -> Iterator[slice]:
 
 def symmetric_product(F: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """``F' diag(scale) F`` as symmetric products, one for each sign: half the work."""
-    parts = []
-    for sign in (1.0, -1.0):
-        used = sign * scale > 0
-        if used.any():
-            G = used_rows(F, used) * np.sqrt(np.abs(scale[used]))[:, None]
-            parts.append(G.T @ G if sign > 0 else -(G.T @ G))
-    return sum(parts[1:], start=parts[0]) if parts else np.zeros((F.shape[1], F.shape[1]))
+    more, less = (used_rows(F, used) * np.sqrt(np.abs(scale[used]))[:, None] for used in (scale > 0, scale < 0))
+    out = more.T @ more
+    if len(less):
+        out -= less.T @ less
+    return out
 
 
 def used_rows(factor: np.ndarray, used: np.ndarray) -> np.ndarray:
