@@ -97,6 +97,8 @@ def jobs_of(n_jobs: int | None) -> int:
 
 
 # ---------------------------------------------------------------------- what there is
+
+
 def to_bytes(value: Any) -> float:
     """Bytes from a number of them, or from text such as "2GB" or "512 MiB"."""
     if isinstance(value, str):
@@ -157,6 +159,8 @@ def _read(path: str) -> str:
 
 
 # ---------------------------------------------------------------------- the two together
+
+
 def ordered(estimate: MemoryEstimate) -> dict[str, int]:
     """The estimate with its largest entries first, in whole bytes, without those of nothing."""
     return {what: round(size) for what, size in sorted(estimate.items(), key=lambda entry: -entry[1]) if size >= 1}

@@ -420,6 +420,8 @@ def _rank_map(x: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 # ---------------------------------------------------------------------- encodings
+
+
 def device_encode(encoder: Encoder, X: Array, columns: Sequence[int] | np.ndarray | None = None) -> Array:
     """Return encoded rows (n, c) in double precision; `columns` are their positions in X, if it has others too."""
     xp, device = namespace(X), device_of(X)

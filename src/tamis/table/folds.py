@@ -41,6 +41,8 @@ def resolve_cv(cv: Any) -> Any:
 
 
 # ---------------------------------------------------------------------- rows in memory
+
+
 def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
     """Merged training and test rows of each fold; a fold that cannot be used is left out with a warning.
 
@@ -196,6 +198,8 @@ def _pair(entry: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 # ---------------------------------------------------------------------- rows that are summed
+
+
 def key_folds(keys: np.ndarray, n_folds: int) -> np.ndarray:
     """Fold (n,) of each key."""
     return (mix(~keys) % np.uint64(max(1, n_folds))).astype(np.int64)

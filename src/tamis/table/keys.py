@@ -139,6 +139,8 @@ def lowest_distinct(keys: np.ndarray, size: int) -> np.ndarray:
 
 
 # ---------------------------------------------------------------------- keys
+
+
 def signed(value: int | np.uint64) -> int:
     """The signed integer with the same 64 bits."""
     return int(value) - (1 << 64) if int(value) >= 1 << 63 else int(value)
