@@ -401,8 +401,6 @@ def test_every_control_has_a_name_and_can_be_reached(visit):
     page.focus("#row-find")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "row-pick"
-    page.keyboard.press("ArrowDown")
-    playwright.expect(page.locator("#row-pick")).to_have_value("1")
     page.focus("details summary")
     page.keyboard.press("Enter")
     assert page.evaluate("document.querySelector('details').open")
