@@ -48,7 +48,7 @@ print(f"{np.mean(y_train == 'default'):.1%} of the training rows and {defaulted.
 # Without and with class weights, and a logistic regression with dummies. ``oriented`` changes the sign so that a
 # positive decision means default.
 
-options = {"max_instances": 10, "max_features": 5, "interactions": 2, "random_state": 0}
+options = {"max_instances": 10, "max_features": 5, "max_pairs": 2, "random_state": 0}
 plain = TamisClassifier(**options).fit(X_train, y_train).oriented("default")
 weighted = TamisClassifier(**options, class_weight="balanced").fit(X_train, y_train).oriented("default")
 dummies = pd.get_dummies(X, dtype=float)

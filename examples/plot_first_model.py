@@ -29,7 +29,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratif
 # The model may keep at most ten training cases and ten features, and let five pairs of features act together. There
 # is nothing else to choose: the fit weights its members by out-of-fold rows of the training part.
 
-clf = TamisClassifier(max_instances=10, max_features=10, interactions=5, cv=3, random_state=0).fit(X_train, y_train)
+clf = TamisClassifier(max_instances=10, max_features=10, max_pairs=5, cv=3, random_state=0).fit(X_train, y_train)
 
 print("features:", ", ".join(X.columns[clf.features_]))
 print("pairs:   ", ", ".join(" and ".join(pair) for pair in clf.pairs_))

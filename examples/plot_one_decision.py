@@ -43,7 +43,7 @@ y = np.where(rng.random(n) < 1 / (1 + np.exp(-log_odds)), "event", "no event")
 X.loc[rng.random(n) < 0.1, "crp"] = np.nan  # one in ten was not measured
 
 train, test = np.arange(n) < 800, np.arange(n) >= 800
-clf = TamisClassifier(max_instances=10, max_features=4, interactions=2, random_state=0).fit(X[train], y[train])
+clf = TamisClassifier(max_instances=10, max_features=4, max_pairs=2, random_state=0).fit(X[train], y[train])
 clf = clf.oriented("event")  # so that + speaks for the event
 print("kept:", ", ".join(X.columns[clf.features_]))
 
@@ -112,7 +112,7 @@ made = {
 }
 for ax, (name, effect) in zip(axes, made.items()):
     known = X.loc[train, name].dropna()
-    grid, shape = clf.shape_function(name)
+    grid, shape = clf.curve(name)
     inside = (grid >= known.quantile(0.01)) & (grid <= known.quantile(0.99))
     centre = np.interp(known, grid, shape).mean()
     ax.plot(grid[inside], shape[inside] - centre, color="#0072B2", label="found")

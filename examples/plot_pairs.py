@@ -44,7 +44,7 @@ X_train, y_train, X_test, y_test = X[:700], y[:700], X[700:], y[700:]
 # model with pairs, and a support vector machine, whose kernel is on all columns at once, are not. The true
 # probabilities are right in as many test rows as the last line shows: no model can be better except by luck.
 
-clf = TamisClassifier(max_instances=20, max_features=2, interactions=1, random_state=0).fit(X_train, y_train)
+clf = TamisClassifier(max_instances=20, max_features=2, max_pairs=1, random_state=0).fit(X_train, y_train)
 clf = clf.oriented("grows")  # + speaks for it
 models = {
     "tamis": clf,

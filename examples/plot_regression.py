@@ -34,7 +34,7 @@ X["sex"] = X["sex"].map({1.0: "1", 2.0: "2"})  # two unnamed codes, not a number
 # in units of y, whose standard deviation is 77. On this table the linear model with all ten measures is better
 # than both: effects are nearly straight lines, and rows are few.
 
-reg = TamisRegressor(max_instances=10, max_features=6, interactions=2, cv=3, random_state=0)
+reg = TamisRegressor(max_instances=10, max_features=6, max_pairs=2, cv=3, random_state=0)
 numbers = X.assign(sex=X["sex"].astype(float))
 folds = KFold(5, shuffle=True, random_state=0)
 held_out = {

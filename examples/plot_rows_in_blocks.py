@@ -89,7 +89,7 @@ styles = {"one array": ("-", "#0072B2"), "a function that gives blocks": (".", "
 styles["partial_fit, block by block"] = ("--", "#000000")
 for ax, column in zip(axes, models["one array"].features_):
     for name, (style, colour) in styles.items():
-        grid, shape = models[name].shape_function(int(column))
+        grid, shape = models[name].curve(int(column))
         inside = np.flatnonzero(np.abs(grid) < 3)[:: 12 if style == "." else 1]
         centred = shape - np.interp(X_test[:, column], grid, shape).mean()
         ax.plot(grid[inside], centred[inside], style, color=colour, label=name)

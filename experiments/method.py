@@ -186,7 +186,7 @@ def scores(truth: np.ndarray, predicted: np.ndarray, score: np.ndarray | None) -
 
 def sizes(problem: Problem, found: Fitted) -> dict[str, float]:
     """Return the numbers of kernels, instances and features of a model, and the shares that it does not need."""
-    instances, features = kept(found, problem)
+    instances, features = kept(found)
     n = problem.n_train
     d = problem.X.shape[1] if found.columns is not None else np.shape(found.train)[1]
     kernels = (
@@ -200,12 +200,13 @@ def sizes(problem: Problem, found: Fitted) -> dict[str, float]:
     }
 
 
-def kept(found: Fitted, problem: Problem) -> tuple[int, int]:
+def kept(found: Fitted) -> tuple[int, int]:
     """Return the numbers of training rows and features that predictions need; no rows if the model has no cases."""
     model, d = found.model, np.shape(found.train)[1]
     if found.columns is not None:
         used = [found.columns[k] for k in model.kernels_] if hasattr(model, "kernels_") else list(found.columns)
-        return _instances(model), len(frozenset().union(*used))
+        cases = model.instances_ if hasattr(model, "instances_") else model.support_
+        return len(cases), len(frozenset().union(*used))
     if hasattr(model, "series_"):
         return len(model.instances_), len(model.kernels_)
     if hasattr(model, "features_"):
@@ -216,7 +217,3 @@ def kept(found: Fitted, problem: Problem) -> tuple[int, int]:
     if hasattr(last, "coef_") and d == np.shape(last.coef_)[-1]:
         return 0, int(np.count_nonzero(np.any(np.atleast_2d(last.coef_) != 0, axis=0)))
     return 0, 0 if type(last).__name__ == "DummyClassifier" else d
-
-
-def _instances(model: Any) -> int:
-    return len(model.instances_ if hasattr(model, "instances_") else model.support_)

@@ -128,10 +128,6 @@ class Problem:
             self.memo[known] = made
         return self.memo[known]
 
-    def with_memo(self, memo: dict[Any, Stack]) -> Problem:
-        """Return the same problem with the kernels of another."""
-        return replace(self, memo=memo)
-
 
 def _stack(problem: Problem, kernels: Any, fit: Rows, new: Rows, old: Rows, whole: bool) -> Stack:
     checked, names = checked_input(problem.X)

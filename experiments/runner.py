@@ -219,7 +219,8 @@ def _on_joblib(left: list[Cell], store: Store, jobs: int | None) -> Iterator[Row
     while left:
         begun: list[Cell] = []
         try:
-            for rows in _parallel(jobs)(_task(bundle, store.path, begun) for bundle in store.claimed(bundled(left))):
+            parallel = Parallel(jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2 * n_jobs")
+            for rows in parallel(_task(bundle, store.path, begun) for bundle in store.claimed(bundled(left))):
                 seen |= {row.cell for row in rows}
                 yield from rows
             return
@@ -230,10 +231,6 @@ def _on_joblib(left: list[Cell], store: Store, jobs: int | None) -> Iterator[Row
                     seen.add(cell)
                     yield found[cell] if cell in found else _alone(cell, error)
             left = [cell for cell in left if cell not in seen]
-
-
-def _parallel(jobs: int | None) -> Parallel:
-    return Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2 * n_jobs")
 
 
 def _task(bundle: list[Cell], sink: Path | None, begun: list[Cell]) -> Any:
@@ -297,7 +294,7 @@ def run_cell(paper: Paper, cell: Cell, memo: dict[Any, Stack]) -> Row:
     try:
         with warnings.catch_warnings(), one_thread():
             warnings.simplefilter("ignore")
-            problem = paper.problem(cell).with_memo(memo)
+            problem = replace(paper.problem(cell), memo=memo)
             return paper.trial(paper, cell, problem)
     except Exception as error:  # any error of any library is recorded in the row
         where = traceback.extract_tb(error.__traceback__)[-1]

@@ -24,10 +24,13 @@ TEXTS = [
     "{0.__init__}",
 ]
 TYPES = [
-    "Model",
+    "KernelModel",
+    "AdditiveModel",
+    "Cells",
+    "Curve",
+    "Surface",
+    "Cases",
     "Gaussian",
-    "Mixture",
-    "Tensor",
     "KernelBank",
     "Channel",
     "Number",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -107,3 +108,96 @@ def hostile_fit() -> Results:
     results = run(table, job, "<b>file</b>.csv")
     assert set(results.model.model_.encoder.names) == set(HOSTILE)
     return results
+
+
+SETTINGS = {"max_pairs": 1, "cv": 3}
+
+
+def product_table(n: int = 300) -> dict[str, np.ndarray]:
+    """Numbers, one of them with a long tail, categories and gaps; two products, of which cases get one."""
+    rng = np.random.default_rng(0)
+    a, b, u = rng.normal(size=(3, n))
+    colour = np.array(["red", "green", "blue"], dtype=object)[rng.integers(3, size=n)]
+    code = rng.integers(3, size=n).astype(float)
+    score = np.where(colour == "red", 1.0, -0.5) + b + 2.0 * a * b + 2.5 * b * u
+    a[rng.random(n) < 0.1], colour[rng.random(n) < 0.2], code[rng.random(n) < 0.1] = np.nan, None, np.nan
+    y = np.where(score > 0.3, "yes", "no").astype(object)
+    return {"a": a, "b": b, "colour": colour, "code": code, "income": np.exp(2 * u), "y": y}
+
+
+@cache
+def additive_fit() -> Results:
+    """Two classes; a pair and cases."""
+    job = Job("y", max_instances=6, max_features=5, categorical=("code",), options=SETTINGS)
+    return run(product_table(), job, "additive.csv")
+
+
+@cache
+def weighted_fit() -> Results:
+    """Class weights, which set probabilities apart from scores, and medians in the place of gaps."""
+    options = {**SETTINGS, "missing": "median"}
+    return run(mixed_table(), Job("y", class_weight="balanced", max_instances=4, options=options), "weighted.csv")
+
+
+@cache
+def additive_iris_fit() -> Results:
+    """Three classes with a softmax of their scores."""
+    from sklearn.datasets import load_iris
+
+    iris = load_iris()
+    table = {name: iris.data[:, j] for j, name in enumerate(iris.feature_names)}
+    table["species"] = iris.target_names[iris.target].astype(object)
+    return run(table, Job("species", max_instances=6, options=SETTINGS), "iris.csv")
+
+
+@cache
+def additive_hostile_fit() -> Results:
+    """Names that a page could trip over, in an additive model."""
+    rng = np.random.default_rng(3)
+    n = 120
+    table = {name: rng.normal(size=n) for name in HOSTILE}
+    levels = np.array(HOSTILE[:4], dtype=object)[rng.integers(4, size=n)]
+    table[HOSTILE[0]] = levels
+    score = np.sum([table[name] for name in HOSTILE[1:]], axis=0) + (levels == HOSTILE[1])
+    table["<i>target</i></title>"] = np.where(score > 0, HOSTILE[4], HOSTILE[1]).astype(object)
+    table["id"] = np.array([f"{HOSTILE[4]} {i}" for i in range(n)], dtype=object)
+    job = Job("<i>target</i></title>", id="id", max_instances=4, options=SETTINGS)
+    return run(table, job, "<b>file</b>.csv")
+
+
+@cache
+def constant_fit() -> Results:
+    """An additive model that keeps neither a pair nor a case."""
+    options = {**SETTINGS, "max_pairs": 0}
+    return run(mixed_table(), Job("y", max_instances=0, max_features=1, options=options), "curves.csv")
+
+
+ADDITIVE = {
+    "two classes": additive_fit,
+    "class weights": weighted_fit,
+    "three classes": additive_iris_fit,
+    "hostile names": additive_hostile_fit,
+    "one curve": constant_fit,
+}
+
+
+@cache
+def random_results(seed: int, classes: int = 2, **options: Any) -> Results:
+    """Results of an additive model whose tables are random, without a test, and odd rows to show."""
+    from tamis.base.explaining import kept_values
+    from tamis.results.describe import show_rows
+    from tamis.workflow.files import describe
+
+    from additive_models import random_flagship
+
+    made = random_flagship(seed, classes, **options)
+    model = made.estimator
+    rng, tables = np.random.default_rng(seed), model.model_
+    outputs = len(tables.intercept)
+    n = len(tables.curves) + len(tables.surfaces) + bool(len(tables.cases))
+    model.part_variation_ = rng.random((outputs, n)) * 100 / max(1, n)
+    model.loss_, model.n_splits_ = 0.5, 5
+    model.instance_variation_ = rng.random((outputs, len(tables.cases)))
+    results = describe(model, "random")
+    rows = show_rows(model, kept_values(model, made.rows), None, np.arange(len(made.rows)))
+    return replace(results, rows=rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tamis import all_estimators
 from tamis.kernels import portable
-from tamis.kernels.base import Kernel, Laplacian
+from tamis.kernels.base import Gaussian, Kernel, Laplacian
 
 SMALL = {"max_instances": 4, "max_features": 3}
 
@@ -24,6 +25,41 @@ class Peak(Kernel):
 
     def portable(self, columns):
         return portable.function("tanh", Laplacian(1.0).portable(columns))
+
+
+@dataclass(frozen=True)
+class Widths(Kernel):
+    """The mean of Gaussians of several widths, a sum of functions of one distance in its portable form."""
+
+    bandwidths: tuple
+    mismatch: tuple = ()
+
+    fills_missing = True
+
+    def __call__(self, S, T):
+        return sum(Gaussian(width, self.mismatch)(S, T) for width in self.bandwidths) / len(self.bandwidths)
+
+    def portable(self, columns):
+        widest = max(self.bandwidths)
+        squares = portable.distance(columns, (0.5 / widest**2,) * len(columns), self.mismatch)
+        parts = tuple(portable.decay((widest / width) ** 2, squares) for width in self.bandwidths)
+        return portable.times(portable.Expression("sum", (), parts), portable.constant(1.0 / len(parts)))
+
+
+@dataclass(frozen=True)
+class Product(Kernel):
+    """The product of kernels of one column each, zero for a row that lacks one of the columns."""
+
+    kernels: tuple
+
+    def __call__(self, S, T):
+        return np.prod([kernel(S[:, [c]], T[:, [c]]) for c, kernel in enumerate(self.kernels)], axis=0)
+
+    def presence(self, S):
+        return np.all([kernel.presence(S[:, [c]]) for c, kernel in enumerate(self.kernels)], axis=0)
+
+    def portable(self, columns):
+        return portable.times(*(one.portable((c,)) for one, c in zip(self.kernels, columns, strict=True)))
 
 
 def quick(name, **more):
@@ -68,5 +104,6 @@ def same(one, two, X):
         if hasattr(one, method):
             np.testing.assert_array_equal(getattr(one, method)(X), getattr(two, method)(X))
     a, b = one.explain(X), two.explain(X)
-    np.testing.assert_array_equal(a.contributions, b.contributions)
-    assert a.kernels == b.kernels and a.features == b.features and a.instances == b.instances
+    for part in ("by_part", "by_instance", "decision"):
+        np.testing.assert_array_equal(getattr(a, part), getattr(b, part))
+    assert a.parts == b.parts and a.part_names == b.part_names and a.instances == b.instances

@@ -37,14 +37,14 @@ ALLOWED = {
     "kernels": {"joblib"},
     "table": {"sklearn", "pyarrow", "dask", "distributed"},
     "base": {"sklearn"},
-    "flagship": {"sklearn"},
+    "flagship": {"sklearn", "pandas", "polars", "openpyxl"},
     "methods": {"sklearn"},
     "registry": {"sklearn"},
     "workflow": {"sklearn", "interpret"},
     "io": {"sklearn", "onnx"},
     "cli": {"typer", "rich"},
     "explain": {"pandas", "polars", "shap"},
-    "views": {"sklearn", "matplotlib", "jinja2", "plotly"},
+    "views": {"sklearn", "matplotlib", "jinja2"},
 }
 EVERYWHERE = {"numpy", "scipy"}
 

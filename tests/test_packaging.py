@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = {"pandas", "polars", "pyarrow", "matplotlib", "jinja2", "plotly", "clarabel", "torch", "dask", "distributed"}
+EXTRAS = {"pandas", "polars", "pyarrow", "matplotlib", "jinja2", "clarabel", "torch", "dask", "distributed"}
 EXTRAS |= {"onnx", "onnxruntime", "typer", "rich", "shap", "interpret", "xgboost"}
 PEER = "import sklearn.base, sklearn.svm, sklearn.linear_model, sklearn.model_selection, sklearn.feature_selection"
 

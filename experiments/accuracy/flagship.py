@@ -84,7 +84,7 @@ def fitted(model: Any, features: list[int] | None = None) -> Fitted:
 
 
 def ours(task: Task, k: int) -> Fitted:
-    model = TamisClassifier(k, k, categorical_features=task.nominal, random_state=task.state)
+    model = TamisClassifier(max_instances=k, max_features=k, categorical_features=task.nominal, random_state=task.state)
     return fitted(model.fit(task.X, task.y, groups=task.groups))
 
 

@@ -20,20 +20,21 @@ BUDGETS = (20, 10, 5)
 SINGLE = ["ebm", "svc", "hgb"]
 ALL = [f"tamis@{k}" for k in BUDGETS] + SINGLE + [f"{m}@{k}" for m in ("l1", "abess") for k in BUDGETS]
 STATES = range(5)
+ECE_BINS = 10
 Array = np.ndarray
 
 
-def ece(y: Array, probability: Array, bins: int = 10) -> float:
+def ece(y: Array, probability: Array) -> float:
     """Return the expected calibration error of two-class probabilities.
 
-    The predicted class is the likelier one and its probability is the confidence. Bins are equal parts of (0, 1],
+    The predicted class is the likelier one and its probability is the confidence. Bins are ten equal parts of (0, 1],
     closed above (two classes use the upper half of them); the error is the mean over rows of |share of right
     predictions - mean confidence| in the bin of the row.
     """
     confidence = np.maximum(probability, 1 - probability)
     right = (probability >= 0.5) == (y == 1)
-    place = np.digitize(confidence, np.linspace(0, 1, bins + 1)[1:-1], right=True)
-    gaps = [abs(np.sum(right[place == b]) - np.sum(confidence[place == b])) for b in range(bins)]
+    place = np.digitize(confidence, np.linspace(0, 1, ECE_BINS + 1)[1:-1], right=True)
+    gaps = [abs(np.sum(right[place == b]) - np.sum(confidence[place == b])) for b in range(ECE_BINS)]
     return float(np.sum(gaps) / len(y))
 
 

@@ -9,6 +9,7 @@ from . import workflow as workflow
 from .explain import Explanation as Explanation
 from .flagship.classifier import TamisClassifier as TamisClassifier
 from .flagship.regressor import TamisRegressor as TamisRegressor
+from .flagship.scorecard import Scorecard as Scorecard
 from .kernels.alignment import alignment as alignment
 from .kernels.alignment import alignment_kernels as alignment_kernels
 from .kernels.bank import Channel as Channel

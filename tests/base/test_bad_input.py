@@ -281,7 +281,7 @@ def test_shape_of_a_feature_that_was_not_kept():
     clf = fit(max_features=1)
     other = next(j for j in range(8) if j not in clf.features_)
     with pytest.raises(ValueError, match="not among the kept ones"):
-        clf.shape_function(other)
+        clf.curve(other)
 
 
 def test_no_warnings_on_ordinary_data():

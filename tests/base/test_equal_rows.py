@@ -39,6 +39,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:calibration failed",
     "ignore:.*folds are left out",
     "ignore:.*kept no instance",
+    "ignore:.*kept no feature",
     "ignore:the smallest class has",
 )
 
@@ -129,7 +130,10 @@ class TestWeights:
         X, _ = numbers("signal", 80)
         y = X[:, 0] + np.sin(X[:, 1])
         weight = np.random.default_rng(1).integers(1, 4, len(y))
-        one, two = (TamisRegressor(5, 3, interactions=1, cv=2).fit(X, y, w) for w in (weight, scale * weight))
+        one, two = (
+            TamisRegressor(max_instances=5, max_features=3, max_pairs=1, cv=2).fit(X, y, w)
+            for w in (weight, scale * weight)
+        )
         np.testing.assert_allclose(two.predict(X), one.predict(X), atol=1e-8)
 
     @pytest.mark.parametrize("more", [0.0, 0.5])
@@ -137,14 +141,14 @@ class TestWeights:
         X, y = numbers("signal", 400)
         train, test = np.arange(200), np.arange(200, 400)
         weight = np.random.default_rng(0).integers(50, 3000, 200) + more
-        model = tamis.TamisClassifier(5, 3, interactions=1).fit(X[train], y[train], weight)
+        model = tamis.TamisClassifier(max_instances=5, max_features=3, max_pairs=1).fit(X[train], y[train], weight)
         assert log_loss(y[test], model.predict_proba(X[test])) < 0.55
 
     def test_of_a_survey_leave_a_regressor_good(self):
         X, _ = numbers("signal", 400)
         y = X[:, 0] + np.sin(X[:, 1]) + 0.5 * np.random.default_rng(3).normal(size=400)
         weight = np.random.default_rng(0).integers(50, 3000, 200)
-        model = TamisRegressor(5, 3, interactions=1).fit(X[:200], y[:200], weight)
+        model = TamisRegressor(max_instances=5, max_features=3, max_pairs=1).fit(X[:200], y[:200], weight)
         assert r2_score(y[200:], model.predict(X[200:])) > 0.6
 
     @every
@@ -236,11 +240,22 @@ class TestNamesOfClasses:
                 )
                 assert all(np.array_equal(one, two) for (_, one), (_, two) in pairs)
 
-    @pytest.mark.parametrize("name", ["TamisClassifier", "EM2NOLCClassifier", "KernelGLVQClassifier", "LassoADMM"])
-    def test_in_another_order_turn_the_decision_round(self, name):
-        X, y = numbers("signal")
-        one, two = quick(name).fit(X, y), quick(name).fit(X, np.where(y == "yes", "a", "z"))
-        np.testing.assert_allclose(two.decision_function(X), -one.decision_function(X), atol=1e-8)
+    @every
+    @pytest.mark.parametrize("seed", [None, 1, 4])
+    def test_in_another_order_turn_the_decision_round(self, name, seed):
+        X, y = numbers("signal") if seed is None else categories(seed, 50, 2)
+        weight = np.random.default_rng(0).uniform(0.2, 3.0, len(y))
+        one, two = (quick(name).fit(X, labels, weight) for labels in (y == y[0], y != y[0]))
+        f = one.decision_function(X)
+        np.testing.assert_allclose(two.decision_function(X), -f, atol=1e-8 * max(1.0, np.abs(f).max()))
+
+    @every
+    def test_in_another_order_turn_three_decisions_round(self, name):
+        X, y = categories(2, 60, 3)
+        turned = np.array([1, 2, 0])
+        one, two = quick(name).fit(X, y), quick(name).fit(X, turned[y])
+        f = one.decision_function(X)
+        np.testing.assert_allclose(two.decision_function(X)[:, turned], f, atol=1e-8 * max(1.0, np.abs(f).max()))
 
 
 class TestFolds:
@@ -263,6 +278,12 @@ class TestFolds:
         for v in np.flatnonzero(np.bincount(value) > 1):
             counts = np.bincount(fold[value == v], minlength=3)
             assert np.ptp(counts) <= 1
+
+    def test_in_memory_do_not_depend_on_the_units_of_columns(self):
+        X, y = numbers("noise")
+        for scaled in (1e-300 * X, 3.7 * X, 1e40 * X, 2.0**30 + X, np.arctan(X)):
+            for one, two in zip(made(X, y), made(scaled, y), strict=True):
+                np.testing.assert_array_equal(one, two)
 
     @pytest.mark.parametrize("groups", [None, np.arange(90) // 3])
     def test_a_row_is_on_one_side_and_groups_stay_together(self, groups):

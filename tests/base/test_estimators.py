@@ -19,12 +19,13 @@ from sklearn.utils.estimator_checks import check_classifiers_train, parametrize_
 
 import tamis
 from tamis import EM2NOLCClassifier, Sigmoid, all_estimators, bandwidths, per_feature, product
+from tamis.explain import KernelExplanation
 
 import zoo
 
 SMALL = {
-    "TamisClassifier": {"max_instances": 5, "max_features": 3, "interactions": 2, "cv": 2},
-    "TamisRegressor": {"max_instances": 5, "max_features": 3, "interactions": 2, "cv": 2},
+    "TamisClassifier": {"max_instances": 5, "max_features": 3, "max_pairs": 2, "cv": 2},
+    "TamisRegressor": {"max_instances": 5, "max_features": 3, "max_pairs": 2, "cv": 2},
     "AbsentMKLClassifier": {"pattern_weight": "share"},
     "AbsentMKLClassifierCV": {"Cs": (1.0,), "pattern_weights": ("share",), "cv": 2},
     "ChannelBaselineClassifier": {"method": "max_margin"},
@@ -46,8 +47,8 @@ SMALL = {
 }
 QUICK = {"kernels": bandwidths([0.5, 2.0])}
 CHECKED = {  # what scikit-learn's checks, some fifty fits each, need no more of
-    "TamisClassifier": {"max_instances": 3, "max_features": 2, "interactions": 1},
-    "TamisRegressor": {"max_instances": 3, "max_features": 2, "interactions": 1},
+    "TamisClassifier": {"max_instances": 3, "max_features": 2, "max_pairs": 1},
+    "TamisRegressor": {"max_instances": 3, "max_features": 2, "max_pairs": 1},
     "AbsentMKLClassifier": {"tol": 0.1},
     "AbsentMKLClassifierCV": {"programs": ("amkl",), "tol": 0.1},
     "EM2NOLCClassifier": {"max_instances": 2, "max_features": 2},
@@ -145,7 +146,7 @@ def uncalibrated(name):
 
 
 def is_additive(clf):
-    return all(len(channel.columns) == 1 for channel in clf.model_.expansion.bank.channels)
+    return all(len(features) == 1 for features in clf.model_.term_features)
 
 
 CLASSIFIERS = all_estimators("classifier")
@@ -157,10 +158,7 @@ def expected_failures(estimator):
     """Checks of scikit-learn that cannot pass, with the reason."""
     if not isinstance(estimator, tamis.TamisClassifier | tamis.TamisRegressor):
         return {}
-    reason = (
-        "only ratios of weights matter, while a row given twice is one more row, and the ridges of the blend are "
-        "weighed against the number of rows"
-    )
+    reason = "only ratios of weights matter, while a row given twice is one more row for folds and penalties"
     return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
 
 
@@ -189,11 +187,10 @@ def test_contributions_sum_to_decision(name, data):
     explanation = clf.explain(X)
     decision = clf.decision_function(X).reshape(len(X), -1)
     np.testing.assert_allclose(explanation.decision, decision, atol=1e-10)
-    np.testing.assert_allclose(explanation.by_instance.sum(2) + explanation.base_value, decision, atol=1e-10)
-    np.testing.assert_allclose(explanation.by_kernel.sum(2) + explanation.base_value, decision, atol=1e-10)
-    np.testing.assert_allclose(explanation.by_part.sum(2) + explanation.base_value, decision, atol=1e-10)
-    if is_additive(clf):
-        np.testing.assert_allclose(explanation.by_feature.sum(2) + explanation.base_value, decision, atol=1e-10)
+    of_kernels = ["by_instance", "by_kernel"] if isinstance(explanation, KernelExplanation) else []
+    for split in ["by_part", *of_kernels, *(["by_feature"] if is_additive(clf) else [])]:
+        total = getattr(explanation, split).sum(2) + explanation.base_value
+        np.testing.assert_allclose(total, decision, atol=1e-10)
     frame = explanation.to_frame()
     total = frame.groupby(["row", "output"])["contribution"].sum().to_numpy().reshape(decision.shape)
     np.testing.assert_allclose(total, decision, atol=1e-10)
@@ -239,6 +236,8 @@ def test_permuting_rows_changes_nothing(name, rng):
 
 @every_budgeted
 def test_model_size_does_not_grow_with_the_data(name):
+    if name == "TamisClassifier":
+        pytest.skip("its tables have more cells where there are more values: see test_tamis_classifier.py")
     sizes = []
     for n, d in ((60, 5), (600, 5), (60, 40)):
         X, y = zoo.planted(n=n, d=d)
@@ -273,9 +272,9 @@ def test_works_in_pipelines_and_searches(name):
 
 @every_budgeted
 def test_budgets_hold_and_budgets_beyond_the_data_are_clipped_without_noise(name):
-    X, y = zoo.planted(n=20)
+    X, y = zoo.planted(n=60)
     clf = small(name, max_instances=500, max_features=500).fit(X, y)
-    assert len(clf.instances_) <= 20 and len(clf.features_) <= 8
+    assert len(clf.instances_) <= 60 and len(clf.features_) <= 8
     clf = small(name, max_instances=3, max_features=2).fit(X, y)
     assert len(clf.instances_) <= 3 and len(clf.features_) <= 2
 
@@ -299,7 +298,7 @@ def test_frames_with_missing_cells_and_categories(name, rng):
     changes = uncalibrated(name) | ({"max_instances": 8} if budgeted(name) else {})
     clf = fitted(name, frame, y, **changes)
     assert clf.score(frame, y) > 0.85
-    assert set(clf.instance_labels_) <= set(frame.index) and clf.instance_labels_[0].startswith("case")
+    assert set(clf.instance_labels_) <= set(frame.index)
     assert list(frame.index[clf.instances_]) == list(clf.instance_labels_)
     assert any("colour" in part for part in clf.explain(frame.head(3)).parts)
     assert clf.explain(frame.head(3)).rows == ["case 0", "case 1", "case 2"]
@@ -366,14 +365,14 @@ def test_a_feature_has_the_importance_of_all_its_kernels(data):
 
 
 @pytest.mark.parametrize("name", ["EM2NOLCClassifier", "EM2NOLCClassifierCV", "LinearSVMADMM", "LassoADMM"])
-def test_shape_functions_are_what_the_feature_contributes(name):
+def test_curves_are_what_the_feature_contributes(name):
     X, _ = planted()
     clf = fitted_to(planted, name)
     explanation = clf.explain(X)
     for place, feature in enumerate(clf.features_):
-        _, values = clf.shape_function(int(feature), X[:, feature])
+        _, values = clf.curve(int(feature), X[:, feature])
         np.testing.assert_allclose(values, explanation.by_feature[:, 0, place], atol=1e-10)
-    grid, _ = clf.shape_function(int(clf.features_[0]))
+    grid, _ = clf.curve(int(clf.features_[0]))
     assert grid[0] == pytest.approx(X[:, clf.features_[0]].min())
 
 
@@ -447,8 +446,8 @@ def test_a_group_channel_is_explained_by_its_name_and_not_split():
         _ = explanation.by_feature
     with pytest.raises(AttributeError, match="kernel_importance_"):
         _ = clf.feature_importance_
-    with pytest.raises(ValueError, match="no shape"):
-        clf.shape_function(0)
+    with pytest.raises(ValueError, match="no curve"):
+        clf.curve(0)
 
 
 def test_banks_may_hold_both_kinds_of_channel_within_the_feature_budget():

@@ -118,7 +118,7 @@ class TestRefusal:
             (IMKPLClassifier(), "use EM2NOLCClassifier or TamisClassifier, which are linear in the rows"),
             (ChannelBaselineClassifier("mean_filling"), "use method='fusion' or AbsentMKLClassifier with landmarks"),
             (L0MKLClassifierCV(), "use EM2NOLCClassifier"),
-            (tamis.TamisClassifier(), "use fewer max_instances and max_features"),
+            (tamis.TamisClassifier(), "use a sample of the rows, or fewer columns"),
         ],
     )
     def test_what_to_use_instead(self, clf, told, rng):

@@ -17,6 +17,7 @@ from tamis import (
     all_estimators,
 )
 from tamis.base.expansion import BLOCK_ROWS
+from tamis.explain import AdditiveExplanation
 
 from small_fits import fitted, mixed, quick
 
@@ -41,9 +42,13 @@ def test_a_row_has_the_same_score_in_every_call(name):
 @EVERY
 def test_a_row_has_the_same_contributions_in_every_call(name):
     X, model = mixed(1500)[0], fitted(name)
-    whole = model.explain(X).contributions
+    whole = model.explain(X)
+    additive = ("by_feature", "by_pair", "by_case", "similarity", "decision")
+    summands = additive if isinstance(whole, AdditiveExplanation) else ("contributions",)
     for rows in (slice(0, 1), slice(1020, 1030), slice(len(X) - 1, len(X))):
-        np.testing.assert_array_equal(model.explain(X.iloc[rows]).contributions, whole[rows])
+        some = model.explain(X.iloc[rows])
+        for name in summands:
+            np.testing.assert_array_equal(getattr(some, name), getattr(whole, name)[rows])
 
 
 @EVERY
@@ -79,14 +84,29 @@ def test_the_unit_of_the_columns_does_not_matter(name, size):
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.ptp(expected))
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1.0, 1e280])
+@pytest.mark.parametrize("name", list(all_estimators("classifier")))
+def test_columns_far_from_zero_count_as_they_do_near_it(name, unit):
+    X, y = numbers(1.0)
+    X = np.round(X * 2**10) / 2**10  # sums with the shift are exact
+    half = np.arange(len(X)) % 2 == 0
+    fixed = {"calibration": None, "cv": [(half, ~half), (~half, half)], "max_iter": 50}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = quick(name, **fixed).fit(X, y).decision_function(X)
+        far = unit * (X + [2.0**36, -(2.0**36), 0.0])
+        found = quick(name, **fixed).fit(far, y).decision_function(far)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * np.ptp(expected))
+
+
 @pytest.mark.parametrize("size", [1e-300, 1e-46, 1e-9, 1e9, 1e40, 1e130])
 def test_the_unit_of_the_response_does_not_matter(size):
     X, _ = numbers(1.0)
     y = np.sin(X[:, 0]) + 0.1 * X[:, 1]
     half = np.arange(len(X)) % 2 == 0
     folds = [(half, ~half), (~half, half)]
-    expected = TamisRegressor(3, 3, cv=folds).fit(X, y).predict(X)
-    found = TamisRegressor(3, 3, cv=folds).fit(X, size * y)
+    expected = TamisRegressor(max_instances=3, max_features=3, cv=folds).fit(X, y).predict(X)
+    found = TamisRegressor(max_instances=3, max_features=3, cv=folds).fit(X, size * y)
     np.testing.assert_allclose(found.predict(X) / size, expected, atol=1e-6)
     assert found.score(X, size * y) == pytest.approx(1 - np.mean((y - expected) ** 2) / np.var(y), abs=1e-6)
 
@@ -104,7 +124,7 @@ def test_contributions_add_up_for_columns_far_from_zero(cls, spread):
     X = 1e8 + Z
     clf = quick(cls.__name__).fit(X, y)
     shares = clf.explain(X)
-    total = shares.base_value + shares.contributions.sum(axis=(2, 3))
+    total = shares.base_value + shares.by_part.sum(axis=2)
     np.testing.assert_allclose(total[:, 0], clf.decision_function(X), atol=1e-9)
 
 

@@ -31,7 +31,7 @@ THREADS = 8
 def said(model, X):
     """All that a model says about rows."""
     methods = [name for name in ("decision_function", "predict", "predict_proba") if hasattr(model, name)]
-    return [getattr(model, name)(X) for name in methods] + [model.explain(X[:20]).contributions]
+    return [getattr(model, name)(X) for name in methods] + [model.explain(X[:20]).by_part]
 
 
 def equal(one, two):
@@ -63,9 +63,14 @@ def test_threads_hear_the_same(name):
 
 def test_fits_in_threads_do_not_disturb_each_other():
     X, y = mixed()
-    expected = TamisClassifier(3, 2, cv=2).fit(X, y).decision_function(X)
+    expected = TamisClassifier(max_instances=3, max_features=2, cv=2).fit(X, y).decision_function(X)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: TamisClassifier(3, 2, cv=2).fit(X, y).decision_function(X), range(4)))
+        found = list(
+            pool.map(
+                lambda _: TamisClassifier(max_instances=3, max_features=2, cv=2).fit(X, y).decision_function(X),
+                range(4),
+            )
+        )
     for one in found:
         np.testing.assert_array_equal(one, expected)
 

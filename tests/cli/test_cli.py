@@ -16,7 +16,6 @@ import pytest
 typer = pytest.importorskip("typer", reason="the command line needs typer and rich")
 pytest.importorskip("pyarrow", reason="the command line needs pyarrow")
 pytest.importorskip("jinja2", reason="the command line needs jinja2")
-pytest.importorskip("plotly", reason="the command line needs plotly")
 
 from typer.testing import CliRunner
 
@@ -25,7 +24,7 @@ from tamis.cli import main
 from tamis.cli.commands import app
 from tamis.io import read
 
-QUICK = ["--set", "interactions=1", "--set", "cv=3", "--max-instances", "3",
+QUICK = ["--max-pairs", "1", "--set", "cv=3", "--max-instances", "3",
          "--max-features", "3"]  # fmt: skip
 N = 120
 
@@ -89,9 +88,9 @@ class TestFit:
     def test_the_screen(self, folder):
         text = (folder / "screen.txt").read_text()
         assert (
-            "To distinguish 'ill' from 'well', the model compares" in " ".join(text.split()) and "95% interval" in text
+            "To distinguish 'ill' from 'well', the model adds up" in " ".join(text.split()) and "95% interval" in text
         )
-        for word in ("Predicted", "Accuracy", "AUC", "KS", "Variation", "cases kept", "Report:"):
+        for word in ("Predicted", "Accuracy", "AUC", "KS", "Variation", "kept", "log-odds", "Report:"):
             assert word in text, word
         assert len(text.splitlines()) < 45
 
@@ -102,7 +101,7 @@ class TestFit:
         assert metrics["positive"] == "ill" and metrics["n_features"] <= 3 and metrics["n_instances"] <= 3
         assert metrics["data"]["groups"] == 30
         assert (folder / "out" / "model.tamis").stat().st_size < 100_000
-        assert (folder / "out" / "report.html").stat().st_size < 6_000_000
+        assert (folder / "out" / "report.html").stat().st_size < 1_000_000
 
     def test_json_is_one_document(self, folder, tmp_path):
         out = run(
@@ -191,7 +190,7 @@ class TestPredict:
             pytest.skip("the category was not kept")
         (tmp_path / "n.csv").write_text((folder / "new.csv").read_text().replace(",red,", ",crimson,"))
         said = run("predict", folder / "out" / "model.tamis", tmp_path / "n.csv", "-o", tmp_path / "p.csv").stderr
-        assert "categories not seen in training and match no case, such as 'crimson'" in " ".join(said.split())
+        assert "categories not seen in training and add nothing, such as 'crimson'" in " ".join(said.split())
 
     def test_what_goes_wrong(self, folder, tmp_path):
         model = folder / "out" / "model.tamis"
@@ -252,9 +251,9 @@ class TestExplain:
         one = {name: values[6:7] for name, values in table.items()}
         assert told["score"] == pytest.approx(io.load(model).decision_function(one)[0])
         assert told["label"] == "P006" and told["truth"] == table["outcome"][6]
-        for parts in ("by_feature", "by_case"):
-            total = told["base_value"] + sum(part["contribution"] for part in told[parts])
-            assert total == pytest.approx(told["score"], abs=1e-12)
+        summands = [part["contribution"] for parts in ("by_feature", "by_case") for part in told[parts]]
+        assert told["base_value"] + sum(summands) == pytest.approx(told["score"], abs=1e-12)
+        assert all(0 <= case["similarity"] <= 1 for case in told["by_case"])
         text = run("explain", model, folder / "new.csv", "--id", "P006").output
         assert "Row 7 (P006) is predicted" in text and "sum = log-odds" in text
 
@@ -294,7 +293,7 @@ class TestReport:
     def test_of_a_model_saved_alone(self, folder, tmp_path):
         io.save(io.load(folder / "out" / "model.tamis"), tmp_path / "alone.tamis")
         run("report", tmp_path / "alone.tamis", "-o", tmp_path / "a.html")
-        assert (tmp_path / "a.html").stat().st_size > 1_000_000
+        assert (tmp_path / "a.html").stat().st_size > 50_000
 
     def test_in_a_new_process_the_model_is_read(self, folder, tmp_path):
         command = [sys.executable, "-m", "tamis", "report", folder / "out" / "model.tamis", "-o", tmp_path / "a.html"]
@@ -324,7 +323,7 @@ class TestOthers:
         share = read(folder / "people.csv")["outcome"].tolist().count("ill") / N
         assert found["majority class"]["accuracy"]["value"] == pytest.approx(max(share, 1 - share), abs=0.05)
         assert found["EM2NOLCClassifier"]["n_features"] <= 2
-        assert (tmp_path / "compare.html").stat().st_size < 6_000_000 and (tmp_path / "compare.json").exists()
+        assert (tmp_path / "compare.html").stat().st_size < 1_000_000 and (tmp_path / "compare.json").exists()
 
     def test_version_and_help(self):
         assert run("--version").output.startswith("tamis ")
@@ -369,8 +368,9 @@ class TestBadInput:
         self.refused(tmp_path, self.rows(), "has no parameter 'x'", "--set", "x=1", code=2)
         self.refused(tmp_path, self.rows(), "NAME=VALUE", "--set", "x", code=2)
         self.refused(tmp_path, self.rows(), "CLASS=NUMBER", "--class-weight", "x", code=2)
-        self.refused(tmp_path, self.rows(), "max_instances=0", "--max-instances", "0", code=2)
-        self.refused(tmp_path, self.rows(), "scaling='x'", "--set", "scaling=x", code=2)
+        self.refused(tmp_path, self.rows(), "max_instances=-1", "--max-instances", "-1", code=2)
+        self.refused(tmp_path, self.rows(), "max_pairs=-1", "--max-pairs", "-1", code=2)
+        self.refused(tmp_path, self.rows(), "missing='x'", "--set", "missing=x", code=2)
         self.refused(tmp_path, self.rows(), "positive='x' is not a class", "--positive", "x", code=2)
         self.refused(tmp_path, self.rows(), "n_jobs=0", "--jobs", "0", code=2)
         self.refused(tmp_path, self.rows(), "test_size=0.99 leaves", "--test-size", "0.99")
@@ -406,15 +406,12 @@ class TestBadInput:
 
 
 INTERRUPTED = """
-import os, signal, threading
+import os, signal
 from tamis import TamisClassifier
 from tamis.cli import main
 
-fit = TamisClassifier.fit
-
 def begun(*args, **kwargs):
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    return fit(*args, **kwargs)
+    os.kill(os.getpid(), signal.SIGINT)
 
 TamisClassifier.fit = begun
 main()
@@ -463,3 +460,31 @@ def test_an_unbounded_fit_says_so_on_the_screen_and_as_a_module(folder, typed, m
     assert code == 0, text
     assert "No feature distinguishes 'ill' from 'well'" in text and "the objective has no minimum" in text
     assert "Nothing in the data" not in text
+
+
+class TestScorecard:
+    def fitted(self, tmp_path, *more):
+        write_csv(tmp_path / "people.csv")
+        args = ["-t", "outcome", "--drop", "who", "-o", tmp_path / "out", *more]
+        run("fit", tmp_path / "people.csv", *args)
+        return tmp_path / "out" / "model.tamis"
+
+    def test_points_are_written_and_rounding_is_measured(self, tmp_path):
+        model = self.fitted(tmp_path, "--max-instances", "0", "--max-pairs", "1", "--max-features", "3")
+        card = tmp_path / "card.csv"
+        out = run("scorecard", model, card, "--pdo", "50", "--good", "well", "--data", tmp_path / "people.csv").output
+        assert "50 more points double them" in out and "odds of 50 to 1 for 'well'" in " ".join(out.split())
+        assert "Rounding on" in out and "log-loss" in out
+        rows = list(csv.DictReader(card.read_text().splitlines()))
+        assert rows[0]["feature"] == "(base points)" and all(int(row["points"]) is not None for row in rows)
+        document = json.loads(run("scorecard", model, card, "--json").stdout)
+        assert document["good"] == "well" and document["rounding"] is None
+
+    def test_cases_and_other_methods_are_refused(self, tmp_path):
+        model = self.fitted(tmp_path, "--max-instances", "4")
+        if len(io.load(model).instances_):
+            said = run("scorecard", model, tmp_path / "card.csv", code=2).stderr
+            assert "--max-instances 0" in " ".join(said.split())
+        model = self.fitted(tmp_path, "--method", "EM2NOLCClassifier", "--set", "bandwidth=1.0")
+        assert "needs a TamisClassifier" in run("scorecard", model, tmp_path / "card.csv", code=2).stderr
+        assert not (tmp_path / "card.csv").exists()

@@ -31,7 +31,7 @@ def test_a_model_on_kernels_equals_the_model_on_the_table():
     np.testing.assert_allclose(
         found.model.decision_function(found.test), direct.decision_function(here.test[0]), atol=2e-3
     )
-    assert kept(found, here)[1] == 3 and abs(kept(found, here)[0] - len(direct.instances_)) <= 1
+    assert kept(found)[1] == 3 and abs(kept(found)[0] - len(direct.instances_)) <= 1
 
 
 def test_settings_are_chosen_on_folds():

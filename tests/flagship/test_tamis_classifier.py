@@ -1,261 +1,369 @@
-"""TamisClassifier against what it promises."""
+"""TamisClassifier against what it promises, whatever the fit finds."""
+
+import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.special import expit, softmax
+from sklearn.base import clone
+from sklearn.model_selection import KFold
 
-from tamis import TamisClassifier
-from tamis.flagship import blend as method
-from tamis.flagship import blending as estimator
-from tamis.optim.losses import fit_logistic
-from tamis.table.rows import merge_rows, some_of_each_class
+from tamis import TamisClassifier, io
 
-from small_fits import rows_of
-from zoo import line_bump_product as table
+from zoo import line_bump_product, three_classes
+
+SMALL = {"max_features": 5, "max_pairs": 3, "max_instances": 8, "cv": 3}
+
+
+def mixed(n=300, seed=0):
+    """Numbers with gaps, a category with gaps, and a column of noise."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {
+            "age": rng.normal(50.0, 12.0, n),
+            "dose": rng.exponential(2.0, n),
+            "site": rng.choice(["north", "south", "west"], n).astype(object),
+            "noise": rng.normal(size=n),
+        },
+        index=[f"case {k}" for k in range(n)],
+    )
+    score = (X["age"] - 50.0) / 6.0 + 2.0 * (X["dose"] > 2.0) - 2.0 * (X["site"] == "west")
+    y = np.where(score + rng.normal(size=n) > 0.5, "ill", "well")
+    X.loc[X.index[::9], "age"] = np.nan
+    X.loc[X.index[::13], "site"] = None
+    return X, y
 
 
 @pytest.fixture(scope="module")
-def clf():
-    X, y = table()
-    return TamisClassifier(8, 5, interactions=3, cv=3).fit(X, y)
+def table():
+    return mixed()
 
 
-class TestTamisClassifier:
-    def test_the_table_is_the_weighted_sum_of_the_members(self, clf):
-        X, y = table()
-        rows = merge_rows(rows_of(clf, X, y))
-        cells = clf._fitted(rows, 0).decisions(rows)
-        wanted = np.tensordot(clf.blend_.ravel(), cells, 1)[:, 0]
-        shift = clf.decision_function(X[rows.position]) - wanted
-        np.testing.assert_allclose(shift, shift[0], atol=1e-11)
+@pytest.fixture(scope="module")
+def clf(table):
+    return TamisClassifier(**SMALL).fit(*table)
 
-    def test_contributions_are_zero_on_average_and_add_up(self, clf):
-        X, _ = table()
-        explanation = clf.explain(X)
-        np.testing.assert_allclose(explanation.contributions.mean(axis=0), 0.0, atol=1e-12)
-        total = explanation.base_value + explanation.contributions.sum(axis=(2, 3))
-        np.testing.assert_allclose(total[:, 0], clf.decision_function(X), atol=1e-11)
-        shapes = [clf.shape_function(f, X[:, f])[1] for f in clf.features_]
-        pairs = [np.diag(clf.surface(a, b, (X[:, int(a[1:])], X[:, int(b[1:])]))[2]) for a, b in clf.pairs_]
-        rest = clf.decision_function(X) - clf.intercept_ - np.sum(shapes, axis=0) - np.sum(pairs, axis=0)
-        own = [k for k, names in enumerate(explanation.features) if len(names) > 2]
-        np.testing.assert_allclose(rest, explanation.contributions[:, 0][:, :, own].sum(axis=(1, 2)), atol=1e-11)
 
-    def test_it_sees_lines_bumps_and_products_within_its_budgets(self, clf):
-        X, y = table(400, seed=1)
-        assert clf.score(X, y) > 0.75
-        assert len(clf.instances_) <= 8 and len(clf.features_) <= 5 and len(clf.pairs_) <= 3
-        assert ("x2", "x3") in clf.pairs_ and set(clf.features_) >= {0, 1, 2, 3}
+@pytest.fixture(scope="module")
+def several():
+    return TamisClassifier(**SMALL).fit(*three_classes())
 
-    def test_columns_in_another_order_give_the_same_model(self, clf):
-        X, y = table()
-        order = np.array([3, 5, 0, 2, 4, 1])
-        other = clf.without_search().fit(X[:, order], y)
-        one = clf.without_search().fit(X, y)
-        np.testing.assert_allclose(other.decision_function(X[:, order]), one.decision_function(X), atol=1e-6)
-        assert set(order[other.features_]) == set(one.features_) == set(clf.features_)
 
-    def test_other_labels_negate(self, clf):
-        X, y = table()
-        one, other = clf.without_search().fit(X, y), clf.without_search().fit(X, 1 - y)
-        np.testing.assert_allclose(other.decision_function(X), -one.decision_function(X), atol=1e-6)
+@pytest.fixture(scope="module")
+def paired():
+    X, y = line_bump_product(800)
+    return TamisClassifier(max_features=4, max_pairs=4, max_instances=0, cv=3).fit(X, y), X
 
-    def test_copies_and_constants_are_not_kept(self):
-        X, y = table(80, 3)
-        wide = np.column_stack([np.ones(80), X, X[:, 0]])
-        clf = TamisClassifier(4, 20, interactions=1, cv=2).fit(wide, y)
-        assert clf.features_.tolist() == [1, 2, 3]
 
-    def test_equal_rows_of_both_classes_are_counted(self):
-        rng = np.random.default_rng(0)
-        x = rng.integers(2, size=(600, 1))
-        y = (rng.random(600) < np.where(x[:, 0], 0.8, 0.3)).astype(int)
-        fit = TamisClassifier(4, 2, cv=3).fit(x, y)
-        shares = [y[x[:, 0] == value].mean() for value in (0, 1)]
-        np.testing.assert_allclose(fit.predict_proba([[0], [1]])[:, 1], shares, atol=0.03)
-        nothing = TamisClassifier(4, 2, blend=fit.blend_)
-        with pytest.warns(UserWarning, match="kept no instance"):
-            nothing.fit(np.ones((30, 2)), np.arange(30) < 10)
-        np.testing.assert_allclose(nothing.predict_proba(np.ones((1, 2))), [[2 / 3, 1 / 3]], atol=1e-4)
+def scores(model, X):
+    return model.decision_function(X).reshape(len(X), -1)
 
-    def test_only_ratios_of_weights_matter(self, clf):
-        X, y = table(60)
-        fresh = TamisClassifier(4, 3, interactions=1, cv=2)
-        counts = np.arange(60) % 3
-        one = fresh.fit(X, y, counts).decision_function(X)
-        for scale in (1e-3, 9.0):
-            np.testing.assert_allclose(fresh.fit(X, y, scale * counts).decision_function(X), one, atol=1e-6)
 
-    def test_one_number_far_out_hides_nothing(self):
-        X, y = table(200)
-        X[0, 0] = 1e12
-        fit = TamisClassifier(8, 5, interactions=3, cv=2).fit(X, y)
-        assert (
-            abs(fit.score(X, y) - TamisClassifier(8, 5, interactions=3, cv=2).fit(*table(200)).score(*table(200)))
-            < 0.05
-        )
+class TestBudgets:
+    def test_hold_for_features_pairs_and_cases(self, clf, several):
+        for model in (clf, several):
+            assert 1 <= len(model.features_) <= 5 and len(model.pairs_) <= 3 and len(model.instances_) <= 8
 
-    def test_folds_of_ones_own_speak_of_the_rows_of_x(self, monkeypatch):
-        monkeypatch.setattr(estimator, "MOST", 200)
-        monkeypatch.setattr(estimator, "RARE", 5)
-        X, y = table(300)
-        X[:150] *= 3.0
-        cut = [(np.arange(150), np.arange(150, 300)), (np.arange(150, 300), np.arange(150))]
-        seen = []
-        monkeypatch.setattr(
-            estimator,
-            "_held_out",
-            lambda own, seed, train, test: seen.append((train, test)) or np.zeros((9, len(test), 1)),
-        )
-        TamisClassifier(4, 3, interactions=0, cv=cut).fit(X, y)
-        for (train, test), (before, after) in zip(seen, cut, strict=True):
-            assert set(train.position) <= set(before) and set(test.position) <= set(after)
-            assert 50 < len(train) < 150 and 50 < len(test) < 150
-        for bad, words in (([1, 2], "cv holds 1"), ([(np.arange(3), np.array([300]))], "cv names the rows 0 to 300")):
-            with pytest.raises(ValueError, match=words):
-                TamisClassifier(4, 3, cv=bad).fit(X, y)
+    def test_of_nothing_but_curves(self, table):
+        model = TamisClassifier(max_features=2, max_pairs=0, max_instances=0, cv=3).fit(*table)
+        assert len(model.features_) <= 2 and not model.pairs_ and not len(model.instances_)
+        found = model.explain(table[0])
+        total = found.base_value + found.by_feature.sum(axis=2)
+        np.testing.assert_allclose(total[:, 0], model.decision_function(table[0]), atol=1e-10)
 
-    def test_rows_of_weight_zero_are_not_in_the_sample(self, monkeypatch):
-        monkeypatch.setattr(estimator, "MOST", 100)
-        X, y = table(400)
-        w = np.r_[np.full(150, 0.7), np.zeros(250)]
-        made = TamisClassifier(4, 3, interactions=1, cv=2)
-        np.testing.assert_allclose(
-            made.fit(X, y, w).decision_function(X), made.fit(X[:150], y[:150]).decision_function(X), atol=1e-8
-        )
+    def test_auto_keeps_some_features(self, table):
+        model = TamisClassifier(max_features="auto", max_pairs=0, max_instances=0, cv=3).fit(*table)
+        assert 1 <= len(model.features_) <= 4
 
-    def test_labels_by_chance_are_not_learned(self):
-        rng = np.random.default_rng(5)
-        X, y = rng.normal(size=(300, 8)), rng.integers(2, size=300)
-        fit = TamisClassifier(10, 8, cv=3).fit(X[:150], y[:150])
-        assert abs(fit.score(X[150:], y[150:]) - 0.5) < 0.12
-        assert np.abs(fit.predict_proba(X)[:, 1] - 0.5).max() < 0.35
+    def test_without_search_are_what_was_kept(self, clf, table):
+        again = clf.without_search()
+        assert again.max_features == len(clf.features_) and again.max_instances == len(clf.instances_)
+        assert again.max_pairs == len(clf.pairs_) and not hasattr(again, "model_")
+        assert len(again.fit(*table).features_) <= len(clf.features_)
 
-    def test_given_weights_give_the_same_coefficients_without_folds(self, clf):
-        X, y = table()
-        again = clf.without_search().fit(X, y)
-        np.testing.assert_allclose(again.model_.expansion.coef, clf.model_.expansion.coef, rtol=1e-12)
-        assert again.n_splits_ == 0 and clf.n_splits_ == 6
-        odds = np.log(again.predict_proba(X)[:, 1] / again.predict_proba(X)[:, 0])
-        np.testing.assert_allclose(odds, again.decision_function(X), rtol=1e-9)
+    def test_the_path_is_nested_and_its_losses_are_finite(self, table):
+        path = TamisClassifier(max_features=3, max_pairs=0, max_instances=0, cv=3).path(*table)
+        assert list(path) == ["n_features", "features", "loss", "error"]
+        sizes = path["n_features"].tolist()
+        assert sizes == sorted(set(sizes)) == [len(columns) for columns in path["features"]]
+        for small, large in zip(path["features"][:-1], path["features"][1:], strict=True):
+            assert set(small) < set(large)
+        assert np.isfinite(path["loss"]).all() and np.all(path["error"] >= 0)
 
-    def test_class_weights_move_the_boundary_and_not_the_probabilities(self, clf):
-        X, y = table()
-        weighted = clf.without_search().set_params(class_weight={0: 4.0, 1: 1.0}).fit(X, y)
-        assert weighted.predict(X).sum() < clf.predict(X).sum()
-        assert abs(weighted.predict_proba(X)[:, 1].mean() - y.mean()) < 0.06
+    def test_a_path_of_other_budgets_leaves_the_fit_alone(self, table):
+        model = TamisClassifier(max_features=2, max_pairs=0, max_instances=0, cv=3).fit(*table)
+        before = model.model_
+        found = model.path(*table, max_features=3)
+        assert found["n_features"].max() == 3 and model.path_ is found
+        assert model.model_ is before and model.max_features == 2
 
-    def test_beyond_the_sample_all_rows_count(self, monkeypatch):
-        monkeypatch.setattr(estimator, "MOST", 200)
-        X, y = table(1200)
-        fit = TamisClassifier(8, 5, interactions=3, cv=2).fit(X, y)
-        assert fit.n_iter_ >= 1 and np.all(np.diff(fit.history_.objective) < 0)
-        some = TamisClassifier(8, 5, interactions=3, cv=2).fit(X[:200], y[:200])
-        fresh, truth = table(2000, seed=9)
-        assert fit.score(fresh, truth) > some.score(fresh, truth)
-        order = np.random.default_rng(0).permutation(1200)
-        again = TamisClassifier(8, 5, interactions=3, cv=2).fit(X[order], y[order])
-        np.testing.assert_allclose(again.decision_function(fresh), fit.decision_function(fresh), atol=1e-6)
-        assert set(order[again.instances_]) == set(fit.instances_)
 
-    def test_the_last_fit_is_one_regression_on_all_weighted_rows(self, monkeypatch):
-        monkeypatch.setattr(estimator, "MOST", 150)
-        monkeypatch.setattr("tamis.optim.losses.TOL", 1e-9)
-        X, y = table(600)
-        weight = np.random.default_rng(0).uniform(0.2, 3.0, 600)
-        blend = np.zeros((3, 3))
-        blend[2, 1] = 1.0
-        make = TamisClassifier(6, 4, interactions=2, blend=blend, class_weight={0: 0.002, 1: 0.001})
-        fit = make.fit(X, y, weight)
-        rows = estimator._even(rows_of(fit, X, y, weight))
-        assert (
-            rows.weight.sum() == pytest.approx(rows.mass.sum()) and rows.weight[y == 0].sum() > rows.mass[y == 0].sum()
-        )
-        fitted = fit._fitted(fit._looked_at(rows, 0)[1], 0)
-        space, Z = fitted.members[2].space, fitted.ground.encoder.encode(rows.table)
-        design = space.design(fitted.terms.values(Z, fitted.instances, space.channels))
-        D = np.column_stack([design, np.ones(600)])
-        penalty = np.r_[np.full(design.shape[1], method.RIDGES[1]), 0.0]
-        wanted = D @ fit_logistic(D, rows.targets[:, 0], rows.weight, penalty)
-        np.testing.assert_allclose(fit.decision_function(X), wanted, atol=0.02)
-        assert fit.blend_.max() == 1.0 and fit.predict_proba(X)[:, 1].mean() == pytest.approx(
-            np.average(y, weights=weight), abs=0.05
-        )
+class TestSums:
+    def test_parts_add_up_to_the_score(self, clf, several, table):
+        for model, X in ((clf, table[0]), (several, three_classes()[0])):
+            found = model.explain(X)
+            np.testing.assert_array_equal(found.decision, scores(model, X))
+            total = found.base_value + found.by_part.sum(axis=2)
+            np.testing.assert_allclose(total, scores(model, X), atol=1e-10)
+            split = found.by_feature.sum(axis=2) + found.by_pair.sum(axis=2) + found.by_case.sum(axis=2)
+            np.testing.assert_allclose(found.base_value + split, scores(model, X), atol=1e-10)
+            assert len(found.parts) == len(found.part_names) == found.by_part.shape[2]
 
-    def test_the_sample_has_the_shares_of_the_classes(self):
-        X, y = table(3000)
-        y = np.where(np.arange(3000) % 10 == 0, 1, 0)
-        fit = TamisClassifier(2, 2, interactions=0, cv=2)
-        rows = rows_of(fit, X, y)
-        assert np.bincount(rows.codes[some_of_each_class(rows, 300, 5, 0)]).tolist() == [270, 30]
+    def test_features_and_pairs_are_zero_on_average_and_cases_are_not_centred(self, clf, table):
+        found = clf.explain(table[0])
+        np.testing.assert_allclose(found.by_feature.mean(axis=0), 0.0, atol=1e-8)
+        np.testing.assert_allclose(found.by_pair.mean(axis=0), 0.0, atol=1e-8)
+        assert np.all((found.similarity >= 0) & (found.similarity <= 1))
+        np.testing.assert_allclose(found.by_case[:, 0], found.similarity * clf.model_.cases.pull[:, 0], atol=1e-12)
 
-    def test_contributions_are_centred_by_sample_weights_alone(self):
-        X, y = table(100)
-        weight = np.random.default_rng(0).uniform(0.2, 3.0, 100)
-        fit = TamisClassifier(4, 3, interactions=1, cv=2, class_weight={0: 5.0, 1: 1.0}).fit(X, y, weight)
-        means = np.average(fit.explain(X).contributions, axis=0, weights=weight)
-        np.testing.assert_allclose(means, 0.0, atol=1e-12)
+    def test_a_case_pulls_towards_its_own_class(self, clf, several, table):
+        for model, y in ((clf, table[1]), (several, three_classes()[1])):
+            for pull, row in zip(model.model_.cases.pull, model.instances_, strict=True):
+                own = model.classes_.tolist().index(y[row])
+                assert np.all((pull >= 0) == (own == 1)) if len(pull) == 1 else pull[own] >= np.delete(pull, own).max()
 
-    def test_folds_are_drawn_twice_where_rows_are_few(self, monkeypatch):
-        X, y = table(40)
-        assert TamisClassifier(2, 2, interactions=0, cv=2).fit(X, y).n_splits_ == 4
-        rows = merge_rows(estimator._even(rows_of(TamisClassifier(), X, y)))
-        fit = TamisClassifier(cv=2)
-        first, _, second, _ = (set(test.position) for _, test in fit._splits(rows, rows, rows, 0))
-        assert first != second
-        monkeypatch.setattr(estimator, "FEW", 39)
-        assert TamisClassifier(2, 2, interactions=0, cv=2).fit(X, y).n_splits_ == 2
+    def test_a_frame_has_one_line_for_every_summand(self, clf, table):
+        X = table[0].head(3)
+        frame = clf.explain(X).to_frame()
+        kept = len(clf.features_) + len(clf.pairs_) + len(clf.instances_) + 1
+        assert len(frame) == 3 * kept and set(frame["part"]) <= {"base value", "feature", "pair", "case"}
+        total = frame.groupby("row")["contribution"].sum()
+        np.testing.assert_allclose(total[X.index], clf.decision_function(X), atol=1e-10)
+        features = frame[(frame["part"] == "feature") & (frame["row"] == "case 1")]
+        assert features["name"].tolist() == clf.explain(X).features
+        shown = dict(zip(features["name"], features["value"], strict=True))
+        assert shown["age"] == X["age"].iloc[1]
+        similar = frame[frame["part"] == "case"]["similarity"].astype(float)
+        assert similar.between(0, 1).all() and len(similar) == 3 * len(clf.instances_)
 
-    @pytest.mark.filterwarnings("ignore:calibration failed")
-    def test_equal_members_leave_one_of_them_alone(self, monkeypatch):
-        monkeypatch.setattr(estimator, "MOST", 20)
-        with pytest.warns(UserWarning, match="kept no instance"):
-            fit = TamisClassifier(2, 2, cv=2).fit(np.ones((60, 2)), np.arange(60) % 3)
-        assert fit.blend_.sum() == 1.0
+    def test_a_dict_is_what_json_holds(self, clf, table):
+        columns = clf.explain(table[0].head(2)).to_dict()
+        assert {type(cell) for column in columns.values() for cell in column} <= {str, float, int, type(None)}
 
-    def test_a_rare_class_is_in_the_sample(self, monkeypatch):
-        monkeypatch.setattr(estimator, "MOST", 100)
-        monkeypatch.setattr(estimator, "RARE", 10)
-        X, y = table(1500)
-        y[:12] = 2
-        X[:12] += 6.0
-        fit = TamisClassifier(5, 3, interactions=0, cv=2).fit(X, y)
-        assert fit.classes_.tolist() == [0, 1, 2] and (fit.predict(X[:12]) == 2).mean() > 0.8
+    def test_importances_follow_the_features(self, clf, several):
+        for model in (clf, several):
+            d = len(model.features_)
+            assert model.importance_.shape == (d,) and np.all(model.importance_ >= 0)
+            shares = np.atleast_2d(model.part_variation_)
+            np.testing.assert_allclose(shares.sum(axis=1), 100.0)
+            cases = np.atleast_2d(model.instance_variation_).sum(axis=1)
+            np.testing.assert_allclose(np.atleast_2d(model.feature_variation_).sum(axis=1) + cases, 100.0)
+            with pytest.raises(AttributeError, match="feature_variation_"):
+                _ = model.feature_importance_
 
-    def test_the_path_has_a_score_for_every_budget(self, clf):
-        X, y = table()
-        before = clf.model_
-        path = clf.path(X, y, max_instances=(1, 8), max_features=(1, 5))
-        assert clf.model_ is before and path is clf.path_
-        assert not hasattr(clf.without_search().fit(X, y), "path_")
-        assert path["accuracy"].shape == path["log_loss"].shape == (2, 2)
-        assert path["accuracy"][1, 1] == path["accuracy"].max() and path["log_loss"][1, 1] == path["log_loss"].min()
-        with pytest.raises(ValueError, match="max_features"):
-            clf.path(X, y, max_features=(0,))
-        again = clf.without_search().path(X, y, max_instances=(8,), max_features=(5,))
-        assert again["log_loss"][0, 0] == path["log_loss"][1, 1]
 
+class TestCurves:
+    def test_are_what_a_feature_contributes(self, clf, table):
+        X = table[0]
+        found = clf.explain(X)
+        for place, name in enumerate(found.features):
+            grid, values = clf.curve(name, X[name].tolist())
+            assert len(grid) == len(X)
+            np.testing.assert_array_equal(values, found.by_feature[:, 0, place])
+
+    def test_have_every_inner_edge_twice(self, clf):
+        grid, values = clf.curve("age")
+        assert grid.shape == values.shape and np.all(np.diff(grid) >= 0)
+        np.testing.assert_array_equal(grid[1:-1:2], grid[2:-1:2])
+        middle = 0.5 * (grid[::2] + grid[1::2])
+        np.testing.assert_allclose(clf.curve("age", middle)[1], 0.5 * (values[::2] + values[1::2]), atol=1e-12)
+
+    def test_of_a_category_are_over_its_levels(self, clf):
+        grid, values = clf.curve("site")
+        assert grid.tolist() == ["north", "south", "west"] and values.shape == (3,)
+        assert clf.curve("site", ["elsewhere"])[1] == [0.0]
+
+    def test_of_several_classes_have_a_column_for_each(self, several):
+        grid, values = several.curve(int(several.features_[0]))
+        assert values.shape == (len(grid), 3)
+
+    def test_of_what_is_not_kept_are_refused(self, clf):
+        with pytest.raises(ValueError, match="'weight' is not among the kept ones"):
+            clf.curve("weight")
+
+
+class TestSurfaces:
+    def test_are_what_a_pair_contributes(self, paired):
+        model, X = paired
+        found = model.explain(X[:50])
+        assert set(found.pairs) == set(model.pairs_) and model.pairs_
+        for k, (a, b) in enumerate(found.pairs):
+            x, z, values = model.surface(a, b, (X[:50, int(a[1:])], X[:50, int(b[1:])]))
+            assert values.shape == (len(x), len(z)) == (50, 50)
+            np.testing.assert_array_equal(np.diag(values), found.by_pair[:, 0, k])
+
+    def test_seen_from_the_other_side_are_transposed(self, paired):
+        model, _ = paired
+        a, b = model.pairs_[0]
+        x, z, values = model.surface(a, b)
+        other = model.surface(b, a)
+        np.testing.assert_array_equal(other[2], values.T)
+        assert np.array_equal(other[0], z) and np.array_equal(other[1], x)
+
+    def test_without_a_pair_are_refused(self, clf):
+        with pytest.raises(ValueError, match="have no surface"):
+            clf.surface("age", "age")
+
+
+class TestProbabilities:
+    def test_are_the_sigmoid_or_the_softmax_of_scores(self, clf, several, table):
+        X = table[0]
+        np.testing.assert_allclose(clf.predict_proba(X)[:, 1], expit(clf.decision_function(X)), rtol=1e-12)
+        X, _ = three_classes()
+        np.testing.assert_allclose(several.predict_proba(X), softmax(several.decision_function(X), axis=1), rtol=1e-12)
+
+    def test_are_right_on_average(self, clf, table):
+        assert clf.predict_proba(table[0])[:, 1].mean() == pytest.approx((table[1] == "well").mean(), abs=0.05)
+
+    def test_class_weights_move_labels_and_not_probabilities(self, clf, table):
+        X, y = table
+        weighted = TamisClassifier(**SMALL, class_weight={"ill": 6.0, "well": 1.0}).fit(X, y)
+        assert (weighted.predict(X) == "ill").sum() > (clf.predict(X) == "ill").sum()
+        assert weighted.predict_proba(X)[:, 1].mean() == pytest.approx((y == "well").mean(), abs=0.06)
+
+    def test_it_learns_what_is_there(self, clf, several):
+        assert clf.score(*mixed(600, seed=1)) > 0.8
+        X, y = three_classes(300, seed=1)
+        assert several.score(X, y) > 0.75
+
+
+class TestRows:
+    def test_a_fit_is_reproducible_whatever_the_jobs_and_the_order(self, clf, table):
+        X, y = table
+        again = TamisClassifier(**SMALL, n_jobs=2).fit(X, y)
+        np.testing.assert_array_equal(again.decision_function(X), clf.decision_function(X))
+        order = np.random.default_rng(0).permutation(len(y))
+        other = clone(clf).fit(X.iloc[order], y[order])
+        np.testing.assert_allclose(other.decision_function(X), clf.decision_function(X), atol=1e-8)
+        assert set(other.instance_labels_) == set(clf.instance_labels_)
+
+    def test_a_row_has_the_same_score_alone_and_among_many(self, clf):
+        X, _ = mixed(20_000, seed=2)
+        all_scores = clf.decision_function(X)
+        for rows in ([0], [19_999], list(range(16_380, 16_390)), list(range(7, 4000, 3))):
+            np.testing.assert_array_equal(clf.decision_function(X.iloc[rows]), all_scores[rows])
+
+    def test_only_ratios_of_weights_matter(self, table):
+        X, y = table
+        weight = np.arange(len(y)) % 3
+        one, two = (TamisClassifier(**SMALL).fit(X, y, scale * weight) for scale in (1.0, 50.0))
+        np.testing.assert_allclose(two.decision_function(X), one.decision_function(X), atol=1e-7)
+        assert set(one.instances_) <= set(np.flatnonzero(weight))
+
+    def test_missing_cells_and_unseen_levels_have_scores(self, clf, table):
+        X = table[0].head(2).assign(site="elsewhere")
+        place = clf.explain(X).features.index("site")
+        assert np.all(clf.explain(X).by_feature[:, 0, place] == 0.0)
+        assert np.isfinite(clf.decision_function(X.assign(age=np.nan, site=None))).all()
+
+    def test_missing_cells_are_filled_or_refused(self, table):
+        X, y = table
+        filled = TamisClassifier(**SMALL, missing="median").fit(X, y)
+        gap, median = X.head(1).assign(age=np.nan), X.head(1).assign(age=X["age"].median())
+        np.testing.assert_allclose(filled.decision_function(gap), filled.decision_function(median), atol=0.2)
+        with pytest.raises(ValueError, match="missing=None"):
+            TamisClassifier(**SMALL, missing=None).fit(X, y)
+
+    def test_folds_of_groups_and_of_splitters(self, table):
+        X, y = table
+        groups = np.arange(len(y)) // 3
+        assert TamisClassifier(**SMALL).fit(X, y, groups=groups).n_splits_ >= 1
+        assert TamisClassifier(**{**SMALL, "cv": KFold(4)}).fit(X, y).n_splits_ >= 1
+
+    def test_names_of_columns_may_be_odd(self, table):
+        X, y = table
+        renamed = X.rename(columns={"age": "similar cases", "dose": "a * b"})
+        model = TamisClassifier(**SMALL).fit(renamed, y)
+        np.testing.assert_allclose(model.explain(renamed).decision[:, 0], model.decision_function(renamed), atol=1e-10)
+
+
+class TestBlocks:
+    def test_files_and_memory_maps_are_explained_and_predicted(self, tmp_path, monkeypatch):
+        X, y = line_bump_product(300)
+        model = TamisClassifier(**SMALL).fit(X, y)
+        pd.DataFrame(X, columns=[f"x{j}" for j in range(6)]).to_parquet(tmp_path / "rows.parquet")
+        np.save(tmp_path / "rows.npy", X)
+        monkeypatch.setattr("tamis.table.table.LARGE_BYTES", 100)
+        for given in (tmp_path / "rows.parquet", np.load(tmp_path / "rows.npy", mmap_mode="r")):
+            np.testing.assert_array_equal(model.decision_function(given), model.decision_function(X))
+            np.testing.assert_array_equal(model.explain(given).by_feature, model.explain(X).by_feature)
+            assert model.explain(given).values is None and len(model.explain(given).to_frame())
+
+
+class TestCopies:
+    def test_files_and_pickles_decide_alike(self, clf, several, table, tmp_path):
+        for model, X in ((clf, table[0]), (several, three_classes()[0])):
+            io.save(model, tmp_path / "model.tamis")
+            for again in (io.load(tmp_path / "model.tamis"), pickle.loads(pickle.dumps(model))):
+                np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+                np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+                assert again.pairs_ == model.pairs_ and again.summary() == model.summary()
+
+    def test_files_do_not_grow_with_the_rows(self, tmp_path):
+        sizes = []
+        for n in (2000, 8000):
+            model = TamisClassifier(max_features=3, max_pairs=0, max_instances=0, cv=2).fit(*mixed(n))
+            io.save(model, tmp_path / "model.tamis")
+            sizes.append((tmp_path / "model.tamis").stat().st_size)
+        assert sizes[1] < 1.2 * sizes[0]
+
+    def test_seen_from_the_other_class_every_sign_turns(self, clf, table):
+        X = table[0]
+        other = clf.oriented("ill")
+        np.testing.assert_array_equal(other.decision_function(X), -clf.decision_function(X))
+        np.testing.assert_array_equal(other.explain(X).by_part, -clf.explain(X).by_part)
+        np.testing.assert_allclose(other.predict_proba(X)[:, ::-1], clf.predict_proba(X))
+        np.testing.assert_array_equal(other.curve("age")[1], -clf.curve("age")[1])
+
+    def test_other_labels_negate(self, table):
+        X, y = table
+        one = TamisClassifier(**SMALL).fit(X, y)
+        two = TamisClassifier(**SMALL).fit(X, np.where(y == "ill", "z", "a"))
+        np.testing.assert_allclose(two.decision_function(X), -one.decision_function(X), atol=1e-6)
+
+    def test_notebooks_show_what_was_kept(self, clf, table):
+        html = clf._repr_mimebundle_()["text/html"]
+        assert "age" in html and "a curve for each feature" in html
+        assert "age" in clf.explain(table[0].head(2))._repr_html_()
+
+
+class TestRefusals:
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            ({"interactions": -1}, "interactions=-1"),
-            ({"interactions": 2.5}, "interactions=2.5"),
-            ({"blend": "best"}, "blend='best'"),
-            ({"blend": np.ones((2, 2))}, "blend=array"),
-            ({"blend": -np.ones((3, 3))}, "blend=array"),
+            ({"max_features": 0}, "max_features=0"),
+            ({"max_features": "all"}, "max_features='all'"),
+            ({"max_features": 2.5}, "max_features=2.5"),
+            ({"max_pairs": -1}, "max_pairs=-1"),
+            ({"max_instances": -1}, "max_instances=-1"),
             ({"cv": 1}, "cv=1"),
-            ({"scaling": "x"}, "scaling='x'"),
+            ({"missing": "x"}, "missing='x'"),
+            ({"class_weight": "even"}, "class_weight='even'"),
+            ({"n_jobs": 0}, "n_jobs=0"),
         ],
     )
-    def test_bad_parameters_are_named(self, change, words):
-        X, y = table(20)
+    def test_name_the_parameter(self, change, words, table):
         with pytest.raises(ValueError, match=words):
-            TamisClassifier(**change).fit(X, y)
+            TamisClassifier(**change).fit(*table)
 
-    def test_names_like_those_of_channels_do_no_harm(self):
-        X, y = table(60, 3)
-        names = ["similar cases", "a", "a (line)"]
-        columns = dict(zip(names, X.T, strict=True))
-        fit = TamisClassifier(4, 3, interactions=2, cv=2).fit(columns, y)
-        assert len(set(fit.kernel_names_)) == len(fit.kernel_names_)
-        explanation = fit.explain(columns)
-        np.testing.assert_allclose(explanation.decision[:, 0], fit.decision_function(columns), atol=1e-11)
+    def test_name_what_is_wrong_with_the_rows(self, table):
+        X, y = table
+        with pytest.raises(ValueError, match="one class only"):
+            TamisClassifier().fit(X, np.full(len(y), "ill"))
+        with pytest.raises(ValueError, match="infinity"):
+            TamisClassifier().fit(X.assign(dose=np.inf), y)
+        with pytest.raises(ValueError, match="no pair"):
+            TamisClassifier(cv=[1, 2]).fit(X, y)
+        with pytest.raises(ValueError, match="sample_weight is zero for all rows"):
+            TamisClassifier().fit(X, y, np.where(y == "ill", 0.0, 1.0))
+
+    @pytest.mark.filterwarnings("ignore:nothing can be held out")
+    def test_columns_that_say_nothing_are_not_kept(self, table):
+        X, y = table
+        model = TamisClassifier(**SMALL).fit(X.assign(one=1.0, gone=np.nan), y)
+        assert not {"one", "gone"} & set(model.explain(X.assign(one=1.0, gone=np.nan)).features)
+        with pytest.warns(UserWarning, match="kept no feature"):
+            nothing = TamisClassifier(cv=2).fit(np.ones((30, 2)), np.arange(30) < 10)
+        np.testing.assert_allclose(nothing.predict_proba(np.ones((1, 2))), [[2 / 3, 1 / 3]], atol=0.02)
+        assert nothing.explain(np.ones((3, 2))).by_part.shape == (3, 1, 0)

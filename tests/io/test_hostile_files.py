@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tamis import Job, Plan, Results, Statistics, codec, io, run
+from tamis.flagship.model import Cases, Cells, Curve, Surface
 
 import hostile
 from small_fits import fitted, mixed
@@ -165,6 +167,14 @@ def test_a_locked_archive_is_unreadable(good, folder):
         io.load(folder / "locked")
 
 
+def loaded_with(estimator, model, folder):
+    """The estimator after it was saved and loaded with another model in it."""
+    broken = type(estimator)(**estimator.get_params())
+    vars(broken).update(estimator.to_stored()["learned"] | {"model_": model})
+    io.save(broken, folder / "broken")
+    return io.load(folder / "broken")
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -176,17 +186,34 @@ def test_a_locked_archive_is_unreadable(good, folder):
     ],
     ids=lambda change: f"{next(iter(change))} {next(iter(change.values())).shape}",
 )
-def test_models_whose_parts_do_not_fit_are_unreadable(change, folder):
-    model = fitted("TamisClassifier")
-    parts = model.to_stored()
-    inner = codec._fields(parts["learned"]["model_"])
-    other = type(inner["expansion"])(**codec._fields(inner["expansion"]) | change)
-    learned = parts["learned"] | {"model_": type(parts["learned"]["model_"])(**inner | {"expansion": other})}
-    broken = type(model)(**model.get_params())
-    vars(broken).update(learned)
-    io.save(broken, folder / "broken")
+def test_kernel_models_whose_parts_do_not_fit_are_unreadable(change, folder):
+    estimator = fitted("EM2NOLCClassifier")
+    model = estimator.model_
     with pytest.raises(io.Unreadable):
-        io.load(folder / "broken")
+        loaded_with(estimator, replace(model, expansion=replace(model.expansion, **change)), folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"intercept": np.zeros(3)},
+        {"intercept": np.zeros((1, 1))},
+        {"instances": np.zeros(9)},
+        {"columns": np.zeros(9)},
+        {"curves": ()},
+        {"curves": (Curve(np.zeros((2, 1)), np.zeros((2, 1))),) * 3},
+        {"cells": (Cells(2, np.array([0.0, np.nan, 1.0])),) * 3},
+        {"cells": (Cells(2, np.array([1.0, 0.0, 2.0])),) * 3},
+        {"surfaces": (Surface((0, 7), (np.zeros(3, int), np.zeros(3, int)), np.zeros((2, 2, 1))),)},
+        {"surfaces": (Surface((0, 1), (np.full(3, 5), np.full(3, -1)), np.zeros((2, 2, 1))),)},
+        {"cases": Cases(np.zeros((2, 1)), (), np.zeros(1), np.zeros((2, 1)))},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_additive_models_whose_parts_do_not_fit_are_unreadable(change, folder):
+    estimator = fitted("TamisClassifier")
+    with pytest.raises(io.Unreadable):
+        loaded_with(estimator, replace(estimator.model_, **change), folder)
 
 
 # ---------------------------------------------------------------------- memory

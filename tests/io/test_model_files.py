@@ -39,7 +39,7 @@ class TestEveryEstimator:
         same(clf, again, X)
         for attribute in [a for a in vars(clf) if a.endswith("_") and not a.startswith("_")]:
             assert hasattr(again, attribute), attribute
-        np.testing.assert_array_equal(again.kernel_variation_, clf.kernel_variation_)
+        np.testing.assert_array_equal(again.instance_variation_, clf.instance_variation_)
         assert str(clone(again)) == str(clone(clf).set_params(random_state=0))
 
     def test_several_classes(self, name, tmp_path):
@@ -81,7 +81,7 @@ class TestEveryEstimator:
         np.testing.assert_array_equal(other.decision_function(X), -clf.decision_function(X))
         np.testing.assert_array_equal(other.predict(X), clf.predict(X))
         np.testing.assert_allclose(other.predict_proba(X)[:, ::-1], clf.predict_proba(X))
-        np.testing.assert_array_equal(other.explain(X).contributions, -clf.explain(X).contributions)
+        np.testing.assert_array_equal(other.explain(X).by_part, -clf.explain(X).by_part)
         if hasattr(clf, "dual_coef_"):
             np.testing.assert_array_equal(other.instance_importance_, -clf.instance_importance_)
         with pytest.raises(ValueError, match="positive='maybe' is not one of two classes"):

@@ -24,6 +24,7 @@ from tamis import (
     Job,
     KernelGLVQClassifier,
     SimpleMKLClassifier,
+    TamisClassifier,
     TamisRegressor,
     all_estimators,
     bandwidths,
@@ -38,10 +39,9 @@ from tamis import (
 from tamis.io.export.codes import sparse_codes
 from tamis.io.export.graph import Graph
 from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, Sigmoid
-from tamis.kernels.composed import Mixture, Tensor
 from tamis.optim.nqp import solve_nqp
 
-from small_fits import Peak, mixed, quick
+from small_fits import Peak, Product, Widths, mixed, quick
 
 AGREE = {"float32": 1e-5, "float64": 1e-9}
 DTYPES = list(AGREE)
@@ -92,7 +92,8 @@ def agrees(clf, X, dtype, **options):
     """Compare all outputs of the graph with the estimator; returns them."""
     found, seen = outputs(io.to_onnx(clf, dtype=dtype, **options), X, dtype), rounded(X, dtype)
     told = clf.explain(seen)
-    expected = {"by_kernel": told.by_kernel, "by_instance": told.by_instance}
+    names = parts_of(clf)
+    expected = {name: getattr(told, name) for name in names}
     if hasattr(clf, "classes_"):
         np.testing.assert_array_equal(found["label"], clf.predict(seen))
         expected["score"] = clf.decision_function(seen)
@@ -106,10 +107,17 @@ def agrees(clf, X, dtype, **options):
         size = max(1.0, np.abs(values).max(initial=0.0))
         np.testing.assert_allclose(found[name], values, rtol=0, atol=AGREE[dtype] * size, err_msg=name)
     score = found["score" if "score" in found else "prediction"].reshape(len(seen), -1)
-    for name in ("by_kernel", "by_instance"):
-        size = max(1.0, np.abs(found[name]).sum(axis=2).max(initial=0.0))
-        np.testing.assert_allclose(found[name].sum(axis=2) + clf.intercept_, score, atol=AGREE[dtype] * size, rtol=1e-6)
+    wholes = [np.concatenate([found[name] for name in names], axis=2)] if len(names) == 3 else [found[n] for n in names]
+    for parts in wholes:
+        size = max(1.0, np.abs(parts).sum(axis=2).max(initial=0.0))
+        np.testing.assert_allclose(parts.sum(axis=2) + clf.intercept_, score, atol=AGREE[dtype] * size, rtol=1e-6)
     return found
+
+
+def parts_of(clf):
+    """Names of the contributions: two ways to split the score of a kernel model, or the three parts of the others."""
+    flagship = isinstance(clf, TamisClassifier | TamisRegressor)
+    return ("by_feature", "by_pair", "by_case") if flagship else ("by_kernel", "by_instance")
 
 
 @cache
@@ -189,7 +197,7 @@ def test_results_of_a_run_can_be_exported():
 TABLE = np.random.default_rng(3).normal(size=(90, 4))
 KINDS = {
     "Gaussian": Gaussian(0.7),
-    "Mixture": Mixture((2.0, 0.9, 0.3)),
+    "several widths": Widths((2.0, 0.9, 0.3)),
     "Laplacian": Laplacian(1.5),
     "Epanechnikov": Epanechnikov(2.0),
     "Polynomial": Polynomial(3, 0.5),
@@ -222,7 +230,7 @@ def test_kernels_of_one_column_and_of_several(kernel, missing):
 
 def test_products_of_kernels_of_columns_of_both_kinds():
     X, y = mixed(120)
-    parts = Tensor((Mixture((1.0, 0.5)), Categorical())), Tensor((Polynomial(2), Sigmoid(0.5, 0.1)))
+    parts = Product((Widths((1.0, 0.5)), Categorical())), Product((Polynomial(2), Sigmoid(0.5, 0.1)))
     bank = [("vc", parts[0], ["v", "c"]), ("uv", parts[1], ["u", "v"]), ("codes", Gaussian(1.0), ["c"])]
     bank += [("all", Gaussian(2.0, (0.0, 0.0, 1.5)), ["u", "v", "c"]), ("c", Gaussian(1.0, (0.7,)), ["c"])]
     clf = EM2NOLCClassifier(9, 3, kernels=bank, coupling="full", calibration=None).fit(X, y)
@@ -296,7 +304,7 @@ def test_unscaled_columns_far_from_zero(share):
     X = np.round(rng.normal(size=(90, 3)), 3)
     y = (X[:, 0] + X[:, 1] ** 2 > 0.5).astype(int)
     X = holed(X + [1e8, -1e7, 1e8], share)
-    kernels = per_feature() + product("all") + per_group({"two": [0, 1]}, Mixture((2.0, 0.5)))
+    kernels = per_feature() + product("all") + per_group({"two": [0, 1]}, Widths((2.0, 0.5)))
     clf = EM2NOLCClassifier(8, 3, kernels=kernels, scaling=None, coupling="full", calibration=None).fit(X, y)
     assert len(clf.kernels_) == 5
     agrees(clf, holed(X[::-1], share, seed=2), "float64")
@@ -316,7 +324,7 @@ def test_roots_of_distances_at_the_kept_cases(share):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2])
-@pytest.mark.parametrize("kernel", [Gaussian(1.0), Mixture((1e3, 1.0)), Laplacian(1.0), Epanechnikov(1.0)])
+@pytest.mark.parametrize("kernel", [Gaussian(1.0), Widths((1e3, 1.0)), Laplacian(1.0), Epanechnikov(1.0)])
 def test_columns_that_are_wide_beside_the_kernel(kernel, share):
     X = holed(TABLE * 1e8 + 1e9, share)
     bank = [("a", kernel, [0]), ("abc", kernel, [0, 1, 2]), ("cd", kernel, [2, 3])]
@@ -460,9 +468,9 @@ def test_a_model_that_kept_nothing_gives_its_intercept(dtype):
         (np.arange(40) % 2, EM2NOLCClassifier, {"calibration": None}),
         (np.full(40, 3.0), TamisRegressor, {}),
     ):
-        with pytest.warns(UserWarning, match="kept no instance"):
-            clf = cls(2, 1, **options).fit(np.ones((40, 2)), y)
-        assert agrees(clf, rng.normal(size=(3, 2)), dtype)["by_kernel"].shape == (3, 1, 0)
+        with pytest.warns(UserWarning, match="kept no (instance|feature)"):
+            clf = cls(max_instances=2, max_features=1, **options).fit(np.ones((40, 2)), y)
+        assert agrees(clf, rng.normal(size=(3, 2)), dtype)[parts_of(clf)[0]].shape == (3, 1, 0)
         with pytest.raises(ValueError, match="inputs='columns' needs a kept column"):
             io.to_onnx(clf, inputs="columns")
 
@@ -552,7 +560,7 @@ def test_codes_are_those_of_the_pursuit(d, limit):
 
 
 def test_less_is_computed_where_less_is_asked_for():
-    clf = fitted("TamisClassifier")
+    clf = fitted("EM2NOLCClassifier")
     whole, quick_one = io.to_onnx(clf), io.to_onnx(clf, outputs=("score", "label"))
     assert [out.name for out in whole.graph.output] == ["label", "score", "probabilities", "by_kernel", "by_instance"]
     assert [out.name for out in quick_one.graph.output] == ["label", "score"]
@@ -565,9 +573,10 @@ def test_less_is_computed_where_less_is_asked_for():
 
 
 def test_metadata_name_what_the_outputs_are():
-    clf = fitted("TamisClassifier")
+    clf = fitted("EM2NOLCClassifier")
     found = {key: json.loads(value) for key, value in props(io.to_onnx(clf)).items()}
-    assert found["estimator"] == "TamisClassifier" and found["classes"] == ["no", "yes"] and found["scores"] == ["yes"]
+    assert found["estimator"] == "EM2NOLCClassifier"
+    assert found["classes"] == ["no", "yes"] and found["scores"] == ["yes"]
     assert found["kernels"] == clf.kernel_names_.tolist() and len(found["kernel_features"]) == len(found["kernels"])
     assert found["cases"] == [str(label) for label in clf.instance_labels_]
     assert found["features"] == list(clf.model_.encoder.names) and found["base_values"] == clf.intercept_.tolist()
@@ -595,7 +604,7 @@ def test_wrong_parameters_are_named():
     ):
         with pytest.raises(ValueError, match=match):
             io.to_onnx(clf, **options)
-    with pytest.raises(ValueError, match=r"'prediction', 'by_kernel', 'by_instance'$"):
+    with pytest.raises(ValueError, match=r"'prediction', 'by_feature', 'by_pair', 'by_case'$"):
         io.to_onnx(fitted("TamisRegressor"), outputs=("label",))
     with pytest.raises(ValueError, match="model=str is not an estimator of tamis"):
         io.to_onnx("model")

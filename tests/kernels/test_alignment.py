@@ -286,19 +286,19 @@ class TestLongSeries:
 class TestWork:
     @pytest.fixture
     def small_tasks(self, monkeypatch):
-        for name, value in (("BLOCK", 12), ("TASK", 2), ("SHARE", 0)):
+        for name, value in (("MAX_BLOCK_STEPS", 12), ("MIN_TASK_BLOCKS", 2), ("MIN_TASK_PAIRS", 0)):
             monkeypatch.setattr(global_alignment, name, value)
 
     @pytest.fixture
     def processes(self, monkeypatch):
-        monkeypatch.setattr(global_alignment, "QUICK", 0)
+        monkeypatch.setattr(global_alignment, "MIN_PARALLEL_STEPS", 0)
 
     def test_blocks_change_nothing(self, ragged, monkeypatch):
         whole = align(ragged, bandwidths=1.0)
         for block, task, share in ((12, 2, 0), (1, 1, 0), (18, 1, 1)):
-            monkeypatch.setattr(global_alignment, "BLOCK", block)
-            monkeypatch.setattr(global_alignment, "TASK", task)
-            monkeypatch.setattr(global_alignment, "SHARE", share)
+            monkeypatch.setattr(global_alignment, "MAX_BLOCK_STEPS", block)
+            monkeypatch.setattr(global_alignment, "MIN_TASK_BLOCKS", task)
+            monkeypatch.setattr(global_alignment, "MIN_TASK_PAIRS", share)
             np.testing.assert_allclose(align(ragged, bandwidths=1.0), whole, rtol=1e-14)
 
     def test_processes_change_nothing(self, ragged, processes, monkeypatch):

@@ -28,7 +28,7 @@ from tamis import (
 from tamis.io.models import load, save
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Categorical, Epanechnikov, Gaussian, Laplacian, Polynomial, Sigmoid
-from tamis.kernels.composed import Mixture, ScaledGaussian, Tensor, Whole
+from tamis.kernels.composed import ScaledGaussian, Whole
 from tamis.kernels.stacks.base import DenseStack
 from tamis.kernels.stacks.device import DeviceStack, check_room
 from tamis.optim.matrices import DeviceMatrix, factor, fill_diagonal, inner, with_diagonal
@@ -81,8 +81,6 @@ def channels():
         "sigmoid": (Sigmoid(0.5, 0.1), (1,)),
         "categorical": (Categorical(), (2,)),
         "scaled": (ScaledGaussian((1.0, 0.0, 0.5), (0.0, 0.0, 2.0)), (0, 1, 2)),
-        "mixture": (Mixture((3.0, 1.0)), (0, 1)),
-        "tensor": (Tensor((Gaussian(1.0), Categorical())), (0, 2)),
         "whole": (Whole(Gaussian(1.0)), (0, 1)),
         "user": (user_function, (3,)),
     }

@@ -66,14 +66,14 @@ def test_variation_of_a_nearly_constant_kernel_is_kept(both, rng):
 
 
 def test_a_kernel_with_many_levels_of_detail_is_cut_at_the_share_of_rows(table, monkeypatch):
-    monkeypatch.setattr(module, "SHARE", 40)  # four factors
+    monkeypatch.setattr(module, "ROWS_PER_FACTOR", 40)  # four factors
     stack = BANK.stack(table, form="factored")
     assert {BANK.names[k] for k in stack.streamed} == {"line", "plane", "curve"} | STREAMED
     assert np.bincount(stack.owner).max() <= 4
 
 
 def test_factors_are_bounded_in_total(table, monkeypatch):
-    monkeypatch.setattr(module, "FACTORS", 10 * len(BANK) * len(table))
+    monkeypatch.setattr(module, "MAX_FACTOR_VALUES", 10 * len(BANK) * len(table))
     assert np.bincount(BANK.stack(table, form="factored").owner).max() <= 10
 
 

@@ -291,8 +291,8 @@ def test_landmarks_come_from_every_class(rng):
     y[:3] = "rare"
     seen = {}
 
-    def spy(rows, size, seed, fewest=1):
-        drawn = draw_candidates(rows, size, seed, fewest)
+    def spy(rows, size, seed):
+        drawn = draw_candidates(rows, size, seed)
         if size == 12:
             seen["codes"] = rows.codes[drawn]
         return drawn

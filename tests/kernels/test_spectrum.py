@@ -87,7 +87,7 @@ class TestCheck:
             check_positive(bent, positions, 0)
 
     def test_rows_are_drawn_by_the_seed(self, rng, monkeypatch):
-        monkeypatch.setattr("tamis.kernels.bank.ROWS", 10)
+        monkeypatch.setattr("tamis.kernels.bank.MAX_CHECKED_ROWS", 10)
         seen = []
 
         def watching(S, T):
@@ -215,7 +215,7 @@ class TestRepair:
         assert repaired(unknown, how).bank(sample(Z), 1.0) == unknown
 
     def test_what_is_repaired_passes_the_check_on_more_rows_than_anchors(self, rng, monkeypatch):
-        monkeypatch.setattr(module, "ANCHORS", 40)
+        monkeypatch.setattr(module, "MAX_ANCHORS", 40)
         Z = rng.normal(size=(200, 2))
         for how in ("clip", "flip", "shift"):
             made = repaired(per_feature(Sigmoid(2.0, 1.0)), how).bank(sample(Z), 1.0)
@@ -225,7 +225,7 @@ class TestRepair:
                 assert how == "shift" or len(np.unique(channel.kernel.anchors)) == 40
 
     def test_anchors_are_drawn_by_the_seed(self, rng, monkeypatch):
-        monkeypatch.setattr(module, "ANCHORS", 10)
+        monkeypatch.setattr(module, "MAX_ANCHORS", 10)
         Z = rng.normal(size=(40, 1))
         first, again, other = (repaired(per_feature(Sigmoid())).bank(sample(Z, seed), 1.0) for seed in (0, 0, 1))
         assert first == again and first != other

@@ -15,14 +15,14 @@ from tamis.kernels.stacks.base import ALONE, equal_kernels
 from tamis.kernels.stacks.chebyshev import Chebyshev, TwoSided
 
 FORMS = ["dense", "streaming", "chebyshev", "factored"]
-CHUNK = stack_module.CHUNK
+CHUNK = stack_module.MAX_CHUNK_VALUES
 
 
 def set_block(monkeypatch, size):
     """Let blocks and chunks have at most so many entries."""
-    monkeypatch.setattr(stack_module, "BLOCK", size)
+    monkeypatch.setattr(stack_module, "MAX_BLOCK_VALUES", size)
     for module in (stack_module, short_module):
-        monkeypatch.setattr(module, "CHUNK", min(size, CHUNK))
+        monkeypatch.setattr(module, "MAX_CHUNK_VALUES", min(size, CHUNK))
 
 
 @pytest.fixture(params=[*FORMS, *(f"{form} in small blocks" for form in FORMS[1:])])
@@ -143,7 +143,7 @@ def test_automatic_form_is_dense_when_it_fits(rng, monkeypatch):
 
     bank, X = KernelBank((Channel("a", Gaussian(), (0,)),)), rng.normal(size=(5, 1))
     assert isinstance(bank.stack(X), stack_module.DenseStack)
-    monkeypatch.setattr(bank_module, "MEMORY", 10)
+    monkeypatch.setattr(bank_module, "MAX_DENSE_BYTES", 10)
     assert isinstance(bank.stack(X), stack_module.StreamingStack)
 
 
@@ -199,7 +199,7 @@ class TestKernelsThatAreAlike:
     @pytest.mark.parametrize("threads", [0, 1 << 60])
     def test_passes_equal_one_call_per_kernel(self, many, rng, monkeypatch, form, block, threads):
         set_block(monkeypatch, block)
-        monkeypatch.setattr(stack_module, "THREADS", threads)
+        monkeypatch.setattr(stack_module, "MIN_THREADED_VALUES", threads)
         bank, X, Y = many
         values = np.array([channel(X, Y) for channel in bank.channels])
         check_operations(bank.stack(X, Y, form=form), values, rng, 1e-12)
@@ -237,7 +237,7 @@ class TestKernelsThatAreAlike:
     def test_results_do_not_depend_on_the_number_of_threads(self, many, monkeypatch):
         bank, X, Y = many
         set_block(monkeypatch, 100)
-        monkeypatch.setattr(stack_module, "THREADS", 0)
+        monkeypatch.setattr(stack_module, "MIN_THREADED_VALUES", 0)
         results = []
         for cores in (1, 2, 5):
             monkeypatch.setattr(parallel_module, "available_cores", lambda cores=cores: cores)
@@ -247,7 +247,7 @@ class TestKernelsThatAreAlike:
             assert all(np.array_equal(a, b) for a, b in zip(results[0], other, strict=True))
 
     def test_functions_of_users_are_called_from_one_thread_only(self, rng, monkeypatch):
-        monkeypatch.setattr(stack_module, "THREADS", 0)
+        monkeypatch.setattr(stack_module, "MIN_THREADED_VALUES", 0)
         callers = set()
 
         def kernel(S, T):
@@ -267,7 +267,7 @@ def wide(rng, monkeypatch):
     X = rng.normal(size=(30, 24)) * rng.uniform(0.2, 1.5, 24) + rng.uniform(-1, 1, 24)
     X[3, 7], X[:, 11], X[:, 12], X[:5, 13], X[:, 14] = 60.0, 2.0, np.nan, np.nan, 0.0
     kernels = [*[Sigmoid(0.1, 0.1)] * 16, *[Sigmoid(-0.2, 0.3)] * 4, *[Gaussian(7.0)] * 3, Polynomial(2, 1.0)]
-    monkeypatch.setattr("tamis.kernels.stacks.short.POLYNOMIALS", 2.0)  # short sums on few rows, for small tests
+    monkeypatch.setattr("tamis.kernels.stacks.short.MAX_POLYNOMIAL_SHARE", 2.0)  # short sums on few rows
     return KernelBank(tuple(Channel(str(j), kernel, (j,)) for j, kernel in enumerate(kernels))), X
 
 
@@ -283,7 +283,7 @@ class TestShortSigmoids:
     )
     def test_every_pass_is_within_the_bound(self, wide, rng, monkeypatch, block, kind):
         set_block(monkeypatch, block)
-        monkeypatch.setattr(stack_module, "THREADS", 0 if block in (100, 20_000) else 1 << 60)
+        monkeypatch.setattr(stack_module, "MIN_THREADED_VALUES", 0 if block in (100, 20_000) else 1 << 60)
         bank, X = wide
         Y = X[15:][::-1] if "oblong" in kind else X
         stack = bank.stack(X, Y, form="chebyshev")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from sklearn.linear_model import Ridge
 from sklearn.svm import SVC
 
 from tamis.optim import proximal_svm
-from tamis.optim.losses import fit_ridge_path, principal
 from tamis.optim.matrices import LowRank, factor, woodbury
-from tamis.optim.proximal_svm import FINE, Primal, approach
+from tamis.optim.proximal_svm import FINE_DECREMENT, Primal, approach
 from tamis.optim.quadratic import zero_of_slope
 from tamis.optim.svm import _level, _sketched, _started, solve_svm
 
@@ -95,38 +93,6 @@ class TestFactors:
             factor(np.array([[1.0, 2.0], [2.0, 1.0]]))
 
 
-class TestRidges:
-    @pytest.mark.parametrize("n, p", [(30, 4), (12, 25), (9, 9)])
-    def test_every_ridge_has_its_minimum(self, rng, n, p):
-        X, Y, w = rng.normal(size=(n, p)), rng.normal(size=(n, 2)) + 3.0, rng.uniform(0.2, 3.0, n)
-        X -= np.average(X, axis=0, weights=w)
-        ridges = (0.5, 4.0, 60.0)
-        coef, intercept = fit_ridge_path(X, Y, w, ridges)
-        assert coef.shape == (3, 2, p) and intercept.shape == (3, 2)
-        for r, ridge in enumerate(ridges):
-            wanted = Ridge(ridge, solver="cholesky").fit(X, Y, sample_weight=w)
-            np.testing.assert_allclose(coef[r], wanted.coef_, atol=1e-8)
-            np.testing.assert_allclose(intercept[r], wanted.intercept_, atol=1e-8)
-
-    @pytest.mark.parametrize("n, p", [(30, 4), (12, 25)])
-    def test_directions_are_orthonormal_and_above_the_floor(self, rng, n, p):
-        X, w = rng.normal(size=(n, p)), rng.uniform(0.2, 3.0, n)
-        sizes = np.linalg.svd(X * np.sqrt(w)[:, None], compute_uv=False) ** 2
-        floor = float(np.sort(sizes)[-3]) * 0.999
-        basis, back = principal(X, w, floor)
-        assert basis.shape == (n, 3) and back.shape == (p, 3)
-        np.testing.assert_allclose(back.T @ back, np.eye(3), atol=1e-10)
-        np.testing.assert_allclose(basis, X @ back)
-        np.testing.assert_allclose(np.sort(w @ basis**2)[::-1], np.sort(sizes)[::-1][:3])
-
-    def test_a_direction_that_a_ridge_leaves_nothing_of_is_left_out(self, rng):
-        X = rng.normal(size=(20, 2)) * [1.0, 1e-6]
-        X -= X.mean(axis=0)
-        coef, _ = fit_ridge_path(X, rng.normal(size=(20, 1)), np.ones(20), (1.0,))
-        assert abs(coef[0, 0, 1]) < 1e-6 < abs(coef[0, 0, 0])
-        assert principal(X, np.ones(20), 1e-3)[0].shape == (20, 1)
-
-
 def machine(rng, n=60, rank=5, ridge=None):
     """A machine of low rank that has errors, margins and rows beyond."""
     A = rng.normal(size=(rank, n))
@@ -143,7 +109,7 @@ class TestProximalPoints:
     @pytest.mark.parametrize("n, rank", [(60, 5), (30, 45)])
     def test_they_end_at_the_machine(self, rng, n, rank, ridge):
         K, y, cost = machine(rng, n, rank, None if ridge is None else np.full(n, ridge))
-        found = approach(K, y, cost, start(K, y), 1e-9, FINE)
+        found = approach(K, y, cost, start(K, y), 1e-9, FINE_DECREMENT)
         svc = SVC(kernel="precomputed", C=1.0, tol=1e-9).fit(K.dense(), y, sample_weight=cost)
         wanted = np.zeros(n)
         wanted[svc.support_] = svc.dual_coef_[0]
@@ -158,36 +124,36 @@ class TestProximalPoints:
         found = approach(K, y, cost, start(K, y), 1e-3)
         margins = y * (K @ (found.alpha * y) + found.intercept)
         inside = (found.alpha > 0) & (found.alpha < cost)
-        assert found.converged and found.sigma >= proximal_svm.FIRST * cost.mean()
+        assert found.converged and found.sigma >= proximal_svm.FIRST_SIGMA * cost.mean()
         np.testing.assert_allclose(margins[inside], 1.0, atol=2e-3)
         assert np.all(margins[found.alpha == 0] > 1 - 2e-3) and np.all(margins[found.alpha == cost] < 1 + 2e-3)
 
     def test_a_start_that_knows_how_far_to_go_goes_on_from_there(self, rng):
         K, y, cost = machine(rng)
-        first = approach(K, y, cost, start(K, y), 1e-6, FINE)
-        again = approach(K, y, cost, first, 1e-6, FINE)
+        first = approach(K, y, cost, start(K, y), 1e-6, FINE_DECREMENT)
+        again = approach(K, y, cost, first, 1e-6, FINE_DECREMENT)
         assert again.sigma == first.sigma and again.converged
         np.testing.assert_allclose(again.w, first.w, atol=1e-6)
 
     def test_where_points_run_out_it_has_not_converged(self, rng, monkeypatch):
-        monkeypatch.setattr(proximal_svm, "OUTER", 2)
-        monkeypatch.setattr(proximal_svm, "FIRST", 1e-4)
+        monkeypatch.setattr(proximal_svm, "MAX_PROXIMAL_POINTS", 2)
+        monkeypatch.setattr(proximal_svm, "FIRST_SIGMA", 1e-4)
         K, y, cost = machine(rng)
         found = approach(K, y, cost, start(K, y), 1e-9)
-        assert not found.converged and found.sigma == pytest.approx(1e-4 * cost.mean() * proximal_svm.GROWTH**2)
+        assert not found.converged and found.sigma == pytest.approx(1e-4 * cost.mean() * proximal_svm.SIGMA_GROWTH**2)
 
     def test_where_newton_steps_run_out_it_has_not_converged(self, rng, monkeypatch):
-        monkeypatch.setattr(proximal_svm, "INNER", 1)
-        monkeypatch.setattr(proximal_svm, "OUTER", 1)
+        monkeypatch.setattr(proximal_svm, "MAX_NEWTON_STEPS", 1)
+        monkeypatch.setattr(proximal_svm, "MAX_PROXIMAL_POINTS", 1)
         K, y, cost = machine(rng)
-        assert not approach(K, y, cost, start(K, y), np.inf, FINE).converged
+        assert not approach(K, y, cost, start(K, y), np.inf, FINE_DECREMENT).converged
 
     def test_one_point_minimises_its_function(self, rng):
         K, y, cost = machine(rng, ridge=np.full(60, 0.2))
         before = Primal(np.zeros(5), 0.3, rng.uniform(0, 1, 60) * cost, 2.0)
         smooth = proximal_svm._Smooth(K.factor, y, cost, K.ridge, before)
         value = lambda x: smooth.at(K.factor.T @ x[:-1], x[:-1], x[-1])[0]  # noqa: E731
-        found, settled = proximal_svm._minimise(smooth, before, FINE)
+        found, settled = proximal_svm._minimise(smooth, before, FINE_DECREMENT)
         wanted = minimize(value, np.zeros(6), method="BFGS", options={"gtol": 1e-9})
         assert settled and value(np.r_[found.w, found.intercept]) == pytest.approx(wanted.fun, rel=1e-10)
         np.testing.assert_allclose(np.r_[found.w, found.intercept], wanted.x, atol=1e-5)
@@ -201,7 +167,7 @@ class TestProximalPoints:
             w, b = rng.choice([0.0, 0.1, 1.0]) * rng.normal(size=2), float(rng.normal())
             near = Primal(w, b, rng.integers(0, 2, 4) * cost, 10.0 ** rng.uniform(0, 3))
             smooth = proximal_svm._Smooth(K.factor, y, cost, np.zeros(4), near)
-            found, sure = proximal_svm._minimise(smooth, near, FINE)
+            found, sure = proximal_svm._minimise(smooth, near, FINE_DECREMENT)
             pull = y * smooth.alpha(K.factor.T @ found.w, found.intercept)
             slope = np.r_[found.w - K.factor @ pull, smooth.anchor * (found.intercept - b) - pull.sum()]
             settled += sure
@@ -257,7 +223,7 @@ class TestProximalPoints:
                 return (t - zero) / zero
 
         t = proximal_svm._length(Slope(), 1.0)
-        assert abs(t - zero) <= proximal_svm.FLAT * zero
+        assert abs(t - zero) <= proximal_svm.SLOPE_SHARE * zero
         assert wanted is None or t == wanted
 
     @pytest.mark.parametrize("k", [0, 3, 12])
@@ -288,8 +254,8 @@ class TestMachinesOfLowRank:
         assert abs(low.dual_coef.sum()) < 1e-8 and np.all(low.dual_coef * y >= 0) and np.all(low.dual_coef * y <= cost)
 
     def test_a_search_that_does_not_end_says_so(self, rng, monkeypatch):
-        monkeypatch.setattr(proximal_svm, "OUTER", 1)
-        monkeypatch.setattr(proximal_svm, "INNER", 1)
+        monkeypatch.setattr(proximal_svm, "MAX_PROXIMAL_POINTS", 1)
+        monkeypatch.setattr(proximal_svm, "MAX_NEWTON_STEPS", 1)
         K, y, cost = machine(rng, 150, 6)
         found = solve_svm(K, y, cost, tol=1e-12)
         assert not found.converged and abs(found.dual_coef.sum()) < 1e-8
@@ -315,7 +281,7 @@ class TestMachinesOfLowRank:
         assert np.all(sketch.alpha[slack > 0.5] == cost[slack > 0.5]) and not sketch.alpha[slack < -0.5].any()
 
     def test_a_sketch_weighs_its_rows_for_all(self, rng, monkeypatch):
-        monkeypatch.setattr("tamis.optim.svm.SKETCH", 10)
+        monkeypatch.setattr("tamis.optim.svm.SKETCH_ROWS", 10)
         K, y, cost = machine(rng, 400, 3)
         part, whole = _sketched(K, y, cost), solve_svm(K.dense(), y, cost, tol=1e-6)
         direction = K.factor @ whole.dual_coef
@@ -328,10 +294,3 @@ class TestMachinesOfLowRank:
         assert _level(np.array([0.0, 1.0, 0.0, 2.0]), y, cost).tolist() == [0.0, 1.0, 0.0, 1.0]
         assert _level(np.array([1.0, 0.0, 0.0, 1.0]), y, cost).tolist() == [1.0, 0.0, 0.0, 1.0]
         assert _level(np.array([1.0, 0.0, 0.0, 0.0]), y, cost).tolist() == [0.0, 0.0, 0.0, 0.0]
-
-    def test_a_negligible_direction_depends_on_the_ridge(self, rng):
-        X = rng.normal(size=(20, 2)) * [1.0, 0.05]
-        X -= X.mean(axis=0)
-        Y = X @ np.array([[1.0], [40.0]])
-        coef, _ = fit_ridge_path(X, Y, np.ones(20), (1e-3,))  # 1e-3 of it is far below the second direction
-        np.testing.assert_allclose(coef[0], Ridge(1e-3, solver="cholesky").fit(X, Y).coef_.reshape(1, 2), atol=1e-6)

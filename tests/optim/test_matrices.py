@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tamis.optim.matrices import RESIDUAL, LowRank, ShiftedSolver
+from tamis.optim.matrices import RESIDUAL_TOL, LowRank, ShiftedSolver
 
 
 @pytest.mark.parametrize("move", [0.0, 1e-6, 10.0])
@@ -28,7 +28,7 @@ def test_solves_are_right_to_the_residual_for_large_right_hand_sides(rng):
     after = K + 1e-6 * B @ B.T
     y = solver.solve(after, right, x)
     off = np.linalg.norm(right - y - 0.5 * after @ y)
-    assert 0 < off <= RESIDUAL * np.linalg.norm(right) * 1.001 and solver.n_factored == 1
+    assert 0 < off <= RESIDUAL_TOL * np.linalg.norm(right) * 1.001 and solver.n_factored == 1
 
 
 def test_steps_with_one_factor_are_as_many_as_a_factorisation_costs(rng):

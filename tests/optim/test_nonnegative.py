@@ -17,7 +17,8 @@ SOLVERS = ["projection", "primal"]
 def solve_by(solver, *problem, **options):
     """The step by descent alone, by projection first, or by what the number of rows says."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "PROJECTED", {"primal": 0, "projection": 10**9}.get(solver, module.PROJECTED))
+        most = {"primal": 0, "projection": 10**9}.get(solver, module.MAX_PROJECTED_ROWS)
+        patch.setattr(module, "MAX_PROJECTED_ROWS", most)
         return solve_nonnegative(*problem, **options)
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog
 
 from tamis.optim import polytope as room
-from tamis.optim.polytope import FEW, Polytope, centre, lowest, nearest, spread
+from tamis.optim.polytope import MAX_ROWS_AT_ONCE, Polytope, centre, lowest, nearest, spread
 
 TAILS = [None, 0.05, 0.4, 1.0]
 
@@ -105,7 +105,7 @@ class TestHeight:
     def test_first_rows_hold_everywhere_in_it_and_bound_every_weight(self, R, tail, rng):
         P, scale = polytope(5, R, 9, tail)
         first = P.first()
-        assert np.all(first.max(axis=0) > 0) and len(first) <= max(FEW, 10)
+        assert np.all(first.max(axis=0) > 0) and len(first) <= max(MAX_ROWS_AT_ONCE, 10)
         for a in rng.random((20, 9)) / scale:
             assert np.max(first @ a) <= P.height(a) * (1 + 1e-12)
 
@@ -166,7 +166,7 @@ class TestAgainstGeneralSolvers:
         u, conditions = allowed(cp, P, scale)
         value = cp.Problem(cp.Maximize(gain / scale @ u), conditions).solve(solver=cp.CLARABEL)
         assert gain @ a == pytest.approx(value, rel=1e-6) and P.height(a) == pytest.approx(1.0)
-        assert len(rows) <= max(FEW, 4 * m)
+        assert len(rows) <= max(MAX_ROWS_AT_ONCE, 4 * m)
 
     def test_spread_has_the_value_of_its_dual(self, R, m, tail, rng):
         """``min sum norms^2 / a = max (sum_p norms_p sqrt((rows'nu)_p))^2`` over nu of sum one within the caps."""
@@ -181,7 +181,7 @@ class TestAgainstGeneralSolvers:
         v = np.clip(nu.value, 0, 1.0 if P.caps is None else P.caps)
         bound = float(norms @ np.sqrt(P.rows.T @ v / max(1.0, v.sum()))) ** 2
         assert bound * (1 - 1e-9) <= cost_of(norms, a) <= bound * (1 + 1e-5)
-        assert P.height(a) == pytest.approx(1.0, rel=1e-13) and len(rows) <= max(FEW, 4 * m)
+        assert P.height(a) == pytest.approx(1.0, rel=1e-13) and len(rows) <= max(MAX_ROWS_AT_ONCE, 4 * m)
 
     def test_nearest(self, R, m, tail, rng):
         cp = pytest.importorskip("cvxpy")
@@ -194,7 +194,7 @@ class TestAgainstGeneralSolvers:
         value = cp.Problem(goal, conditions).solve(solver=cp.CLARABEL)
         assert 0.5 * a @ H @ a - c @ a == pytest.approx(value, rel=1e-6)
         np.testing.assert_allclose(a * scale, u.value, atol=2e-3 * np.max(u.value))
-        assert P.height(a) <= 1 + 1e-9 and len(rows) <= max(FEW, 4 * m)
+        assert P.height(a) <= 1 + 1e-9 and len(rows) <= max(MAX_ROWS_AT_ONCE, 4 * m)
 
 
 def solved(name, P, scale, seed=0):

@@ -170,8 +170,15 @@ class TestLazyPredictions:
     def test_of_other_estimators_too(self, rows):
         X, y = rows
         clf = TamisClassifier(max_instances=5, max_features=3).fit(X[:300], y[:300])
-        lazy = clf.predict_proba(dd.from_pandas(X, npartitions=3))
+        frame = dd.from_pandas(X, npartitions=3)
+        lazy = clf.predict_proba(frame)
         np.testing.assert_allclose(lazy.compute(scheduler="threads"), clf.predict_proba(X), atol=1e-9)
+        told, plain = clf.explain(frame), clf.explain(X)
+        assert isinstance(told.by_feature, da.Array) and told._repr_html_() is None
+        with pytest.raises(ValueError, match=r"use \.compute\(\)\.to_frame\(\)"):
+            told.to_frame()
+        for name in ("by_part", "by_feature", "by_pair", "by_case", "similarity", "decision"):
+            np.testing.assert_array_equal(getattr(told.compute(), name), getattr(plain, name))
 
 
 class TestWithoutACluster:

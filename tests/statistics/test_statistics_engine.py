@@ -256,7 +256,7 @@ class TestFit:
     def test_automatic_engine_goes_by_size_and_kernels(self, monkeypatch):
         X, y = zoo.planted(300)
         assert self.engine_of(X, y) == "rows"
-        monkeypatch.setattr("tamis.statistics.fit.MEMORY", 1000)
+        monkeypatch.setattr("tamis.statistics.fit.MAX_DENSE_BYTES", 1000)
         assert self.engine_of(X, y) == "sums"
         assert self.engine_of(X, y, kernels=product("all")) == "rows"
         assert self.engine_of(X, y, kernels=per_feature(Laplacian())) == "rows"
@@ -323,7 +323,7 @@ class TestFit:
         assert any("digits cancel" in str(w.message) for w in caught), [str(w.message) for w in caught]
 
     def test_falling_back_to_rows_for_want_of_memory_is_announced(self, monkeypatch):
-        monkeypatch.setattr("tamis.statistics.fit.MEMORY", 1000)
+        monkeypatch.setattr("tamis.statistics.fit.MAX_DENSE_BYTES", 1000)
         monkeypatch.setattr("tamis.statistics.plan.MAX_BYTES", 1000)
         with pytest.warns(UserWarning, match="engine='auto' works on rows, which may take long"):
             EM2NOLCClassifier(3, 2, calibration=None).fit(*zoo.planted(100))
@@ -420,7 +420,7 @@ class TestExactRefit:
         monkeypatch.setattr(chebyshev_module.Chebyshev, "coefficients", poor)
         with pytest.warns(UserWarning, match="move decisions by up to"):
             EM2NOLCClassifier(2, 2).fit_statistics(stats)
-        monkeypatch.setattr(sums_module, "MOST_PAIRS", 3)
+        monkeypatch.setattr(sums_module, "MAX_PAIRS", 3)
         with pytest.warns(UserWarning, match="move decisions by up to"):
             EM2NOLCClassifier(2, 2, engine="statistics", calibration=None).fit(X, y)
 
@@ -731,7 +731,7 @@ def test_streaming_engine_never_forms_the_whole_matrix(monkeypatch):
     X, y = zoo.planted(300)
     one = EM2NOLCClassifier(5, 3, engine="streaming", calibration=None).fit(X, y)
     monkeypatch.setattr("tamis.base.design.MEMORY", 1000)
-    monkeypatch.setattr("tamis.kernels.stacks.base.BLOCK", 10_000)
-    monkeypatch.setattr("tamis.kernels.stacks.base.CHUNK", 10_000)
+    monkeypatch.setattr("tamis.kernels.stacks.base.MAX_BLOCK_VALUES", 10_000)
+    monkeypatch.setattr("tamis.kernels.stacks.base.MAX_CHUNK_VALUES", 10_000)
     two = EM2NOLCClassifier(5, 3, engine="streaming", calibration=None).fit(X, y)
     np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-6)

@@ -182,6 +182,10 @@ class TestUse:
         clf = TamisClassifier(max_instances=5, max_features=4).fit(X[some], Y[some])
         T = torch.tensor(X, device=device)
         np.testing.assert_allclose(arrays.to_numpy(clf.predict_proba(T)), clf.predict_proba(X), atol=1e-6)
+        told, plain = clf.explain(T), clf.explain(X)
+        for name in ("by_part", "by_feature", "by_pair", "by_case", "similarity", "decision"):
+            assert isinstance(getattr(told, name), torch.Tensor)
+            np.testing.assert_allclose(arrays.to_numpy(getattr(told, name)), getattr(plain, name), atol=1e-6)
         reg = TamisRegressor(max_instances=5, max_features=4).fit(X[some], X[some, 0] ** 2)
         np.testing.assert_allclose(arrays.to_numpy(reg.predict(T)), reg.predict(X), atol=1e-6)
 

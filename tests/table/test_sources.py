@@ -235,7 +235,7 @@ class TestPredictions:
         from tamis.base import model
 
         expected = whole.decision_function(X)
-        monkeypatch.setattr(model, "ROWS", 700)
+        monkeypatch.setattr(model, "BLOCK_ROWS", 700)
         np.testing.assert_allclose(whole.decision_function(X), expected, atol=1e-12)
 
 

@@ -166,14 +166,14 @@ def test_shapes_are_drawn_as_the_model_has_them(iris, mixed):
     clf, X, _ = iris
     display = plots.ShapeFunctionDisplay.from_estimator(clf, X)
     for name, lines in display.lines_.items():
-        grid, values = clf.shape_function(name)
+        grid, values = clf.curve(name)
         for line, column in zip(lines, values.T, strict=True):
             np.testing.assert_array_equal(line.get_xdata(), grid)
             np.testing.assert_array_equal(line.get_ydata(), column)
     clf, X, _ = mixed
     display = plots.ShapeFunctionDisplay.from_estimator(clf, X, features=["town", "_b"])
     heights = [bar.get_height() for bar in display.lines_["town"][0]]
-    np.testing.assert_allclose(heights, clf.shape_function("town")[1])
+    np.testing.assert_allclose(heights, clf.curve("town")[1])
     counts = X["town"].value_counts()
     assert [t.get_text() for t in display.ax_[0].get_xticklabels()] == [f"{v} ({counts[v]})" for v in "xyz"]
 

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
-pytest.importorskip("plotly", reason="plotly is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 from tamis.views.report import write
 
 from report_fits import hostile_fit, iris_fit, mixed_fit, mixed_table, ranked_fit, small_fit
+from small_fits import Product, Widths
 
 CHROMIUM = os.environ.get("TAMIS_CHROMIUM") or shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="there is no chromium: set TAMIS_CHROMIUM to its path")
@@ -111,16 +111,16 @@ def paired_fit():
     from tamis import Categorical
     from tamis.base.expansion import CentredExpansion
     from tamis.kernels.base import Epanechnikov, Normalised, Polynomial
-    from tamis.kernels.composed import Mixture, ScaledGaussian, Tensor, Whole
+    from tamis.kernels.composed import ScaledGaussian, Whole
     from tamis.workflow import Job, run
 
-    shape = Mixture((3.0, 1.0, 1 / 3))
+    shape = Widths((3.0, 1.0, 1 / 3))
     kernels = [
         ("a", shape, "a"),
         ("b", shape, "b"),
-        ("a x b", Tensor((shape, shape)), ("a", "b")),
-        ("a x colour", Tensor((shape, Categorical())), ("a", "colour")),
-        ("similar cases", Mixture((2.0, 1.0), (0.0, 0.0, 2.2)), ("a", "b", "colour")),
+        ("a x b", Product((shape, shape)), ("a", "b")),
+        ("a x colour", Product((shape, Categorical())), ("a", "colour")),
+        ("similar cases", Widths((2.0, 1.0), (0.0, 0.0, 2.2)), ("a", "b", "colour")),
         ("near", Epanechnikov(2.0), ("a", "b")),
         ("scaled", ScaledGaussian((1.0, 0.0, 0.5), (0.0, 0.0, 2.0)), ("a", "b", "colour")),
         ("curve", Whole(Normalised(Polynomial(2, 1.0))), ("a", "b")),
@@ -215,7 +215,7 @@ def test_every_chart_is_drawn(visit, name):
     ids = page.evaluate("Object.keys(window.tamis.data.charts)")
     assert len(ids) >= 5
     for chart in ids:
-        box = page.locator(f"[id='{chart}'] svg.main-svg").first.bounding_box()
+        box = page.locator(f"[id='{chart}'] svg.drawing").first.bounding_box()
         assert box and box["width"] > 150 and box["height"] > 100, chart
 
 
@@ -332,7 +332,7 @@ def test_phone_has_no_sideways_scroll(visit, name):
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
-    wide = page.evaluate("[...document.querySelectorAll('.plot .main-svg')].map(s => s.getBoundingClientRect().width)")
+    wide = page.evaluate("[...document.querySelectorAll('.plot .drawing')].map(s => s.getBoundingClientRect().width)")
     assert wide and max(wide) <= 600
 
 
@@ -345,7 +345,7 @@ def test_print_shows_tables_and_whole_charts(visit, scheme):
     assert page.evaluate("[...document.querySelectorAll('details')].every(d => d.open)")
     assert not page.is_visible("#why-form") and page.is_visible("#sum")
     clipped = """() => [...document.querySelectorAll('.plot')].filter(p => {
-        const inner = p.querySelector('.main-svg').getBoundingClientRect(), outer = p.getBoundingClientRect();
+        const inner = p.querySelector('.drawing').getBoundingClientRect(), outer = p.getBoundingClientRect();
         return inner.right > outer.right + 1 || inner.bottom > outer.bottom + 1 || outer.right > 690;
     }).map(p => p.id)"""
     assert page.evaluate(clipped) == []
@@ -415,11 +415,11 @@ def test_hostile_names_stay_text(visit):
     assert page.locator("main script, main img, .plot a, .plot b").count() == 0
     labels = page.locator("#inputs label").all_text_contents()
     assert sorted(labels) == sorted(results.model.model_.encoder.names)
-    ticks = page.locator("#chart-share .ytick text").all_text_contents()
+    ticks = page.locator("#chart-share text.ytick").all_text_contents()
     assert any(text.startswith("<img") for text in ticks) and "$\\alpha$ %{x} &lt;&amp;" in ticks
     for chart in ("chart-share", "chart-importance", "chart-shape-0", "chart-correlation"):
         page.locator(f"#{chart}").scroll_into_view_if_needed()
-        box = page.locator(f"#{chart} .nsewdrag").first.bounding_box()
+        box = page.locator(f"#{chart} svg.drawing").first.bounding_box()
         for share in (0.2, 0.5, 0.8):
             page.mouse.move(box["x"] + share * box["width"], box["y"] + 0.5 * box["height"])
     assert page.evaluate("window.hacked") is None

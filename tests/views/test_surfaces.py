@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from figures import check_figure, marks_of
 from tamis import EM2NOLCClassifier, Gaussian, IMKPLClassifier, bandwidths, per_feature, product
 from tamis.base.explaining import kept_features
 from tamis.explain import SIMILAR, part_names, variation
+from tamis.explain.explanation import plain
 from tamis.results.data import Results
 from tamis.results.describe import cases_of, parts_of, shares, shares_by_key
 from tamis.results.tables import counted, part_table, similar_table
@@ -61,7 +63,7 @@ def test_shapes_surfaces_and_the_rest_add_up_to_the_decision(two):
     rest = explanation.by_kernel[:, 0, [len(f) > 2 for f in explanation.features]].sum(axis=1)
     total = clf.intercept_[0] + rest
     for name in NAMES:
-        total = total + clf.shape_function(name, X[name])[1]
+        total = total + clf.curve(name, X[name])[1]
     for first, second in clf.pairs_:
         values = clf.surface(first, second, (X[first], X[second]))[2]
         total = total + np.diag(values)
@@ -107,7 +109,7 @@ def test_pairs_come_by_the_variation_that_they_cause(two, three):
 
 def test_what_has_no_shape_or_surface_is_refused(two, three):
     for first, second in (("b", "c"), ("a", "a")):
-        with pytest.raises(ValueError, match="have no surface: no kernel stands on exactly these two"):
+        with pytest.raises(ValueError, match="have no surface: nothing in the model depends on exactly these two"):
             two[0].surface(first, second)
     with pytest.raises(ValueError, match="'d' is not among the kept ones"):
         two[0].surface("a", "d")
@@ -115,8 +117,8 @@ def test_what_has_no_shape_or_surface_is_refused(two, three):
         two[0].surface("a", "b", (None, None, None))
     _, X, y = three
     pair = EM2NOLCClassifier(3, 2, kernels=product(["a", "b"]), calibration=None).fit(X, y > 0)
-    with pytest.raises(ValueError, match="it has no shape of its own; use surface"):
-        pair.shape_function("a")
+    with pytest.raises(ValueError, match="it has no curve of its own; use surface"):
+        pair.curve("a")
     X = X[["a", "b"]]
     prototypes = IMKPLClassifier(2, calibration=None, kernels=bandwidths([1.0])).fit(X, y)
     assert prototypes.pairs_ == []
@@ -241,31 +243,24 @@ def test_explained_row_shows_the_values_of_features_and_pairs_only():
 
 
 def test_report_draws_surfaces_of_numbers_and_categories(two, described):
-    pytest.importorskip("plotly", reason="plotly is not installed")
-    from plotly.graph_objects import Figure
-
-    from tamis.views.report.features import surface_chart
+    from tamis.views.report.pairs import surface_chart
 
     clf, (parts, cases) = two[0], described
     results = Results(clf, None, None, parts, cases, None, None, None, {}, {})
     for k, part in enumerate(part for part in parts if part.is_surface):
         chart = surface_chart(results, part, k)
-        drawn = Figure(chart.figure).data
-        np.testing.assert_array_equal(drawn[0].z, part.shape[:, :, 0].T)
-        assert drawn[0].zmin == -drawn[0].zmax and {t.type for t in drawn} >= {"heatmap", "scatter"}
-        assert sum(len(trace.x) for trace in drawn if trace.type == "scatter") == len(cases)
-        assert ("contour" in {trace.type for trace in drawn}) == (part.name == "a * b")
-        assert not [trace for trace in drawn if trace.type == "contour" and 0.0 not in _levels(trace.contours)]
+        check_figure(plain(chart.figure))
+        (cells,), lines = marks_of(chart.figure, "cells"), marks_of(chart.figure, "lines")
+        np.testing.assert_array_equal(cells["z"], part.shape[:, :, 0].T.ravel())
+        assert cells["low"] == -cells["high"]
+        assert sum(len(mark["x"]) for mark in marks_of(chart.figure, "dots")) == len(cases)
+        assert bool(lines) == (part.name == "a * b") and all(0.0 in mark["levels"] for mark in lines)
         assert len(chart.table.rows) == (3 if part.features[0] == "town" else 6)
     rows = similar_table(results).rows
     labels = [c.label if isinstance(c.label, str) else f"row {c.label}" for c in cases]
     order = sorted(range(len(cases)), key=lambda k: -abs(cases[k].similarity_pull[0]))
     assert [row[0] for row in rows] == [labels[k] for k in order]
     assert similar_table(replace(results, cases=())) is None
-
-
-def _levels(contours):
-    return np.arange(contours.start, contours.end + contours.size / 2, contours.size).round(5)
 
 
 def test_displays_draw_every_kind_of_part(two):
@@ -278,7 +273,7 @@ def test_displays_draw_every_kind_of_part(two):
     clf, X, _ = two
     shapes = plots.ShapeFunctionDisplay.from_estimator(clf)
     assert sorted(shapes.lines_) == sorted(NAMES)
-    np.testing.assert_array_equal(shapes.lines_["a"][0].get_ydata(), clf.shape_function("a")[1])
+    np.testing.assert_array_equal(shapes.lines_["a"][0].get_ydata(), clf.curve("a")[1])
     assert shapes.ax_[0].get_ylabel() == f"added to the decision\n(+ for {clf.classes_[1]})"
     bars = plots.ContributionDisplay.from_estimator(clf, X[:1])
     named = plots.ImportanceDisplay.from_estimator(clf, of="features").features.names

@@ -34,7 +34,7 @@ def core() -> None:
         given = {key: value for key, value in small.items() if key in cls().get_params()}
         fitted = cls(**given).fit(X[:, :6], y)
         explanation = fitted.explain(X[:5, :6])
-        parts = explanation.contributions.sum(axis=(2, 3)) + explanation.base_value
+        parts = explanation.by_part.sum(axis=2) + explanation.base_value
         np.testing.assert_allclose(parts, explanation.decision, rtol=1e-8, atol=1e-8)
         io.save(fitted, FOLDER / "m.tamis")
         np.testing.assert_array_equal(io.load(FOLDER / "m.tamis").predict(X[:, :6]), fitted.predict(X[:, :6]))

@@ -14,11 +14,11 @@ from tamis import all_estimators
 from tamis.workflow import Job, comparison
 
 pytest.importorskip("jinja2", reason="the page needs jinja2")
-pytest.importorskip("plotly", reason="the page needs plotly")
 
+from figures import check_figure, marks_of
 from tamis.views.report import render_comparison
 
-FAST = {"interactions": 1, "cv": 2}
+FAST = {"max_pairs": 1, "cv": 2}
 GRIDS = {  # of methods that the options of the job are not for
     "bandwidths": (1.0,),
     "alphas": (0.01,),
@@ -93,17 +93,15 @@ def test_unknown_methods_are_refused(table, quick):
 
 
 def test_the_page(table, quick):
-    from plotly.graph_objects import Figure
-
     only = ("EM2NOLCClassifier", "AverageMKLClassifier", "SVC, tuned", "gradient boosting", "majority class")
     found = comparison.compare(table, quick, 2, "<i>t</i>.csv", only=only).to_dict()
     found["target"] = "</title><script>alert(1)</script>"
     page = render_comparison(found)
-    assert len(page) < 6_000_000 and "<script>alert(1)" not in page and "<i>t</i>" not in page
+    assert len(page) < 1_000_000 and "<script>alert(1)" not in page and "<i>t</i>" not in page
     data = json.loads(page.split('id="tamis-data">')[1].split("</script>")[0])
     for figure in data["charts"].values():
-        Figure(figure)
-    shown = data["charts"]["chart-n-features"]["data"]
+        check_figure(figure)
+    figure = data["charts"]["chart-n-features"]
     accuracy = {entry["method"]: entry["accuracy"]["value"] for entry in found["entries"]}
-    for trace in shown:
-        assert trace["y"][0] == pytest.approx(100 * accuracy[trace["name"]])
+    for entry, mark in zip(figure["legend"], marks_of(figure, "dots"), strict=True):
+        assert mark["y"][0] == pytest.approx(100 * accuracy[entry["name"]])

@@ -21,7 +21,7 @@ from tamis.table.rows import Rows
 if TYPE_CHECKING:
     from tamis.base.model import Model
 
-FLAT = 1e-6  # slope per standard deviation of the decisions, up to which they do not tell the classes apart
+FLAT = 1e-6  # slope per standard deviation of the decisions, up to which they do not separate the classes
 ROUNDING = 1e-9  # offset in log-odds that is none
 STEEPEST = 7.0  # modulus of the logarithm of the slope of a softmax, per standard deviation of the decisions
 Split = tuple[Rows, Rows]
@@ -153,7 +153,7 @@ def _worse(f: np.ndarray, y: np.ndarray, weight: np.ndarray, shift: float) -> bo
 class Tests:
     """The test rows of all folds, one after another; merged, they stand for `n_rows` rows of the input.
 
-    `placed` says that zero is where the method itself would decide, as machines with a margin do: then held-out rows
+    With `placed` zero is where the method itself decides, as machines with a margin do: then held-out rows
     move it only on clear evidence (see `calibration`).
     """
 
@@ -204,7 +204,7 @@ class Tests:
 def each_fold(
     function: Callable, splits: Sequence[tuple[Any, Any]], n_jobs: int | None, what: str = "calibrating"
 ) -> list:
-    """``function(train, test)`` for every fold, in processes if asked, one BLAS thread each."""
+    """``function(train, test)`` for every fold, in `n_jobs` processes, one BLAS thread each."""
     parallel = Parallel(n_jobs=n_jobs, return_as="generator")
     parts = parallel(delayed(_one_thread)(function, *split) for split in splits)
     return list(tracked(parts, what, len(splits)))

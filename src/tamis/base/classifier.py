@@ -1,6 +1,6 @@
-"""KernelClassifier: classes and their weights, calibration on folds, decisions, probabilities.
+"""ReadableClassifier: classes and their weights, calibration on folds, decisions, probabilities.
 
-A method derives from `KernelClassifier`, or from the class of its family, and brings ``_learn``, which makes a model
+A method derives from `ReadableClassifier`, or from the class of its family, and brings ``_learn``, which makes a model
 of merged rows. A search overrides ``_fit_rows``.
 """
 
@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tamis.arrays import beside, is_tensor, to_numpy
 from tamis.base.calibration import Calibrator, Tests, calibrated, each_fold, warn_in_sample
-from tamis.base.estimator import KernelEstimator, blockwise
+from tamis.base.estimator import ReadableEstimator, blockwise
 from tamis.base.memory import Size, fitting
 from tamis.base.model import FitContext, Fitted, Model, decide
 from tamis.errors import check_integer
@@ -42,7 +42,7 @@ MAX_OTHER_ROWS = 20_000  # that are predicted to measure the error
 MIN_CLASS_ROWS = 2
 
 
-def _has_probabilities(self: KernelClassifier) -> bool:
+def _has_probabilities(self: ReadableClassifier) -> bool:
     if hasattr(self, "model_") and self._calibrates and not hasattr(self, "calibrator_"):
         raise AttributeError(
             "probabilities are calibrated on rows, and this model was fitted from statistics alone: give X and y to "
@@ -51,7 +51,7 @@ def _has_probabilities(self: KernelClassifier) -> bool:
     return self._calibrates
 
 
-class KernelClassifier(ClassifierMixin, KernelEstimator):
+class ReadableClassifier(ClassifierMixin, ReadableEstimator):
     """Base of the classifiers."""
 
     _keeps_nothing = "separates the classes under these parameters, and every row gets the same score"
@@ -80,7 +80,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
 
     @property
     def _outputs(self) -> list[Any]:
-        """The classes that the decisions speak for: the second of two, or all of several."""
+        """The classes that the decisions are about: the second of two, or all of several."""
         classes = self.classes_.tolist()
         return classes[1:] if len(classes) == 2 else classes
 
@@ -119,7 +119,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         return f"use pool={most}, so many rows to learn from" if most else super()._less_memory(size, room)
 
     def summary(self) -> dict[str, Any]:
-        """Return what the fit settled on, in words: {what: value}; empty where there is nothing to report."""
+        """Return the choices of the fit in words, {what: value}; empty where there is nothing to report."""
         error = getattr(self, "pool_error_", None)
         if error is None:
             return {}
@@ -152,14 +152,14 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         fitted: Fitted,
         reader: TableReader,
         seed: int,
-        shares: tuple[np.ndarray, np.ndarray],
+        measured: Mapping[str, np.ndarray],
     ) -> None:
         """Set the learned attributes, and what there is for each class."""
         self.classes_ = classes
         if fitted.calibrator is not None:
             self.calibrator_ = fitted.calibrator
-        self.instances_per_class_ = [fitted.model.instances[owned] for owned in fitted.model.expansion.owned]
-        super()._publish(classes, fitted, reader, seed, shares)
+        self.instances_per_class_ = [fitted.model.instances[owned] for owned in fitted.model.owned]
+        super()._publish(classes, fitted, reader, seed, measured)
 
     # ------------------------------------------------------------------ prediction
 
@@ -206,13 +206,13 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         other.model_ = self.model_.negated()
         if hasattr(self, "calibrator_"):
             other.calibrator_ = self.calibrator_.negated()
-        other.intercept_ = other.model_.expansion.intercept
+        other.intercept_ = other.model_.base_value
         if hasattr(self, "dual_coef_"):
             other.dual_coef_, other.instance_importance_ = -self.dual_coef_, -self.instance_importance_
         return other
 
 
-def _decide_fold(classifier: KernelClassifier, context: FitContext, train: Rows, test: Rows) -> np.ndarray:
+def _decide_fold(classifier: ReadableClassifier, context: FitContext, train: Rows, test: Rows) -> np.ndarray:
     model, _ = classifier._learn(train, context)
     return model.decision(test.table)
 

@@ -25,7 +25,7 @@ MEMORY = 1 << 30  # bytes of kernel values that the instance problem may hold; b
 
 @dataclass(frozen=True)
 class Design(ABC):
-    """What a solver may ask; problems are kept until what they fix changes."""
+    """The operations that a solver needs; problems are kept until what they fix changes."""
 
     _problems: dict[str, tuple[np.ndarray, float, Quadratic]] = field(
         init=False, default_factory=dict, repr=False, compare=False
@@ -237,7 +237,7 @@ class MomentDesign(Design):
     short : for each kernel, coefficients (p, size) of the candidates' kernel functions
     codes : (p,) classes of the candidates
     corner_stack : what `corners` is
-    look_up : makes `look` when it is asked for
+    look_up : computes `look` at its first use
     """
 
     sums: Sums

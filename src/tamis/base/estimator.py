@@ -1,7 +1,7 @@
-"""KernelEstimator: what all estimators do that is not their method.
+"""ReadableEstimator: what all estimators do that is not their method, for any kind of model.
 
 `fit` reads X, checks the memory, calls `_fit_rows`, which every kind of estimator brings, and sets what was learned.
-A classifier derives from `KernelClassifier` (`classifier.py`), a regressor from `KernelRegressor` (`regressor.py`).
+A classifier derives from `ReadableClassifier` (`classifier.py`), a regressor from `ReadableRegressor` (`regressor.py`).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from tamis.base import explaining
 from tamis.base.explaining import notebook_html
 from tamis.base.kernel_space import check_source, size_of
 from tamis.base.memory import MemoryEstimate, Size, check_estimate, jobs_of, ordered, to_bytes
-from tamis.base.model import FitContext, Fitted, Model, measured_variation
+from tamis.base.model import FitContext, Fitted, Model
 from tamis.codec import plain_labels
 from tamis.errors import check_choice, check_integer, check_jobs, check_number, check_seed, warn
-from tamis.explain import Explanation, signed_percentages
+from tamis.explain import Explanation
 from tamis.kernels.recipes import Recipe, per_feature
-from tamis.optim.driver import Iterate, Status
+from tamis.optim.driver import Iterate
 from tamis.parallel import blas_threads
 from tamis.progress import Remaining, heard, listening
 from tamis.table.rows import Rows, merge_rows
@@ -50,6 +50,8 @@ from tamis.table.table import (
 
 logger = logging.getLogger("tamis")
 SHARED_CHECKS: dict[str, Callable[[Any], object]] = {  # of parameters that mean the same in many estimators
+    "scaling": lambda value: check_choice("scaling", value, ("standard", "rank", None)),
+    "missing": lambda value: check_choice("missing", value, ("absent", "median", None)),
     "C": lambda value: check_number("C", value, 0.0, strict=True),
     "tol": lambda value: check_number("tol", value, 0.0, strict=True),
     "max_iter": lambda value: check_integer("max_iter", value, 1),
@@ -83,15 +85,18 @@ def blockwise(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return over_blocks
 
 
-class KernelEstimator(BaseEstimator):
-    """Base of the estimators that end in a kernel expansion."""
+class ReadableEstimator(BaseEstimator):
+    """Base of the estimators whose decisions are sums of parts that people can look at.
+
+    What the parts are is up to the model: see `tamis.base.model`.
+    """
 
     citation: ClassVar[str] = ""  # of the paper behind the method
     _recipe: ClassVar[Recipe] = per_feature()  # the kernels where none are given
-    _keeps_nothing: ClassVar[str] = ""  # what a model without instances means
+    _keeps_nothing: ClassVar[str] = ""  # what a model that decides alike about all rows means
 
     kernels: Any = None  # parameters of all estimators, set by the constructor of each
-    scaling: str | None
+    scaling: str | None = "standard"
     missing: str | None
     categorical_features: Any
     random_state: Any
@@ -105,15 +110,12 @@ class KernelEstimator(BaseEstimator):
     instances_: np.ndarray
     instance_labels_: np.ndarray
     features_: np.ndarray
-    kernels_: np.ndarray
     n_features_in_: int
 
     # ------------------------------------------------------------------ parameters
 
     def check_parameters(self) -> None:
         """Raise ValueError for parameters that no data could make right; `fit` does this too."""
-        check_choice("scaling", self.scaling, ("standard", "rank", None))
-        check_choice("missing", self.missing, ("absent", "median", None))
         for name, value in self.get_params(deep=False).items():
             if name in SHARED_CHECKS:
                 SHARED_CHECKS[name](value)
@@ -154,8 +156,7 @@ class KernelEstimator(BaseEstimator):
             rows, others = self._draw_pool(self._rows(table, y, sample_weight, groups), seed)
             self._check_memory(rows, kernels)
             fitted = self._fit_rows(rows, FitContext(seed, kernels))
-            shares = measured_variation(fitted.model, rows)
-            self._publish(rows.classes, fitted, reader, seed, shares)
+            self._publish(rows.classes, fitted, reader, seed, fitted.model.measured(rows))
             self.instance_labels_ = self._labels_in(X)
             self._finish(rows, others)
         return self
@@ -182,39 +183,24 @@ class KernelEstimator(BaseEstimator):
         fitted: Fitted,
         reader: TableReader,
         seed: int,
-        shares: tuple[np.ndarray, np.ndarray],
+        measured: Mapping[str, np.ndarray],
     ) -> None:
-        """Set the learned attributes; only kept rows and columns are stored.
-
-        `shares` are those of instances and of kernels in the variation of the decision.
-        """
+        """Set the learned attributes, among them those `measured` on training rows; only kept rows are stored."""
         model = fitted.model
         self.model_, self.reader_, self.seed_ = model, reader, seed
-        self.instances_, self.kernels_, self.features_ = model.instances, model.kernels, model.columns
-        self.kernel_names_ = np.array(model.expansion.bank.names, dtype=object)
-        self.intercept_ = model.expansion.intercept
-        if model.dual_coef is not None and model.kernel_weights is not None:
-            self.dual_coef_, self.kernel_weights_ = _squeeze(model.dual_coef), _squeeze(model.kernel_weights)
-            self.instance_importance_ = signed_percentages(self.dual_coef_)
-            self.kernel_importance_ = signed_percentages(self.kernel_weights_)
-        self.instance_variation_, self.kernel_variation_ = map(_squeeze, shares)
-        histories = [s.history for s in model.solutions]
-        self.history_ = histories[0] if len(histories) == 1 else histories
-        self.n_iter_ = max((s.n_iter for s in model.solutions), default=0)
-        self.objective_ = sum(s.objective for s in model.solutions)
-        self.status_ = _worst_status([s.status for s in model.solutions])
-        for name, value in fitted.attributes.items():
+        self.instances_, self.features_, self.intercept_ = model.instances, model.columns, model.base_value
+        for name, value in {**model.attributes(), **measured, **fitted.attributes}.items():
             setattr(self, name, value)
 
     def _warn(self) -> None:
         """Warn of a fit that did not converge, or that kept nothing."""
-        name = type(self).__name__
-        if not self.status_.converged:
+        name, status = type(self).__name__, self.model_.status
+        if not status.converged:
             reason = getattr(self, "reason_", "")
-            text = f"{self.status_.value} ({reason})" if reason else self.status_.value
+            text = f"{status.value} ({reason})" if reason else status.value
             warn(f"{name}: {text}", ConvergenceWarning)
-        elif not len(self.instances_):
-            warn(f"{name} kept no instance: nothing in X {self._keeps_nothing}")
+        elif self.model_.is_constant:
+            warn(f"{name} kept no {self.model_.needs}: nothing in X {self._keeps_nothing}")
 
     @contextmanager
     def _forgetting(self) -> Iterator[None]:
@@ -234,7 +220,7 @@ class KernelEstimator(BaseEstimator):
         return clone(self)
 
     def summary(self) -> dict[str, Any]:
-        """Return what the fit settled on, in words: {what: value}; empty where there is nothing to report."""
+        """Return the choices of the fit in words, {what: value}; empty where there is nothing to report."""
         return {}
 
     # ------------------------------------------------------------------ memory
@@ -345,21 +331,21 @@ class KernelEstimator(BaseEstimator):
         return model.decision(table)
 
     def explain(self, X: Any) -> Explanation:
-        """Split decisions into the contributions of kept instances and kernels; the parts add up exactly.
+        """Split decisions into contributions, which add up exactly.
 
         For a Dask array or dataframe the contributions are lazy arrays; for a tensor they are tensors on its device.
         """
-        return explaining.explanation(self, X, self._contributions(X))
+        return explaining.explanation(self, X, self._summands(X))
 
     @blockwise
-    def _contributions(self, X: Any) -> np.ndarray:
+    def _summands(self, X: Any) -> np.ndarray:
         if is_tensor(X):
-            return self.model_.device_contributions(explaining.checked_tensor(self, X))
+            return self.model_.device_summands(explaining.checked_tensor(self, X))
         model, table = self._seen(X)
-        return model.expansion.contributions(model.encode(table))
+        return model.summands(model.encode(table))
 
-    def shape_function(self, feature: int | str, grid: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return what the kernels on one feature alone add to the decision, as a function of its value.
+    def curve(self, feature: int | str, grid: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return what one feature alone adds to the decision, as a function of its value.
 
         What a feature adds together with others is not included: for a pair see `surface`, for the rest `explain`.
 
@@ -367,26 +353,27 @@ class KernelEstimator(BaseEstimator):
         ----------
         feature : name, or position in the input
         grid : values in the feature's own units
-            By default 200 points over the training range, or the levels of a category.
+            By default points over the training range (of a model of tables the ends of all cells, so that steps are
+            seen), or the levels of a category.
 
         Returns
         -------
         grid, values : values of shape (len(grid),), or (len(grid), n_classes)
         """
-        return explaining.shape_function(self, feature, grid)
+        return explaining.curve(self, feature, grid)
 
     def surface(
         self, first: int | str, second: int | str, grids: Any = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what the kernels on exactly two features add to the decision, as a function of both values.
+        """Return what two features add together to the decision, as a function of both values.
 
-        What each of the two adds alone is not included: see `shape_function`.
+        What each of the two adds alone is not included: see `curve`.
 
         Parameters
         ----------
         first, second : names, or positions in the input, in any order
         grids : values of the first and of the second feature in their own units
-            None for the default of one or both: 40 points over the training range, or the levels of a category.
+            None for the default of one or both: as in `curve`.
 
         Returns
         -------
@@ -402,12 +389,12 @@ class KernelEstimator(BaseEstimator):
     @property
     def feature_importance_(self) -> np.ndarray:
         """The paper's FI, one signed percentage per kept feature (the moduli add up to 100)."""
-        return explaining.per_feature(self, "kernel_importance_")
+        return explaining.per_feature(self, "importance")
 
     @property
     def feature_variation_(self) -> np.ndarray:
         """Share of each kept feature in the variation of the decision over training rows, in per cent."""
-        return explaining.per_feature(self, "kernel_variation_")
+        return explaining.per_feature(self, "variation")
 
     # ------------------------------------------------------------------ logging
 
@@ -453,7 +440,7 @@ class KernelEstimator(BaseEstimator):
         return {"params": params, "learned": {**learned, "instance_labels_": plain_labels(self.instance_labels_)}}
 
     @classmethod
-    def from_stored(cls, parts: dict[str, Any]) -> KernelEstimator:
+    def from_stored(cls, parts: dict[str, Any]) -> ReadableEstimator:
         """Return the fitted estimator of a file."""
         out = cls(**parts["params"])
         if not isinstance(parts["learned"].get("model_"), Model):
@@ -489,17 +476,6 @@ class KernelEstimator(BaseEstimator):
 def add_attributes(fitted: Fitted, **attributes: Any) -> Fitted:
     """The same with further attributes."""
     return replace(fitted, attributes={**fitted.attributes, **attributes})
-
-
-def _worst_status(statuses: list[Status]) -> Status:
-    """The first that did not converge, else the first that says more than that it did."""
-    telling = [s for s in statuses if not s.converged] + [s for s in statuses if s is not Status.CONVERGED]
-    return telling[0] if telling else Status.CONVERGED
-
-
-def _squeeze(values: np.ndarray) -> np.ndarray:
-    """Without the axis of outputs if there is only one."""
-    return values[0] if len(values) == 1 else values
 
 
 def draw_seed(random_state: Any) -> int:

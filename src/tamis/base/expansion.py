@@ -2,7 +2,7 @@
 
 f_q(x) = sum_j sum_l coef[q, j, l] k_l(x_j, x) + intercept[q]
 
-In a `KernelExpansion` the coefficients are numbers; where they depend on the row another class says how.
+In a `KernelExpansion` the coefficients are numbers; where they depend on the row, another class computes them.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Expansion(ABC):
     @property
     @abstractmethod
     def owned(self) -> np.ndarray:
-        """Boolean (q, k): which instances speak for which output."""
+        """Boolean (q, k): which instances contribute to which output."""
 
     @property
     def on_devices(self) -> bool:
@@ -249,7 +249,7 @@ class PrototypeExpansion(Expansion):
     ----------
     weights : (L,) of the kernels, which have unit diagonal
     prototypes : U (k, c)
-    votes : (q, c) what each prototype says for each output
+    votes : (q, c) the vote of each prototype for each output
     """
 
     weights: np.ndarray
@@ -282,13 +282,13 @@ class PrototypeExpansion(Expansion):
 class CodedExpansion(PrototypeExpansion):
     """Scores from the sparse code g of a row.
 
-    A sample s contributes what it says for an output times its share ``sum_j U_sj g_j`` in the row. As the code of the
+    A sample s contributes its vote for an output times its share ``sum_j U_sj g_j`` in the row. As the code of the
     prototypes in use is linear in the kernel values, ``g = gram^-1 U'K(., x)`` there, each share is a sum over kernels.
 
     Attributes
     ----------
     gram : (c, c) ``U'K U``
-    voices : (q, k) what a unit of each instance says for each output; votes are ``voices U``
+    voices : (q, k) the vote of a unit of each instance for each output; votes are ``voices U``
     code_size : most prototypes in a code
     """
 
@@ -428,14 +428,11 @@ class NearestExpansion(PrototypeExpansion):
         return 2.0 * similarity @ self.prototypes - self.norms
 
     def _chosen(self, scores: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """For each output and side the nearest prototypes (rows,) that speak for it, in an order without signs."""
+        """For each output and side the nearest prototypes (rows,) that vote for it, in an order without signs."""
         for q, votes in enumerate(self.votes):
             sides = [np.flatnonzero(votes > 0), np.flatnonzero(votes < 0)]
             for members in sorted(sides, key=lambda side: side[:1].tolist()):
                 if len(members):
-                    yield q, members[_first_largest(scores[:, members])]
-
-
-def _first_largest(scores: np.ndarray) -> np.ndarray:
-    """In each row the first column that is the largest but for rounding."""
-    return np.argmax(scores >= scores.max(axis=1, keepdims=True) - TIED, axis=1)
+                    part = scores[:, members]
+                    first = np.argmax(part >= part.max(axis=1, keepdims=True) - TIED, axis=1)  # of equally near ones
+                    yield q, members[first]

@@ -1,4 +1,4 @@
-"""Explanations of a fitted estimator: decisions split into parts, shapes of features, surfaces of pairs."""
+"""Explanations of a fitted estimator: decisions split into parts, curves of features, surfaces of pairs."""
 
 from __future__ import annotations
 
@@ -9,33 +9,22 @@ import numpy as np
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.arrays import beside, namespace
-from tamis.explain import Explanation, Kept, part_names
+from tamis.arrays import namespace
+from tamis.explain import Explanation, Kept
 from tamis.explain.html import model_html
-from tamis.table.table import row_labels, source_kind
+from tamis.table.table import is_missing, row_labels, source_kind
 
 if TYPE_CHECKING:
-    from tamis.base.estimator import KernelEstimator
-
-SHAPE_POINTS, SURFACE_POINTS = 200, 40  # of a number in a shape, and in each direction of a surface
+    from tamis.base.estimator import ReadableEstimator
 
 
-def explanation(estimator: KernelEstimator, X: Any, contributions: Any) -> Explanation:
-    """The contributions to the decisions about the rows of X, with names."""
-    expansion, names = estimator.model_.expansion, estimator.model_.encoder.names
-    return Explanation(
-        contributions=contributions,
-        base_value=expansion.intercept,
-        decision=beside(expansion.intercept, contributions) + contributions.sum(axis=(2, 3)),
-        rows=_row_names(X, contributions.shape[0]),
-        outputs=estimator._outputs,
-        instances=list(estimator.instance_labels_),
-        kernels=expansion.bank.names,
-        features=[tuple(names[c] for c in channel.columns) for channel in expansion.bank.channels],
-    )
+def explanation(estimator: ReadableEstimator, X: Any, summands: Any) -> Explanation:
+    """The explanation of the decisions about the rows of X, with names."""
+    names = _row_names(X, summands.shape[0]), estimator._outputs, list(estimator.instance_labels_)
+    return estimator.model_.explanation(summands, *names)
 
 
-def checked_tensor(estimator: KernelEstimator, X: Any) -> Any:
+def checked_tensor(estimator: ReadableEstimator, X: Any) -> Any:
     """A tensor with the columns of the training table."""
     if X.ndim != 2 or X.shape[1] != estimator.n_features_in_:
         raise ValueError(f"X is a tensor of shape {tuple(X.shape)}, expected (rows, {estimator.n_features_in_})")
@@ -46,67 +35,52 @@ def checked_tensor(estimator: KernelEstimator, X: Any) -> Any:
     return X
 
 
-def shape_function(estimator: KernelEstimator, feature: int | str, grid: Any) -> tuple[np.ndarray, np.ndarray]:
-    """See `KernelEstimator.shape_function`."""
-    place = _shaped_place(estimator, feature)
-    if not estimator.model_.own_kernels({place}):
-        raise ValueError(
-            f"feature {feature!r} acts through kernels on several features only: it has no shape of its own; "
-            "use surface for the pairs in pairs_, and explain(X) for the rest"
-        )
-    grid = _grid(estimator.model_.encoder.columns[place], grid, SHAPE_POINTS)
-    values = estimator.model_.shape(place, grid)
+def curve(estimator: ReadableEstimator, feature: int | str, grid: Any) -> tuple[np.ndarray, np.ndarray]:
+    """See `ReadableEstimator.curve`."""
+    place, model = _place(estimator, feature), estimator.model_
+    model.check_curve(place)
+    grid, values = model.curve(place, _given_grid(model.encoder.columns[place], grid))
     return grid, values[:, 0] if values.shape[1] == 1 else values
 
 
 def surface(
-    estimator: KernelEstimator, first: int | str, second: int | str, grids: Any
+    estimator: ReadableEstimator, first: int | str, second: int | str, grids: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """See `KernelEstimator.surface`."""
+    """See `ReadableEstimator.surface`."""
     model = estimator.model_
-    places = _shaped_place(estimator, first), _shaped_place(estimator, second)
-    if not model.own_kernels(set(places)) or places[0] == places[1]:
+    places = _place(estimator, first), _place(estimator, second)
+    for place in places:
+        model.check_curve(place)
+    if (min(places), max(places)) not in model.pairs(_of_terms(estimator, "variation")):
         raise ValueError(
-            f"features {first!r} and {second!r} have no surface: no kernel stands on exactly these two; use one of "
-            f"the pairs_ {estimator.pairs_}, or explain(X)"
+            f"features {first!r} and {second!r} have no surface: nothing in the model depends on exactly these two; "
+            f"use one of the pairs_ {estimator.pairs_}, or explain(X)"
         )
     given = (None, None) if grids is None else grids
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise ValueError(f"grids={grids!r:.60}: give a pair, the values of each of the two features, or None")
     columns = model.encoder.columns
-    a, b = (_grid(columns[place], grid, SURFACE_POINTS) for place, grid in zip(places, given, strict=True))
-    values = model.surface(places, (a, b))
+    wanted = [_given_grid(columns[place], grid) for place, grid in zip(places, given, strict=True)]
+    a, b, values = model.surface(places, wanted)
     return a, b, values[:, :, 0] if values.shape[2] == 1 else values
 
 
-def pairs_with_surface(estimator: KernelEstimator) -> list[tuple[str, str]]:
+def pairs_with_surface(estimator: ReadableEstimator) -> list[tuple[str, str]]:
     """The pairs of kept features that have a surface, the largest share of variation first."""
     check_is_fitted(estimator)
-    model, share = estimator.model_, dict[tuple[int, ...], float]()
-    sizes = np.atleast_2d(estimator.kernel_variation_).sum(axis=0)
-    for channel, size in zip(model.expansion.bank.channels, sizes, strict=True):
-        pair = tuple(sorted(set(channel.columns)))
-        if len(pair) == 2 and not model.expansion.row_dependent:
-            share[pair] = share.get(pair, 0.0) + float(size)
-    names = model.encoder.names
-    return [(names[a], names[b]) for a, b in sorted(share, key=lambda pair: -share[pair])]
+    names, pairs = estimator.model_.encoder.names, estimator.model_.pairs(_of_terms(estimator, "variation"))
+    return [(names[a], names[b]) for a, b in pairs]
 
 
-def _shaped_place(estimator: KernelEstimator, feature: int | str) -> int:
-    """The place of a kept feature that kernels may give a shape."""
+def _of_terms(estimator: ReadableEstimator, what: str) -> np.ndarray:
+    """A learned attribute of the terms of the model, such as their shares of variation."""
+    values: np.ndarray = getattr(estimator, f"{estimator.model_.term_kind}_{what}_")
+    return values
+
+
+def _place(estimator: ReadableEstimator, feature: int | str) -> int:
+    """The place of a kept feature among the columns of the model."""
     check_is_fitted(estimator)
-    place = _kept_place(estimator, feature)
-    if estimator.model_.encoder.columns[place].kind == "position":
-        raise ValueError(f"feature {feature!r} holds positions in precomputed kernels: it has no shape")
-    if estimator.model_.expansion.row_dependent:
-        raise ValueError(
-            f"feature {feature!r} has no shape of its own: which prototypes decide about a row, and so what the "
-            "feature adds, depends on all kept features; use explain(X)"
-        )
-    return place
-
-
-def _kept_place(estimator: KernelEstimator, feature: int | str) -> int:
     names = list(estimator.model_.encoder.names)
     if isinstance(feature, str) and feature in names:
         return names.index(feature)
@@ -116,20 +90,17 @@ def _kept_place(estimator: KernelEstimator, feature: int | str) -> int:
     raise ValueError(f"feature {feature!r} is not among the kept ones: {names}")
 
 
-def per_feature(estimator: KernelEstimator, name: str) -> np.ndarray:
-    """An attribute of the kernels, added up for each kept feature."""
+def per_feature(estimator: ReadableEstimator, what: str) -> np.ndarray:
+    """A learned attribute of the terms of the model, such as "variation", for each kept feature."""
     check_is_fitted(estimator)
-    channels = estimator.model_.expansion.bank.channels
-    if any(len(set(c.columns)) > 1 for c in channels):
-        instead = name if hasattr(estimator, name) else "kernel_variation_"
-        raise AttributeError(
-            f"a kernel on several features has no {name.split('_')[1]} per feature: use {instead}, which follows "
-            "kernel_names_"
-        )
-    values = getattr(estimator, name)
-    total = np.zeros((*values.shape[:-1], len(estimator.features_)))
-    np.add.at(total.T, np.array([c.columns[0] for c in channels], dtype=int), values.T)
-    return total
+    kind = estimator.model_.term_kind
+    name = known = f"{kind}_{what}_"
+    if not hasattr(estimator, name):
+        known = f"{kind}_variation_"
+    found = estimator.model_.by_feature(getattr(estimator, known), known)
+    if known != name:
+        raise AttributeError(f"{type(estimator).__name__} has no {name}: use {known} or feature_variation_")
+    return found
 
 
 def _row_names(X: Any, n: Any) -> Sequence[Any]:
@@ -139,47 +110,45 @@ def _row_names(X: Any, n: Any) -> Sequence[Any]:
     return range(n) if source_kind(X) is not None else list(row_labels(X, np.arange(n)))
 
 
-def _grid(column: Any, grid: Any, points: int) -> np.ndarray:
-    """Values of an encoded column: those given, the levels of a category, or `points` over the training range."""
+def _given_grid(column: Any, grid: Any) -> np.ndarray | None:
+    """Values of a column as an array: objects for a category, else numbers."""
+    if grid is None:
+        return None
     if column.kind == "category":
-        return np.array(list(column.levels) if grid is None else list(grid), dtype=object)
-    values = np.linspace(column.low, column.high, points) if grid is None else np.asarray(grid, dtype=float)
+        return np.array([None if is_missing(level) else level for level in grid], dtype=object)
+    values = np.asarray(grid, dtype=float)
     if values.ndim != 1:
         raise ValueError(f"grid has shape {values.shape}: give a list of values of the feature")
     return values
 
 
-def outputs(estimator: KernelEstimator) -> list[Any]:
-    """What the decisions speak for: the second of two classes, all of several, or the prediction."""
+def outputs(estimator: ReadableEstimator) -> list[Any]:
+    """What the decisions are about: the second of two classes, all of several, or the prediction."""
     check_is_fitted(estimator)
     return estimator._outputs
 
 
-def parts(estimator: KernelEstimator) -> list[tuple[str, ...]]:
-    """For each kept kernel the names of the features it stands on."""
+def parts(estimator: ReadableEstimator) -> list[tuple[str, ...]]:
+    """For each term of the model the names of the features it depends on."""
     check_is_fitted(estimator)
-    names = estimator.model_.encoder.names
-    return [tuple(names[c] for c in channel.columns) for channel in estimator.model_.expansion.bank.channels]
+    return estimator.model_.term_features
 
 
-def kept_features(estimator: KernelEstimator) -> Kept:
-    """Kept features, and groups of features that act through one kernel; kernels on the same ones added up."""
-    of_kernel = parts(estimator)
-    distinct = list(dict.fromkeys(of_kernel))
-    member = np.array([[group == part for part in distinct] for group in of_kernel], dtype=float)
-    member = member.reshape(len(of_kernel), len(distinct))
-    found = _kept(estimator, "kernel", part_names(distinct))
-    importance = None if found.importance is None else found.importance @ member
-    return Kept(found.names, importance, found.variation @ member)
+def kept_features(estimator: ReadableEstimator) -> Kept:
+    """The parts of an explanation, features and groups of them, and how important each is."""
+    check_is_fitted(estimator)
+    model, found = estimator.model_, _kept(estimator, estimator.model_.term_kind, [])
+    names, shares = model.in_parts(found.variation)
+    return Kept(names, None if found.importance is None else model.in_parts(found.importance)[1], shares)
 
 
-def kept_cases(estimator: KernelEstimator) -> Kept:
+def kept_cases(estimator: ReadableEstimator) -> Kept:
     """Kept training cases, by their labels."""
     check_is_fitted(estimator)
     return _kept(estimator, "instance", list(estimator.instance_labels_))
 
 
-def _kept(estimator: KernelEstimator, kind: str, names: list[Any]) -> Kept:
+def _kept(estimator: ReadableEstimator, kind: str, names: list[Any]) -> Kept:
     variation = np.atleast_2d(getattr(estimator, f"{kind}_variation_"))
     importance = getattr(estimator, f"{kind}_importance_", None)
     if importance is not None:  # one weight vector may serve all classes
@@ -187,7 +156,7 @@ def _kept(estimator: KernelEstimator, kind: str, names: list[Any]) -> Kept:
     return Kept(names, importance, variation)
 
 
-def kept_values(estimator: KernelEstimator, X: Any) -> dict[str, np.ndarray]:
+def kept_values(estimator: ReadableEstimator, X: Any) -> dict[str, np.ndarray]:
     """The kept features of some rows: float arrays, and object arrays for categories."""
     check_is_fitted(estimator)
     encoder = estimator.model_.encoder
@@ -197,22 +166,20 @@ def kept_values(estimator: KernelEstimator, X: Any) -> dict[str, np.ndarray]:
     return {name: table.labels[j] if j in table.labels else table.numbers[:, j] for j, name in enumerate(encoder.names)}
 
 
-def case_values(estimator: KernelEstimator) -> dict[str, np.ndarray]:
+def case_values(estimator: ReadableEstimator) -> dict[str, np.ndarray]:
     """The kept features of the kept cases, in their own units, as the model sees them (clipped and filled)."""
     check_is_fitted(estimator)
-    encoder, cases = estimator.model_.encoder, estimator.model_.expansion.instances
+    encoder, cases = estimator.model_.encoder, estimator.model_.case_rows
     return {name: column.decode(z) for name, column, z in zip(encoder.names, encoder.columns, cases.T, strict=True)}
 
 
-def case_pulls(estimator: KernelEstimator) -> np.ndarray:
+def case_pulls(estimator: ReadableEstimator) -> np.ndarray:
     """What each kept case adds to the decision about a row equal to itself (cases, outputs)."""
     check_is_fitted(estimator)
-    expansion = estimator.model_.expansion
-    own, _ = expansion.split(expansion.instances)
-    return np.einsum("iqi->iq", own)
+    return estimator.model_.case_pulls
 
 
-def notebook_html(estimator: KernelEstimator) -> str:
+def notebook_html(estimator: ReadableEstimator) -> str:
     """An estimator for a notebook: scikit-learn's diagram, and once fitted, first what was learned."""
     diagram: str = estimator_html_repr(estimator)
     if not hasattr(estimator, "model_"):
@@ -220,20 +187,15 @@ def notebook_html(estimator: KernelEstimator) -> str:
     return f"{_fitted_html(estimator)}<details><summary>Parameters</summary>{diagram}</details>"
 
 
-def _fitted_html(estimator: KernelEstimator) -> str:
+def _fitted_html(estimator: ReadableEstimator) -> str:
     features, cases = kept_features(estimator), kept_cases(estimator)
     does, sign = estimator._in_words
+    words, facts = estimator.model_.description()
     sentence = (
-        f"{does} by the likeness of a row to {len(cases)} kept training "
-        f"case{'' if len(cases) == 1 else 's'} on {len(estimator.features_)} of {estimator.n_features_in_} features; "
-        f"every decision is an exact sum of their contributions. {sign}".rstrip()
+        f"{does} {words} on {len(estimator.features_)} of {estimator.n_features_in_} features; every decision is an "
+        f"exact sum of their contributions. {sign}".rstrip()
     )
-    facts = {
-        "fit": estimator.status_.value,
-        "objective": f"{estimator.objective_:.6g}",
-        "rounds": estimator.n_iter_,
-        "base value": ", ".join(f"{value:.4g}" for value in estimator.intercept_),
-    }
+    facts["base value"] = ", ".join(f"{value:.4g}" for value in estimator.intercept_)
     return model_html(type(estimator).__name__, sentence, features, cases, outputs(estimator), facts)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tamis.base.design import Design, RowDesign
+from tamis.base.kernel_model import Groundwork, Pool
 from tamis.base.memory import MemoryEstimate, Size, kept_values, square_memory
-from tamis.base.model import Groundwork, Pool
 from tamis.kernels.bank import Channel, KernelBank, check_kernels
 from tamis.kernels.base import is_by_position
 from tamis.kernels.composed import whole_bank
@@ -22,7 +22,7 @@ from tamis.kernels.stacks.chebyshev import degrees_needed
 from tamis.kernels.stacks.factored import LandmarkStack
 from tamis.table.encoding import Encoder
 from tamis.table.keys import lowest
-from tamis.table.rows import LARGEST, Rows, draws, spread
+from tamis.table.rows import MAX_ENCODED, Rows, draws, spread
 from tamis.table.table import places
 
 LANDMARKS = "landmarks"  # the engine of kernels through the candidates
@@ -67,14 +67,12 @@ class Encoded:
         candidates: int | str | None,
         seed: int,
         engine: str,
-        ranges: Mapping[int, tuple[float, float]] | None = None,
-        fewest: int = 1,
     ) -> Encoded:
-        encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing, ranges=ranges)
+        encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing)
         Z = encoder.encode(rows.table)
         _check_range(Z, encoder.names)
         sample = Sample(Z, encoder.names, encoder.nominal, rows.targets, rows.weight, max_features, seed)
-        return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed, fewest), engine)
+        return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed), engine)
 
     def prepare(
         self,
@@ -111,7 +109,7 @@ class Encoded:
         )
 
     def ground(self, bank: KernelBank) -> Groundwork:
-        """The way back to a model for the kernels of a bank."""
+        """The parts from which a model with the kernels of a bank is built."""
         Z, rows = self.sample.Z, self.candidates
         return Groundwork(self.encoder, bank, Pool(Z[rows], self.rows.codes[rows], self.rows.position[rows]))
 
@@ -249,15 +247,15 @@ def pool_size(candidates: int | str | None, n: int) -> int:
     return n if isinstance(candidates, str) else min(n, POOL if candidates is None else candidates)
 
 
-def draw_candidates(rows: Rows, size: int | str | None, seed: int, fewest: int = 1) -> np.ndarray:
-    """The rows that may become instances: all, or a random pool with at least `fewest` of each class, sorted."""
+def draw_candidates(rows: Rows, size: int | str | None, seed: int) -> np.ndarray:
+    """The rows that may become instances: all, or a random pool with some of each class, sorted."""
     n = len(rows)
     size = pool_size(size, n)
     if size >= n:
         return np.arange(n)
     keys = draws(rows, seed)
     parts = [np.flatnonzero(rows.codes == c) for c in range(len(rows.classes))]
-    shares = [max(fewest, round(size * len(part) / len(rows))) for part in parts]
+    shares = [max(1, round(size * len(part) / len(rows))) for part in parts]
     return np.sort(np.concatenate([part[lowest(keys[part], k)] for part, k in zip(parts, shares, strict=True)]))
 
 
@@ -297,7 +295,7 @@ def _rank(channel: Channel, z: np.ndarray) -> float:
 
 def _check_range(Z: np.ndarray, names: Any) -> None:
     """Refuse encoded numbers whose squares would leave the range of floats."""
-    if Z.size and (large := np.nan_to_num(np.abs(Z)).max(axis=0)).max() > LARGEST:
+    if Z.size and (large := np.nan_to_num(np.abs(Z)).max(axis=0)).max() > MAX_ENCODED:
         column = int(np.argmax(large))
         raise ValueError(
             f"X holds {large[column]:.3g} in column {names[column]!r}, too large to be squared: use "

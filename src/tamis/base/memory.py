@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tamis.kernels.bank import COMPACT, MEMORY
-from tamis.kernels.stacks.factored import SHARE
+from tamis.kernels.bank import MAX_COMPACT_BYTES, MAX_DENSE_BYTES
+from tamis.kernels.stacks.factored import ROWS_PER_FACTOR
 from tamis.parallel import available_cores
 
 NUMBER = 8  # bytes
@@ -21,7 +21,7 @@ GROUP = "/proc/self/cgroup"
 HOST_SQUARES = 2.0  # matrices between all rows in memory at a time, where the others are on a graphics card
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 TEXT = re.compile(r"^\s*([0-9]*\.?[0-9]+)\s*([kmgt]i?)?b?\s*$", re.IGNORECASE)
-CGROUPS = (  # where groups of processes are told of, in their two versions: root, limit, use, what of it can be freed
+CGROUPS = (  # files of control groups, versions 2 and 1: root, limit, use, the part of it that can be freed
     ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
@@ -71,9 +71,10 @@ class Size:
 
 def kept_values(size: Size, form: str) -> float:
     """Bytes of the kernels between all rows that a stack of some form keeps (see `KernelBank.stack`)."""
-    most = {"dense": np.inf, "auto": MEMORY, "compact": COMPACT}.get(form, 0)
+    most = {"dense": np.inf, "auto": MAX_DENSE_BYTES, "compact": MAX_COMPACT_BYTES}.get(form, 0)
     if form == "factored":
-        tried = size.square / SHARE if size.single < size.kernels else 0.0  # and streamed where they are too long
+        # a kernel whose factors are too long is streamed
+        tried = size.square / ROWS_PER_FACTOR if size.single < size.kernels else 0.0
         return tried + NUMBER * size.rows * sum(rank for rank in size.ranks if np.isfinite(rank))
     return size.values if size.values <= most else 0.0
 
@@ -114,7 +115,7 @@ def to_bytes(value: Any) -> float:
 
 
 def available_memory() -> float:
-    """Bytes that this process can have without swapping, as far as the system tells; infinite where it does not."""
+    """Bytes that this process can have without swapping; infinite where the system does not report them."""
     found = [*_from_meminfo(), *_from_cgroups()] or [*_from_sysconf()]
     return min(found, default=float("inf"))
 
@@ -173,7 +174,7 @@ def check_estimate(
     alternative: Callable[[Size, float], str],
     size: Size,
 ) -> None:
-    """Refuse a fit that takes more memory than the limit (None: than there is), and say what to do instead."""
+    """Refuse a fit that takes more memory than the limit (None: than there is), and suggest an alternative."""
     entries, room = ordered(estimate(size)), available_memory() if limit is None else to_bytes(limit)
     total = sum(entries.values())
     if total <= room:

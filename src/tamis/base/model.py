@@ -1,58 +1,79 @@
-"""Model: what a fit ends in, a kernel expansion on kept rows and columns, and the way from coefficients to it."""
+"""Model: what a fit ends in, whatever its decisions are made of.
+
+An estimator knows its model through the methods here only. `KernelModel` (`kernel_model.py`) sums over kept instances
+and kernels, `AdditiveModel` (`tamis.flagship.model`) over features, pairs and cases.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from tamis.arrays import Array, beside, device_of, namespace, to_numpy
-from tamis.base.calibration import Calibrator
-from tamis.base.expansion import Coefficients, Expansion, KernelExpansion
-from tamis.codec import stored
-from tamis.explain import variation
-from tamis.kernels.bank import KernelBank
-from tamis.optim.driver import Solution
+from tamis.arrays import Array, beside, namespace, to_numpy
+from tamis.optim.driver import Status
 from tamis.table.encoding import Encoder, device_encode
-from tamis.table.rows import Rows, sampled
+from tamis.table.rows import Rows
 from tamis.table.table import Table
 
-ROWS = 1 << 20  # rows that are encoded and decided on at a time
-E = TypeVar("E", bound=Expansion)
-VARIATION_ROWS = (50, 2000)  # fewest and most training rows that measure the variation of contributions
-VARIATION_VALUES = 1 << 23  # contributions that are added up for it, beyond the fewest rows
-DEVICE_VALUES = 1 << 27  # kernel values on a device at a time
+if TYPE_CHECKING:
+    from tamis.base.calibration import Calibrator
+    from tamis.explain import Explanation
+
+BLOCK_ROWS = 1 << 20  # rows that are encoded and decided on at a time
+DEVICE_VALUES = 1 << 27  # numbers on a device at a time
+Grid = np.ndarray
 
 
-@stored
 @dataclass(frozen=True)
-class Model(Generic[E]):
-    """A fitted expansion on encoded kept columns, with where its parts come from.
+class Model(ABC):
+    """A fitted model on encoded kept columns of a table.
+
+    A *term* is a summand of the decision that has a name of its own: a kernel, or a feature, a pair, the kept cases.
 
     Attributes
     ----------
     encoder : encodings of the kept columns
-    expansion : on those columns
     columns : (c,) kept columns of the table
-    kernels : (L,) kept kernels of the bank
     instances : (k,) kept rows, as positions in the user's input
-    solutions : one per optimisation problem that was solved, without their states
-    dual_coef, kernel_weights : (outputs, k) and (outputs or 1, L), where the method has such factors
-    variation : (outputs, k) and (outputs, L), shares of instances and kernels in the variation of the decision
-        over training rows, where the method knows them
+    term_kind : what a term is called in learned attributes, such as "kernel" in `kernel_variation_`
+    needs : what a model that decides alike about all rows has none of
     """
 
     encoder: Encoder
-    expansion: E
     columns: np.ndarray
-    kernels: np.ndarray
     instances: np.ndarray
-    solutions: tuple[Solution, ...]
-    dual_coef: np.ndarray | None = None
-    kernel_weights: np.ndarray | None = None
-    variation: tuple[np.ndarray, np.ndarray] | None = None
+
+    term_kind: ClassVar[str]
+    needs: ClassVar[str]
+
+    # ------------------------------------------------------------------ decisions
+
+    @property
+    @abstractmethod
+    def base_value(self) -> np.ndarray:
+        """Decision (q,) to which nothing contributes."""
+
+    @abstractmethod
+    def scores(self, Z: Array) -> Array:
+        """Decision values (n, q) of encoded rows, the same bits for a row whatever the other rows are."""
+
+    @abstractmethod
+    def summands(self, Z: Array) -> Array:
+        """Everything that `explanation` needs to know of encoded rows, as one array (n, ...)."""
+
+    @property
+    @abstractmethod
+    def numbers_per_row(self) -> tuple[int, int]:
+        """Numbers in memory for each row, for `scores` and for `summands`."""
+
+    @property
+    def on_devices(self) -> bool:
+        """Whether it decides about tensors on the device where they are."""
+        return True
 
     def encode(self, table: Table) -> np.ndarray:
         """Encoded kept columns of a table, which may have no others."""
@@ -60,85 +81,135 @@ class Model(Generic[E]):
         return self.encoder.encode(table, columns, threads=True)
 
     def decision(self, table: Table) -> np.ndarray:
-        """Decision values (rows, outputs)."""
-        if len(table) > ROWS:
-            return np.concatenate([self.decision(table.take(slice(k, k + ROWS))) for k in range(0, len(table), ROWS)])
-        decision = self.expansion.decision(self.encode(table))
-        if not np.isfinite(decision).all():
-            bad = np.count_nonzero(~np.isfinite(decision).all(axis=1))
-            raise ValueError(
-                f"the decision is NaN or infinite for {bad} rows of X: look at what the kernels "
-                f"{self.expansion.bank.names[:3]} give on them"
-            )
+        """Decision values (rows, q)."""
+        parts = []
+        for start in range(0, max(1, len(table)), BLOCK_ROWS):
+            rows = table if len(table) <= BLOCK_ROWS else table.take(slice(start, start + BLOCK_ROWS))
+            parts.append(self.scores(self.encode(rows)))
+        decision = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        self._check_finite(np.isfinite(decision).all(axis=1))
         return decision
 
     def device_decision(self, X: Array) -> Array:
         """Decision values (n, q) of a tensor X (n, d) with the columns of the training table."""
-        if not self.expansion.on_devices:
-            return beside(self.decision(_on_cpu(X)), X)
-        xp, k = namespace(X), len(self.expansion.instances)
-        decision = xp.concat([self.expansion.decision(Z) for _, Z in self._device_blocks(X, k)])
-        if not bool(xp.all(xp.isfinite(decision))):
-            raise ValueError("the decision is NaN or infinite for some rows of X: look at their values")
+        if not self.on_devices:
+            return beside(self.decision(table_of(X)), X)
+        xp = namespace(X)
+        decision = xp.concat([self.scores(Z) for Z in self._device_blocks(X, self.numbers_per_row[0])])
+        self._check_finite(to_numpy(xp.all(xp.isfinite(decision), axis=1)))
         return decision
 
-    def device_contributions(self, X: Array) -> Array:
-        """Contributions (n, q, k, L) of a tensor X (n, d) with the columns of the training table."""
-        expansion = self.expansion
-        if not expansion.on_devices:
-            return beside(expansion.contributions(self.encode(_on_cpu(X))), X)
-        xp, shape = namespace(X), (len(expansion.intercept), len(expansion.instances), len(expansion.bank))
-        out = xp.empty((X.shape[0], *shape), dtype=xp.float64, device=device_of(X))
-        for rows, Z in self._device_blocks(X, int(np.prod(shape))):
-            out[rows] = expansion.contributions(Z)
-        return out
+    def device_summands(self, X: Array) -> Array:
+        """`summands` of a tensor X (n, d) with the columns of the training table."""
+        if not self.on_devices:
+            return beside(self.summands(self.encode(table_of(X))), X)
+        return namespace(X).concat([self.summands(Z) for Z in self._device_blocks(X, self.numbers_per_row[1])])
 
-    def _device_blocks(self, X: Array, n_values: int) -> Iterator[tuple[slice, Array]]:
-        """Slices of a tensor and their encoded rows, so that `n_values` for each row fit the device."""
+    def _device_blocks(self, X: Array, n_values: int) -> Iterator[Array]:
+        """Encoded rows of a tensor, so many at a time that `n_values` for each fit the device."""
         step = max(1, DEVICE_VALUES // max(1, n_values))
-        for start in range(0, X.shape[0], step):
-            rows = slice(start, start + step)
-            yield rows, device_encode(self.encoder, X[rows, :], self.columns)
+        for start in range(0, max(1, X.shape[0]), step):
+            yield device_encode(self.encoder, X[start : min(start + step, X.shape[0]), :], self.columns)
 
-    def shifted(self, shift: float) -> Model:
+    def _check_finite(self, good: np.ndarray) -> None:
+        if not good.all():
+            raise ValueError(
+                f"the decision is NaN or infinite for {np.count_nonzero(~good)} rows of X: look at their values, and "
+                f"at what the {self.term_kind}s {[str(name) for name in self.term_names[:3]]} give on them"
+            )
+
+    @abstractmethod
+    def negated(self) -> Self:
+        """The model of the opposite decision."""
+
+    @abstractmethod
+    def shifted(self, shift: float) -> Self:
         """The same model with `shift` added to its decisions."""
-        return replace(self, expansion=replace(self.expansion, intercept=self.expansion.intercept + shift))
 
-    def own_kernels(self, places: Set[int]) -> list[int]:
-        """The kernels that stand on exactly these kept columns."""
-        return [k for k, channel in enumerate(self.expansion.bank.channels) if set(channel.columns) == places]
-
-    def shape(self, place: int, grid: np.ndarray) -> np.ndarray:
-        """What the kernels on one kept column alone add to the decision at its values `grid`: (len(grid), outputs)."""
-        return self._added_by({place: grid})
-
-    def surface(self, places: tuple[int, int], grids: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """What the kernels on exactly two kept columns add at all pairs of their values: (first, second, outputs)."""
-        first, second = np.meshgrid(*(np.arange(len(grid)) for grid in grids), indexing="ij")
-        cells = {places[0]: grids[0][first.ravel()], places[1]: grids[1][second.ravel()]}
-        return self._added_by(cells).reshape(*first.shape, -1)
-
-    def _added_by(self, cells: Mapping[int, np.ndarray]) -> np.ndarray:
-        """What the kernels on exactly some kept columns add to the decision where these have the values `cells`."""
-        Z = np.full((len(next(iter(cells.values()))), len(self.encoder.columns)), np.nan)
-        for place, values in cells.items():
-            Z[:, place] = self.encoder.columns[place].encode(values)
-        _, by_kernel = self.expansion.split(Z)
-        return by_kernel[:, :, self.own_kernels(set(cells))].sum(axis=2)
-
+    @abstractmethod
     def check_parts(self) -> None:
         """Refuse parts that do not fit together: a model must be able to decide about its own cases."""
-        expansion, some = self.expansion, self.expansion.instances[:1]
-        if not some.shape[1] == len(self.encoder.columns) == len(self.encoder.names) == len(self.columns):
-            raise ValueError("its cases do not have the columns of its encoder")
-        shape = (len(some), len(expansion.intercept), len(expansion.instances), len(expansion.bank))
-        if expansion.decision(some).shape != shape[:2] or expansion.contributions(some).shape != shape:
-            raise ValueError("its coefficients do not fit its cases and kernels")
 
-    def negated(self) -> Model:
-        """The model of the opposite decision."""
-        dual_coef = None if self.dual_coef is None else -self.dual_coef
-        return replace(self, expansion=self.expansion.negated(), dual_coef=dual_coef)
+    # ------------------------------------------------------------------ what it is made of
+
+    @property
+    @abstractmethod
+    def is_constant(self) -> bool:
+        """Whether every row gets the same decision."""
+
+    @property
+    @abstractmethod
+    def status(self) -> Status:
+        """How the fit ended."""
+
+    @property
+    @abstractmethod
+    def owned(self) -> np.ndarray:
+        """Boolean (q, k): which instances contribute to which output."""
+
+    @property
+    @abstractmethod
+    def case_rows(self) -> np.ndarray:
+        """The kept instances, encoded (k, c)."""
+
+    @property
+    @abstractmethod
+    def case_pulls(self) -> np.ndarray:
+        """What each instance adds to the decision about a row equal to itself (k, q)."""
+
+    @property
+    @abstractmethod
+    def term_names(self) -> Sequence[str]:
+        """The names of the terms."""
+
+    @property
+    @abstractmethod
+    def term_features(self) -> list[tuple[str, ...]]:
+        """The names of the features that each term depends on."""
+
+    @abstractmethod
+    def attributes(self) -> dict[str, Any]:
+        """The learned attributes of an estimator that follow from the model alone."""
+
+    @abstractmethod
+    def measured(self, rows: Rows) -> dict[str, np.ndarray]:
+        """The learned attributes that are measured on training rows, such as shares of variation."""
+
+    @abstractmethod
+    def by_feature(self, values: np.ndarray, name: str) -> np.ndarray:
+        """Values (..., terms) of the learned attribute `name` as values (..., c) of the kept features."""
+
+    @abstractmethod
+    def in_parts(self, values: np.ndarray) -> tuple[list[str], np.ndarray]:
+        """Names of the parts of an explanation, and values (..., terms) added up for each of them."""
+
+    @abstractmethod
+    def description(self) -> tuple[str, dict[str, Any]]:
+        """By what it decides, in words, and further facts."""
+
+    # ------------------------------------------------------------------ explanations, curves and surfaces
+
+    @abstractmethod
+    def explanation(
+        self, summands: Array, rows: Sequence[Any], outputs: Sequence[Any], instances: Sequence[Any]
+    ) -> Explanation:
+        """The explanation of the decisions about rows with these `summands`; the others are names."""
+
+    @abstractmethod
+    def check_curve(self, place: int) -> None:
+        """Refuse a kept column that has no curve."""
+
+    @abstractmethod
+    def curve(self, place: int, grid: Grid | None) -> tuple[Grid, np.ndarray]:
+        """Values of a kept column, and what it alone adds to the decision there (len(grid), q)."""
+
+    @abstractmethod
+    def pairs(self, values: np.ndarray) -> list[tuple[int, int]]:
+        """Pairs of kept columns that have a surface; those with the largest `values` (..., terms) first."""
+
+    @abstractmethod
+    def surface(self, places: tuple[int, int], grids: Sequence[Grid | None]) -> tuple[Grid, Grid, np.ndarray]:
+        """Values of two kept columns, and what the pair adds at all of them (first, second, q)."""
 
 
 def decide(decision: np.ndarray) -> np.ndarray:
@@ -146,64 +217,14 @@ def decide(decision: np.ndarray) -> np.ndarray:
     return (decision[:, 0] >= 0).astype(int) if decision.shape[1] == 1 else np.argmax(decision, axis=1)
 
 
-@stored
-@dataclass(frozen=True)
-class Pool:
-    """The training rows that may become instances.
-
-    Attributes
-    ----------
-    Z : (p, d) encoded
-    codes : (p,) their classes
-    position : (p,) their rows in the user's input
-    """
-
-    Z: np.ndarray
-    codes: np.ndarray
-    position: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    @property
-    def parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.Z, self.codes, self.position
-
-    def take(self, rows: np.ndarray) -> Pool:
-        return Pool(*(part[rows] for part in self.parts))
+def table_of(X: Array) -> Table:
+    """The rows of a tensor in numpy, for models without a form on devices."""
+    return Table(np.asarray(to_numpy(X), dtype=float), {}, [f"x{j}" for j in range(X.shape[1])])
 
 
-@dataclass(frozen=True)
-class Groundwork:
-    """Encodings, kernels on encoded columns, and rows that may become instances: the way back to a model."""
-
-    encoder: Encoder
-    bank: KernelBank
-    pool: Pool
-
-    def model(self, blocks: Sequence[Coefficients], solutions: Sequence[Solution]) -> Model[KernelExpansion]:
-        """The smallest model with these coefficients, the outputs of all blocks side by side."""
-        instances = np.unique(np.concatenate([b.instances for b in blocks])).astype(int)
-        kernels = np.unique(np.concatenate([b.kernels for b in blocks])).astype(int)
-        tables = []
-        for b in blocks:
-            table = np.zeros((len(b.coef), len(instances), len(kernels)))
-            place = np.searchsorted(instances, b.instances), np.searchsorted(kernels, b.kernels)
-            table[np.ix_(np.arange(len(b.coef)), *place)] = b.coef
-            tables.append(table)
-        rows = self.pool.take(instances)
-        intercept = np.concatenate([b.intercept for b in blocks])
-        whole = KernelExpansion(self.bank.take(kernels), rows.Z, intercept, np.concatenate(tables))
-        small, kept, chosen, columns = whole.restricted()
-        kernels = kernels[chosen]
-        return Model(
-            self.encoder.select(columns),
-            small,
-            columns,
-            kernels,
-            rows.position[kept],
-            tuple(replace(s, state=None, history=s.history.of_kernels(kernels)) for s in solutions),
-        )
+def squeeze(values: np.ndarray) -> np.ndarray:
+    """Without the axis of outputs if there is only one."""
+    return values[0] if len(values) == 1 else values
 
 
 @dataclass(frozen=True)
@@ -235,33 +256,3 @@ class Fitted:
     model: Model
     calibrator: Calibrator | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
-
-
-def measured_variation(model: Model, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of instances and of kernels in the variation of the decision: the model's, or those over some rows."""
-    if model.variation is not None:
-        return model.variation
-    some = sampled(rows, variation_rows(model))
-    return variation_shares(model, model.encode(some.table), some.mass)
-
-
-def variation_rows(model: Model) -> int:
-    """How many rows measure the variation: fewer for models of many kernels and instances."""
-    expansion = model.expansion
-    values = len(expansion.intercept) * len(expansion.instances) * len(expansion.bank)
-    return int(np.clip(VARIATION_VALUES // max(1, values), *VARIATION_ROWS))
-
-
-def variation_shares(model: Model, Z: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of instances and of kernels in the variation of the decision over encoded rows.
-
-    Kernels on the same features share what their sum varies.
-    """
-    by_instance, by_kernel = model.expansion.split(Z)
-    features = [frozenset(channel.columns) for channel in model.expansion.bank.channels]
-    return variation(by_instance, mass), variation(by_kernel, mass, features)
-
-
-def _on_cpu(X: Array) -> Table:
-    """The rows of a tensor in numpy, for models without a form on devices."""
-    return Table(np.asarray(to_numpy(X), dtype=float), {}, [f"x{j}" for j in range(X.shape[1])])

@@ -9,21 +9,22 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.base.classifier import KernelClassifier
+from tamis.base.classifier import ReadableClassifier
 from tamis.base.expansion import PrototypeExpansion, kept_parts
+from tamis.base.kernel_model import Groundwork, KernelModel
 from tamis.base.kernel_space import KernelSpace
 from tamis.base.memory import MemoryEstimate, Size, kept_values, square_memory
-from tamis.base.model import FitContext, Fitted, Groundwork, Model, measured_variation
+from tamis.base.model import FitContext, Fitted
 from tamis.base.stack_classifier import extended, largest_weights, sizes_of, with_bank
 from tamis.errors import warn
 from tamis.explain import measures, signed_percentages
-from tamis.explain.explanation import PrototypeExplanation
+from tamis.explain.kernel_explanation import PrototypeExplanation
 from tamis.kernels.alignment import Aligned, AlignmentKernels, alignment
 from tamis.kernels.bank import Channel, KernelBank, check_positive
 from tamis.kernels.global_alignment import align, check_series, is_series, lengths_of
@@ -35,7 +36,7 @@ from tamis.table.encoding import Encoder, Position
 from tamis.table.rows import Rows, by_class, merge_places
 from tamis.table.table import Table, TableReader
 
-STEADY = 1e-7  # range, relative to the size of the numbers, up to which a column counts as constant
+STEADY = 1e-14  # range, relative to the size of the numbers, up to which a column counts as constant
 DENSE_BYTES = 1 << 31  # bytes that all kernel values may take; beyond, kernels are held as short factors
 
 
@@ -45,7 +46,7 @@ class Ready:
 
     Attributes
     ----------
-    ground : the way back to a model
+    ground : the parts from which a model is built
     chosen : (f,) the kernels that vary over the rows, as positions in the bank
     rows : these kernels, classes and weights
     scaled : names of the kernels that had to be scaled to unit diagonal
@@ -115,7 +116,7 @@ class Prototype:
         return len(self.instances)
 
 
-class PrototypeClassifier(KernelClassifier):
+class PrototypeClassifier(ReadableClassifier):
     """Base of the classifiers by prototypes; X may be series (sample, channel, step) as well as a table."""
 
     _has_margin = True
@@ -125,6 +126,7 @@ class PrototypeClassifier(KernelClassifier):
 
     device: str | None = None  # a parameter, set by the constructors of those that have it
 
+    model_: KernelModel
     series_: Aligned
     prototype_masses_: np.ndarray
     n_kernels_: int
@@ -162,7 +164,7 @@ class PrototypeClassifier(KernelClassifier):
 
     def _complete(self, fitted: Fitted, rows: Rows, context: FitContext) -> Fitted:
         """Codes of the rows of the input in place of merged rows, and kept series in place of all."""
-        model, attributes = fitted.model, dict(fitted.attributes)
+        model, attributes = cast(KernelModel, fitted.model), dict(fitted.attributes)
         codes = attributes.pop("_codes")
         if codes is not None:
             _, places = merge_places(rows)
@@ -176,7 +178,7 @@ class PrototypeClassifier(KernelClassifier):
         kept = size.values if size.values <= DENSE_BYTES else kept_values(size, "factored")
         return {**super()._memory(size), **square_memory(size, kept, self._squares, self.device)}
 
-    def _learn(self, rows: Rows, context: FitContext) -> tuple[Model, Mapping[str, Any]]:
+    def _learn(self, rows: Rows, context: FitContext) -> tuple[KernelModel, Mapping[str, Any]]:
         ready = self._ready(rows, context.kernel, context.seed)
         if not context.rough:
             check_positive(ready.ground.bank, ready.ground.pool.Z, context.seed)
@@ -193,9 +195,9 @@ class PrototypeClassifier(KernelClassifier):
             **sizes_of(ready.ground.bank),
             **found.attributes,
         }
-        return replace(model, variation=measured_variation(model, rows)), attributes  # series may stand for rows later
+        return replace(model, variation=model.measured_shares(rows)), attributes  # series may stand for rows later
 
-    def _report(self, model: Model) -> dict[str, Any]:
+    def _report(self, model: KernelModel) -> dict[str, Any]:
         """The learned attributes that follow from the expansion."""
         expansion = model.expansion
         votes = signed_percentages(expansion.votes @ expansion.prototypes.T)
@@ -228,7 +230,7 @@ class PrototypeClassifier(KernelClassifier):
                 "sqrt(k(x, x) k(z, z)); see normalised_kernels_",
             )
 
-    def _model(self, ready: Ready, found: Found, factors: np.ndarray) -> tuple[Model, np.ndarray]:
+    def _model(self, ready: Ready, found: Found, factors: np.ndarray) -> tuple[KernelModel, np.ndarray]:
         """The smallest model with these prototypes, and the mass (classes, c) of each class in each of them."""
         rows, weighted = np.flatnonzero(found.U.any(axis=1)), np.flatnonzero(found.weights)
         kernels = ready.chosen[weighted]
@@ -246,7 +248,7 @@ class PrototypeClassifier(KernelClassifier):
         solution = replace(found.solution, state=None, history=found.solution.history.of_kernels(weighted))
         expansion = self._expansion(parts, owned, factors, pool.codes)
         encoder = ready.ground.encoder.select(columns)
-        return Model(encoder, expansion, columns, kernels, pool.position, (solution,)), masses
+        return KernelModel(encoder, columns, pool.position, expansion, kernels, (solution,)), masses
 
     # ------------------------------------------------------------------ what was learned
 
@@ -296,17 +298,17 @@ class PrototypeClassifier(KernelClassifier):
             other.instance_importance_ = -self.instance_importance_
         return other
 
-    def _seen(self, X: Any) -> tuple[Model, Table]:
+    def _seen(self, X: Any) -> tuple[KernelModel, Table]:
         check_is_fitted(self)
         if not hasattr(self, "series_"):
-            return super()._seen(X)
+            return self.model_, self._table(X)
         if not is_series(X):
             raise ValueError("X is a table, and this classifier was fitted to series: give (sample, channel, step)")
         channels = kept_channels(X, self.n_features_in_, self.kernels_)
         return with_new_series(self.model_, self.series_, channels, self.n_jobs)
 
     def summary(self) -> dict[str, Any]:
-        """Return what the fit settled on, in words: {what: value}; empty where there is nothing to report."""
+        """Return the choices of the fit in words, {what: value}; empty where there is nothing to report."""
         if not hasattr(self, "model_"):
             return {}
         found = {"prototypes": ", ".join(f"{n} of {label}" for label, n in self.prototypes_per_class_.items())}
@@ -403,7 +405,7 @@ def _is_steady(column: Any) -> bool:
 
 
 def outputs_of(votes: np.ndarray) -> np.ndarray:
-    """What prototypes say for outputs (q, c), from votes for classes (classes, c): of two the second less the first."""
+    """Votes of prototypes for outputs (q, c), from those for classes (classes, c): of two the second less the first."""
     return votes[1:] - votes[:1] if len(votes) == 2 else votes
 
 
@@ -430,7 +432,7 @@ def align_training(X: Any, kernels: Any, missing: str | None, n_jobs: int | None
     return SeriesKernels(names, values, aligned=Aligned(names, widths, series))
 
 
-def on_kept_series(model: Model, aligned: Aligned) -> tuple[Model, Aligned]:
+def on_kept_series(model: KernelModel, aligned: Aligned) -> tuple[KernelModel, Aligned]:
     """The model with positions among its kept series in place of those among all, and these series."""
     kept = aligned.take(model.kernels, model.instances)
     expansion, k, L = model.expansion, len(model.instances), len(model.kernels)
@@ -445,7 +447,9 @@ def on_kept_series(model: Model, aligned: Aligned) -> tuple[Model, Aligned]:
     return replace(model, encoder=encoder, expansion=expansion, columns=model.kernels), kept
 
 
-def with_new_series(model: Model, kept: Aligned, series: np.ndarray, n_jobs: int | None) -> tuple[Model, Table]:
+def with_new_series(
+    model: KernelModel, kept: Aligned, series: np.ndarray, n_jobs: int | None
+) -> tuple[KernelModel, Table]:
     """A model that knows the kernels of new series, and the table of their positions."""
     values = kept.values(series, n_jobs)
     known, bank = len(kept.series), model.expansion.bank

@@ -1,51 +1,19 @@
-"""The shared shell of regressors: numbers to predict, in units in which they vary by one."""
+"""ReadableRegressor: numbers to predict."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
-from tamis.base.estimator import KernelEstimator, blockwise
-from tamis.base.expansion import KernelExpansion
-from tamis.base.model import Model
+from tamis.base.estimator import ReadableEstimator, blockwise
 from tamis.explain.explanation import PREDICTION
 from tamis.table.rows import Rows, check_groups, check_numbers, check_weights, weight_unit
 from tamis.table.table import Table
 
 STRATA = 5  # of the numbers to predict, for samples that have some of all
-LEAST = 1e-290  # of a spread
-
-
-@dataclass(frozen=True)
-class Units:
-    """A number is `centre` plus so many times `spread`."""
-
-    centre: float
-    spread: float
-
-    @classmethod
-    def of(cls, values: np.ndarray, weight: np.ndarray) -> Units:
-        """Units in which weighted values (n,) have mean zero and variance one, or are all zero."""
-        if not np.ptp(values):
-            return cls(float(values[0]), 1.0)
-        largest, mass = max(float(np.max(np.abs(values))), LEAST), weight / weight.sum()
-        scaled = values / largest
-        centre = float(mass @ scaled)
-        return cls(largest * centre, max(largest * float(np.sqrt(mass @ (scaled - centre) ** 2)), LEAST))
-
-    def into(self, rows: Rows) -> Rows:
-        """Rows whose numbers are in these units."""
-        return rows if rows.response is None else replace(rows, response=(rows.response - self.centre) / self.spread)
-
-    def back(self, model: Model[KernelExpansion]) -> Model[KernelExpansion]:
-        """A model of numbers in these units as one of the numbers themselves."""
-        found = model.expansion
-        intercept = self.centre + self.spread * found.intercept
-        return replace(model, expansion=replace(found, coef=self.spread * found.coef, intercept=intercept))
 
 
 def _strata(response: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -56,10 +24,10 @@ def _strata(response: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndar
     return place * size // len(distinct), np.arange(size)
 
 
-class KernelRegressor(RegressorMixin, KernelEstimator):
-    """Base of the regressors that end in a kernel expansion."""
+class ReadableRegressor(RegressorMixin, ReadableEstimator):
+    """Base of the regressors."""
 
-    _keeps_nothing = "tells y under these parameters, and every row gets the same prediction"
+    _keeps_nothing = "predicts y under these parameters, and every row gets the same prediction"
 
     @property
     def _outputs(self) -> list[Any]:

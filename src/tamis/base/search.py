@@ -22,9 +22,10 @@ from tamis.table.folds import check_cv, folds
 from tamis.table.rows import Rows
 
 if TYPE_CHECKING:
-    from tamis.base.classifier import KernelClassifier
+    from tamis.base.classifier import ReadableClassifier
 
 Cell = TypeVar("Cell")
+C = TypeVar("C", bound="ReadableClassifier")
 SCORES = ("log_loss", "accuracy", "roc_auc", "squared_error")
 LOSSES = ("log_loss", "squared_error")  # scores that are better when smaller; results hold them negated
 
@@ -53,7 +54,7 @@ class SearchResult(Generic[Cell]):
 
 
 def search_cells(
-    search: KernelClassifier,
+    search: ReadableClassifier,
     try_cells: Callable[[Rows, Rows], Mapping[Cell, HeldOut]],
     rows: Rows,
     seed: int,
@@ -102,7 +103,7 @@ def kernel_choices(kernels: Any) -> dict[str, Any]:
     return dict(kernels) if isinstance(kernels, Mapping) else {"kernels": kernels}
 
 
-def single_classifier(search: Any, cls: type[Any], **point: Any) -> Any:
+def single_classifier(search: Any, cls: type[C], **point: Any) -> C:
     """The classifier without a search, at one point of the grid and else, but for the kernels, like the search."""
     own = search.get_params(deep=False)
     shared = {name: own[name] for name in cls().get_params(deep=False) if name in own}
@@ -150,7 +151,7 @@ class HeldOut:
     decision : (n, q) on test rows, or None where there are none
     objective : per unit of training weight
     squares, weight : weighted sum of squared errors over the fold, and its weight
-    n_features : features that the model keeps, where that says something
+    n_features : features that the model keeps; 0 where the search does not choose them
     """
 
     decision: np.ndarray | None

@@ -18,11 +18,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.base.classifier import KernelClassifier
+from tamis.base.classifier import ReadableClassifier
 from tamis.base.expansion import Coefficients
+from tamis.base.kernel_model import KernelModel
 from tamis.base.kernel_space import KernelSpace, PreparedRows
 from tamis.base.memory import MemoryEstimate, Size, format_bytes
-from tamis.base.model import FitContext, Model
+from tamis.base.model import FitContext
 from tamis.errors import warn
 from tamis.kernels.bank import Channel, KernelBank, check_positive
 from tamis.kernels.precomputed import lacking_rows
@@ -72,7 +73,7 @@ class Answer:
     details: Any = None
 
 
-class StackClassifier(KernelClassifier):
+class StackClassifier(ReadableClassifier):
     """Base of the classifiers on a learned combination of kernels."""
 
     _has_margin = True
@@ -121,7 +122,7 @@ class StackClassifier(KernelClassifier):
             complete=self._complete,
         )
 
-    def _learn(self, rows: Rows, context: FitContext) -> tuple[Model, Mapping[str, Any]]:
+    def _learn(self, rows: Rows, context: FitContext) -> tuple[KernelModel, Mapping[str, Any]]:
         prepared = self._space().prepare(rows, context.kernel, context.seed)
         if not context.rough:
             self._check_kernels(prepared, context.seed)
@@ -130,8 +131,8 @@ class StackClassifier(KernelClassifier):
         return (model, {}) if context.rough else self._describe(model, prepared, answers)
 
     def _describe(
-        self, model: Model, prepared: PreparedRows, answers: Sequence[Answer]
-    ) -> tuple[Model, dict[str, Any]]:
+        self, model: KernelModel, prepared: PreparedRows, answers: Sequence[Answer]
+    ) -> tuple[KernelModel, dict[str, Any]]:
         """The model with the factors of its coefficients, and the learned attributes of the method."""
         attributes = {**self._report(answers, prepared), **sizes_of(prepared.bank)}
         dual, weights = factors_of(model.expansion.coef)
@@ -157,7 +158,7 @@ class StackClassifier(KernelClassifier):
         incidence = None if prepared.bank.positions else prepared.incidence
         return [Task(prepared.stack, y[:, 0], cost, rough, incidence) for y in rows.problems(shared=False)]
 
-    def _assemble(self, prepared: PreparedRows, answers: Sequence[Answer]) -> Model:
+    def _assemble(self, prepared: PreparedRows, answers: Sequence[Answer]) -> KernelModel:
         """The model of the answers."""
         return model_of(prepared, answers)
 
@@ -188,7 +189,7 @@ class StackClassifier(KernelClassifier):
         return f"use landmarks={m} or so{where}, which takes about {format_bytes(needs[m])}"
 
     def summary(self) -> dict[str, Any]:
-        """Return what the fit settled on, in words: {what: value}; empty where there is nothing to report."""
+        """Return the choices of the fit in words, {what: value}; empty where there is nothing to report."""
         own = {} if self.C is None else {"cost C": self.C}
         return {**own, **weights_in_words(self), **landmarks_in_words(self), **super().summary()}
 
@@ -204,7 +205,7 @@ class StackClassifier(KernelClassifier):
         return extended(self, values)
 
 
-def model_of(prepared: PreparedRows, answers: Sequence[Answer]) -> Model:
+def model_of(prepared: PreparedRows, answers: Sequence[Answer]) -> KernelModel:
     """The model of the answers, one for each output."""
     stack = prepared.stack
     if stack.error is not None:
@@ -310,6 +311,6 @@ def _extended(channel: Channel, values: np.ndarray) -> Channel:
     return replace(channel, kernel=kernel.extended(held))
 
 
-def with_bank(model: Model, bank: KernelBank) -> Model:
+def with_bank(model: KernelModel, bank: KernelBank) -> KernelModel:
     """The same model with other kernels."""
     return replace(model, expansion=replace(model.expansion, bank=bank))

@@ -41,6 +41,7 @@ Categorical = Annotated[Repeated, typer.Option(help="Column that is a category; 
 Drop = Annotated[Repeated, typer.Option(help="Column to leave out; can be repeated.")]
 MaxInstances = Annotated[int | None, typer.Option(help="Largest number of training cases to keep.")]
 MaxFeatures = Annotated[int | None, typer.Option(help="Largest number of features to keep.")]
+MaxPairs = Annotated[int | None, typer.Option(help="Largest number of pairs of features that act together.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")]
 Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
 
@@ -68,6 +69,7 @@ def fit(
     method: Annotated[str | None, typer.Option(help="Name of a registered classifier.")] = None,
     max_instances: MaxInstances = None,
     max_features: MaxFeatures = None,
+    max_pairs: MaxPairs = None,
     positive: Annotated[str | None, typer.Option(help="Class that positive scores favour.")] = None,
     test_size: Annotated[float, typer.Option(help="Share of the rows to test on.")] = 0.25,
     split: Annotated[str | None, typer.Option(help="Column that says train or test.")] = None,
@@ -77,7 +79,7 @@ def fit(
     drop: Drop = None,
     class_weight: Annotated[Repeated, typer.Option(help="'balanced', or CLASS=WEIGHT; can be repeated.")] = None,
     setting: Annotated[
-        Repeated, typer.Option("--set", help="NAME=VALUE, a parameter of the method, such as rule=one_se.")
+        Repeated, typer.Option("--set", help="NAME=VALUE, a parameter of the method, such as cv=10.")
     ] = None,
     missing: Missing = None,
     encoding: Encoding = "utf-8",
@@ -102,6 +104,7 @@ def fit(
             method=method or (LARGE_METHOD if large else METHOD),
             max_instances=max_instances,
             max_features=max_features,
+            max_pairs=max_pairs,
             positive=positive,
             test_size=test_size,
             split=split,
@@ -158,7 +161,7 @@ def _fit(now: Session, work: Callable[[], Results], folder: Path) -> None:
     if "report" in files:
         now.show(f"Report: {files['report']}")
     else:
-        now.warn("report.html was not written, because it needs jinja2 and plotly: pip install 'tamis[report]'")
+        now.warn("report.html was not written, because it needs jinja2: pip install 'tamis[report]'")
     now.finish({**summary(results), "files": {name: str(path) for name, path in files.items()}})
 
 
@@ -211,7 +214,7 @@ def explain(
     encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
-    """Explain the prediction of one row: every contribution, by feature and by case."""
+    """Explain the prediction of one row: what features, pairs of features and similar cases add to its score."""
     with session(as_json) as now:
         from tamis import workflow
         from tamis.cli import screen
@@ -221,11 +224,7 @@ def explain(
         found = workflow.explain_row(
             model, data, row=row, id=id, output=output, missing=missing or (), encoding=encoding
         )
-        most = max(5, (now.height - 14) // 2)
-        by_part = screen.waterfall("By feature", found, found.shown_parts, found.by_part, most)
-        now.show(
-            found.sentence, "", by_part, screen.waterfall("By case", found, found.shown_cases, found.by_case, most)
-        )
+        now.show(screen.explained(found, now.height))
         now.finish(found.to_dict())
 
 
@@ -262,6 +261,38 @@ def report(
 
 
 @app.command()
+def scorecard(
+    model: ModelFile,
+    out: Annotated[Path, typer.Argument(help="The file to write: .csv or .xlsx.")],
+    base_points: Annotated[float, typer.Option(help="Points of a row with the base odds.")] = 600.0,
+    base_odds: Annotated[float, typer.Option(help="Odds of the good class at the base points.")] = 50.0,
+    pdo: Annotated[float, typer.Option(help="Points that double the odds of the good class.")] = 20.0,
+    good: Annotated[str | None, typer.Option(help="Class whose odds rise with the points.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Rows with classes on which rounding is measured.")] = None,
+    missing: Missing = None,
+    encoding: Encoding = "utf-8",
+    as_json: AsJson = False,
+) -> None:
+    """Write a model of two classes as a table of points, which are added up by hand."""
+    with session(as_json) as now:
+        from tamis import workflow
+
+        results = workflow.load_results(model)
+        card = workflow.scorecard(results, base_points=base_points, base_odds=base_odds, pdo=pdo, good=good)
+        loss = None
+        if data is not None:
+            table = workflow.read_for(results, data, missing or (), encoding)
+            loss = workflow.rounding_loss(results, card, table)
+        card.save(out)
+        now.written.append(str(out))
+        odds = f"{base_points:g} points are odds of {base_odds:g} to 1"
+        now.show(f"Wrote {out}: {odds} for {str(card.good)!r}, and {pdo:g} more points double them.")
+        if loss is not None:
+            now.show(f"Rounding on {data}: {loss}.")
+        now.finish({"out": str(out), "good": str(card.good), "rounding": None if loss is None else str(loss)})
+
+
+@app.command()
 def compare(
     data: Table,
     target: Target,
@@ -272,6 +303,7 @@ def compare(
     drop: Drop = None,
     max_instances: MaxInstances = None,
     max_features: MaxFeatures = None,
+    max_pairs: MaxPairs = None,
     folds: Annotated[int, typer.Option(min=2, help="Folds of the outer cross-validation.")] = 5,
     without: Annotated[Repeated, typer.Option(help="Leave out this method, such as EBM; can be repeated.")] = None,
     only: Annotated[Repeated, typer.Option(help="Compare only this method; can be repeated.")] = None,
@@ -294,6 +326,7 @@ def compare(
             drop=tuple(drop or ()),
             max_instances=max_instances,
             max_features=max_features,
+            max_pairs=max_pairs,
             seed=seed,
             n_jobs=jobs,
         )

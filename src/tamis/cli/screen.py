@@ -17,15 +17,16 @@ from tamis.results.text import LOG_ODDS, count, effect
 from tamis.workflow import Comparison, ExplainedRow
 
 OTHER_LINES = 26  # lines that show neither features nor cases
+MAX_EXPLAINED_LINES = 20  # of a decision of an additive model
 MAX_CONFUSION_CLASSES = 6
 MAX_FAILURE_LETTERS = 60
-ASCII = str.maketrans("\u2212\u2013\u00d7", "--x")  # not every terminal has these
+ASCII = str.maketrans("\u2212\u2013\u00d7\u00f7", "--x/")  # not every terminal has these
 
 
 def overview(results: Results, height: int) -> RenderableType:
     """The sentences, the test, the features and the cases, as many as fit."""
     most = int(np.clip((height - OTHER_LINES) // 2, 4, 12))
-    lines: list[RenderableType] = [Text(sentence(results)), Text(), test(results), Text()]
+    lines: list[RenderableType] = [Text(sentence(results).translate(ASCII)), Text(), test(results), Text()]
     features, cases = tables.part_table(results, brief=True), tables.case_table(results, brief=True)
     lines += [_titled(f"{counted(results.parts)} kept", features, most), Text()]
     lines += [_titled(f"{count(len(results.cases), 'case')} kept", cases, most), Text()]
@@ -72,18 +73,50 @@ def test(results: Results) -> RenderableType:
     return Group(Text(f"Test on {evaluation.source}", style="bold"), grid)
 
 
-def waterfall(title: str, found: ExplainedRow, names: Sequence[str], parts: np.ndarray, most: int) -> RenderableType:
-    """Contributions as signed bars, the largest first, from the base value to the score."""
-    score = found.score_name
-    order = np.argsort(-np.abs(parts), kind="stable")
-    unit = max(float(np.abs(parts).max()), 1e-300) if len(parts) else 1.0
-    rows = [["base value", f"{found.base_value:+.4f}", ""]]
-    for k in order[:most]:
-        bar = ("+" if parts[k] > 0 else "-") * int(np.ceil(20 * abs(parts[k]) / unit)) if parts[k] else ""
-        factor = f"  {effect(parts[k], score).partition(' ')[2]}" if score == LOG_ODDS else ""
-        rows.append([names[k], f"{parts[k]:+.4f}{factor}", bar])
+def explained(found: ExplainedRow, height: int) -> RenderableType:
+    """The sentence and the contributions: of features, pairs and cases together, or of features and of cases."""
+    lines: list[RenderableType] = [Text(found.sentence), Text()]
+    if found.is_additive:
+        most = int(np.clip(height - 8, 5, MAX_EXPLAINED_LINES)) - 3
+        return Group(*lines, added_up(found, most))
+    most = max(5, (height - 14) // 2)
+    by_part = _sized(found.shown_parts, found.by_part, most)
+    by_case = _sized(found.shown_cases, found.by_case, most)
+    return Group(*lines, waterfall("By feature", found, by_part), waterfall("By case", found, by_case))
+
+
+def added_up(found: ExplainedRow, most: int) -> RenderableType:
+    """Features, then pairs, then cases, of each the largest first; the smallest of all are added up."""
+    values = np.concatenate([found.by_part, found.by_case])
+    names = [*found.shown_parts, *found.shown_cases]
+    kind = np.array([*(len(cells) for cells in found.values), *(3 for _ in found.cases)], dtype=int)
+    order = np.argsort(-np.abs(values), kind="stable")
+    n = most if len(order) > most else len(order)
+    kept = sorted(order[:n].tolist(), key=lambda k: (kind[k], -abs(values[k])))
+    lines = [(names[k], float(values[k])) for k in kept]
+    if len(order) > n:
+        lines.append((f"all other ({len(order) - n})", float(values[order[n:]].sum())))
+    return waterfall("Features, pairs of features, and similar training cases", found, lines)
+
+
+def _sized(names: Sequence[str], values: np.ndarray, most: int) -> list[tuple[str, float]]:
+    """Names and contributions, the largest first; the smallest of many are added up."""
+    order = np.argsort(-np.abs(values), kind="stable")
+    lines = [(names[k], float(values[k])) for k in order[:most]]
     if len(order) > most:
-        rows.append([f"{len(order) - most} more", f"{parts[order[most:]].sum():+.4f}", ""])
+        lines.append((f"{len(order) - most} more", float(values[order[most:]].sum())))
+    return lines
+
+
+def waterfall(title: str, found: ExplainedRow, lines: Sequence[tuple[str, float]]) -> RenderableType:
+    """Contributions as signed bars, from the base value to the score."""
+    score = found.score_name
+    unit = max((abs(value) for _, value in lines), default=1.0) or 1.0
+    rows = [["starting value" if found.is_additive else "base value", f"{found.base_value:+.4f}", ""]]
+    for name, value in lines:
+        bar = ("+" if value > 0 else "-") * int(np.ceil(20 * abs(value) / unit)) if value else ""
+        factor = f"  {effect(value, score).partition(' ')[2]}" if score == LOG_ODDS else ""
+        rows.append([name, f"{value:+.4f}{factor}", bar])
     rows.append([f"sum = {score}", f"{found.score:+.4f}", ""])
     return _titled(title, tables.Table(title, ["", score, ""], rows, frozenset({2})))
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tamis.explain.explanation import PREDICTION, ChannelExplanation, Explanation, Kept
+from tamis.explain.explanation import PREDICTION, Explanation, Kept
+from tamis.explain.kernel_explanation import ChannelExplanation
 
 PLUS, MINUS, PLAIN = "#3b8ec8", "#db7a1c", "#8a8a8a"  # visible on white and on black, and to the colour-blind
 MAX_KEPT = 20  # kept features or cases in a table

@@ -2,64 +2,56 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from tamis.base.calibration import Calibrator, warn_flat, warn_in_sample
-from tamis.base.classifier import KernelClassifier
+from tamis.base.calibration import Calibrator
+from tamis.base.classifier import ReadableClassifier
 from tamis.base.model import FitContext, Fitted
-from tamis.base.search import row_scores
 from tamis.codec import stored
-from tamis.flagship.blend import Labels
-from tamis.flagship.blending import Blending, Held
+from tamis.flagship.estimator import AdditiveEstimator
+from tamis.flagship.scorecard import Scorecard, make_scorecard
 from tamis.table.rows import Rows
 
 
 @stored
-class TamisClassifier(Blending, KernelClassifier):
-    """The classifier to start with: at most k training cases and m features, tuned by itself, adding up exactly.
+class TamisClassifier(AdditiveEstimator, ReadableClassifier):
+    """The classifier to start with: a curve for each of few features, few pairs and few cases, adding up exactly.
 
-    A blend of near-linear, additive, pairwise and case-based models on one set of training cases and one set of
-    features, each weighted by how well it does on held-out rows. The blend is one table of coefficients,
+        score(x) = intercept + sum_j curve_j(x_j) + sum_(a,b) surface_ab(x_a, x_b) + sum_i pull_i similarity(case_i, x)
 
-        f(x) = sum_j sum_c coef[j, c] k_c(x_j, x) + intercept
-
-    over kept cases j and channels c: two kernels for each kept feature, one for each kept pair of features and one for
-    the similarity in all kept features. So a prediction is the sum of what features say (`shape_function`), what pairs
-    say (`surface`) and the pull of similar cases, and equally the sum of what the kept cases say: see `explain`.
+    Scores are log-odds: with two classes of the second one, with more the score of each class before a softmax. A
+    curve is a table of cells, linear within each of them; it has one value per level of a category and one for a
+    missing cell, and is zero on average over the training rows. It is all that a feature does alone: a surface holds
+    what two features do beyond their curves, and a case adds to the score of its own class what these leave over, the
+    more the more similar a row is. Features, pairs and cases are kept only as far as they pay on held-out rows.
 
     Parameters
     ----------
+    max_features : int or "auto", default=20
+        Most features kept. "auto": the smallest number whose held-out loss is within one standard error of the best.
+    max_pairs : int, default=10
+        Most pairs of features that may act together.
     max_instances : int, default=20
-        Most training cases kept, for all outputs together.
-    max_features : int, default=20
-        Most features kept, for all outputs together.
-    interactions : int, default=10
-        Most pairs of features that may act together beside the similarity of cases.
-    blend : "cv" or array of shape (members, ridges), default="cv"
-        Weights of the members and their ridges: chosen on held-out rows, or given, as in `blend_` of another fit. Given
-        weights take no folds.
+        Most training cases kept, for all classes together.
     cv : int, splitter or sequence of (train, test) positions, default=5
-        Folds on which the members are weighed; None is 5. An integer requests folds that follow the
-        values of rows (stratified for classes), drawn twice up to a thousand rows; copies of a row are dealt over them.
-        With `groups` in `fit`, rows of one group stay together. Splitters and positions refer to the rows of X as
-        given.
+        Folds on which features, pairs and cases are weighed; None is 5. An integer requests folds that follow the
+        values of rows and are stratified; copies of a row are dealt over them. With `groups` in `fit`, rows of one
+        group stay together. Splitters and positions refer to the rows of X as given.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" gives all classes the same total weight.
-    scaling : {"standard", "rank", None}, default="standard"
-        Numbers far beyond the others (ten times the distance of the 5 and 95 per cent quantiles) count as the nearest
-        that are not. "rank" suits columns with long tails.
     missing : {"absent", "median", None}, default="absent"
-        "absent": a missing cell has no similarity with any case, and so a value of its own in every shape (in the
-        similarity of cases it counts as the mean, one unit aside); "median": filled with the training median (the most
-        frequent category); None: refused.
+        "absent": a missing cell has a value of its own in every curve and surface; "median": it is filled with the
+        training median (the most frequent category); None: refused.
     categorical_features : "auto" or list of names, positions or booleans, default="auto"
         "auto": columns of text, booleans or a categorical type are categories. Columns of numeric codes must be named.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of everything else that is drawn at random. None is the same as 0.
     n_jobs : int or None, default=None
-        Number of processes for the folds; None is one.
+        Number of processes for the folds; None is one. The model does not depend on it.
     memory_limit : int, float, str or None, default=None
         Largest memory of a fit in bytes, as a number or as text such as "2GB"; None: what is available. A fit that
         would need more (see `memory_estimate`) is refused before it starts.
@@ -68,65 +60,54 @@ class TamisClassifier(Blending, KernelClassifier):
 
     Attributes
     ----------
-    features_, kernels_, kernel_names_ : kept features (positions) and channels
+    features_ : kept features, as positions
     pairs_ : kept pairs of features, by name, those that matter most first
-    blend_ : weights of the members (rows: lines, cases, all) and their ridges (columns); one alone beyond five thousand
-        rows
-    intercept_ : the mean decision over training rows (beyond five thousand, over those that the choices rest on)
-    n_splits_ : folds that were used
-    path_ : after `path`, scores over budgets
-    history_, n_iter_, objective_, status_ : of the choice of cases: the share of the channels' functions that the cases
-        so far leave unexplained; beyond five thousand rows, of the last fit to all rows
-    classes_ : the class labels, sorted; of two the second is the positive one
-    instances_per_class_ : the instances of each output
-    instances_ : training rows with a coefficient, as positions
+    instances_ : kept cases, as positions of training rows
     instance_labels_ : the same as index labels
-    instance_variation_ : shares of the instances in the variation of the decision over training rows, in per cent
-    kernel_variation_ : shares of the kernels in it
-    feature_variation_ : shares of the features in it, where every kernel stands on one
+    instances_per_class_ : the cases that add to the score of each output
+    intercept_ : the score to which nothing contributes, one for each output
+    importance_ : for each kept feature the mean absolute contribution of its curve over training rows (and classes)
+    part_variation_ : shares in the variation of the score over training rows, in per cent: of the curves, then of the
+        surfaces, then of all cases together if there are any
+    feature_variation_ : the share of each feature in it: that of its curve, and half of those of its pairs
+    instance_variation_ : the share of all cases, divided among them
+    path_ : held-out loss against the number of features, and which features these are; see `path`
+    loss_ : mean log-loss of the model on held-out rows
+    n_splits_ : folds that were used
+    classes_ : the class labels, sorted; of two the second is the positive one
     n_features_in_ : columns of X
     feature_names_in_ : their names, where X has them
 
     Notes
     -----
-    Contributions are measured from their means over training rows: what a feature, a pair or a case adds is zero on
-    average, and the intercept is the mean decision. With two kept features the similarity of cases is a surface over
-    them, with one it is part of its shape.
+    With two classes probabilities are the sigmoid of the score; what class weights added to the log-odds is taken out,
+    so that they move `predict` and not the probabilities. With more classes probabilities are the softmax of the
+    scores, and class weights move them too.
 
-    With two classes the decision is a log-odds and probabilities are its sigmoid (class weights, which move the
-    decision, are taken out); with more they are a softmax of the one-against-rest decisions, its slope fitted to
-    held-out rows, and class weights move them too.
-
-    Only ratios of sample weights matter. A row given twice is one more row, against which the ridges are weighed.
-
-    Beyond five thousand rows everything is chosen on a sample of that size, with at least a hundred rows of each class
-    that has them, and the coefficients of the best member with its best ridge are then fitted to all rows.
+    Only ratios of sample weights matter. Levels that are not in the training rows contribute nothing.
 
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from tamis import TamisClassifier
     >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    >>> clf = TamisClassifier(max_instances=5, max_features=4, interactions=2).fit(X, y)
-    >>> len(clf.instances_), len(clf.features_), len(clf.pairs_)
-    (5, 4, 2)
+    >>> clf = TamisClassifier(max_features=4, max_pairs=2, max_instances=5).fit(X, y)
+    >>> len(clf.features_) <= 4, len(clf.pairs_) <= 2, len(clf.instances_) <= 5
+    (True, True, True)
     >>> explanation = clf.explain(X.head())
-    >>> bool(abs(explanation.decision[:, 0] - clf.decision_function(X.head())).max() < 1e-9)
+    >>> total = explanation.base_value + explanation.by_part.sum(axis=2)
+    >>> bool(abs(total[:, 0] - clf.decision_function(X.head())).max() < 1e-9)
     True
     """
 
-    _likelihood = Labels()
-
     def __init__(
         self,
+        max_features: int | str = 20,
+        max_pairs: int = 10,
         max_instances: int = 20,
-        max_features: int = 20,
         *,
-        interactions: int = 10,
-        blend: Any = "cv",
         cv: Any = 5,
         class_weight: Any = None,
-        scaling: str | None = "standard",
         missing: str | None = "absent",
         categorical_features: Any = "auto",
         random_state: Any = None,
@@ -134,13 +115,11 @@ class TamisClassifier(Blending, KernelClassifier):
         memory_limit: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.max_instances = max_instances
         self.max_features = max_features
-        self.interactions = interactions
-        self.blend = blend
+        self.max_pairs = max_pairs
+        self.max_instances = max_instances
         self.cv = cv
         self.class_weight = class_weight
-        self.scaling = scaling
         self.missing = missing
         self.categorical_features = categorical_features
         self.random_state = random_state
@@ -148,23 +127,42 @@ class TamisClassifier(Blending, KernelClassifier):
         self.memory_limit = memory_limit
         self.verbose = verbose
 
+    def to_scorecard(
+        self, base_points: float = 600, base_odds: float = 50, pdo: float = 20, good: Any = None
+    ) -> Scorecard:
+        """Return the model as tables of whole points: ranges of numbers, levels of categories, and pairs.
+
+        The points of a row are ``base_points + pdo / ln 2 * (log-odds of the good class - ln(base_odds))``, with every
+        summand of the model rounded. Unless `good` says otherwise, the good class is the first of the two,
+        `classes_[0]`, and so points fall as the score (`decision_function`) rises: more points mean less risk of the
+        second class.
+
+        Parameters
+        ----------
+        base_points : points of a row with the odds `base_odds`
+        base_odds : odds of the good class, above 0; 50 means 50 good rows for each other one
+        pdo : points that double the odds of the good class, above 0
+        good : the class whose odds rise with the points; None: the first of `classes_`
+
+        Returns
+        -------
+        Scorecard, with `to_frame()`, `save(path)`, `points(X)` and `rounding_loss(X, y)`
+
+        Notes
+        -----
+        A sloped part of a curve is cut into ranges within which exact points move by about one at most; where a cut
+        falls is rounded to few digits, which moves points by at most 0.05. Levels that are not in the training rows
+        have no points. Models with kept cases are refused: fit with ``max_instances=0``.
+        """
+        check_is_fitted(self)
+        return make_scorecard(self, base_points, base_odds, pdo, good)
+
     def _fit_rows(self, rows: Rows, context: FitContext) -> Fitted:
-        model, merged, held, attributes = self._blended(rows, context.seed)
-        if held is None or len(rows.classes) == 2:
-            return Fitted(model, _logistic(merged), attributes)
-        calibrator = held.tests.calibrator(held.decision)
-        warn_flat(calibrator)
-        return Fitted(model, calibrator, attributes)
-
-    def _warn_unheld(self) -> None:
-        warn_in_sample()
-
-    def _scores(self, held: Held) -> dict[str, float]:
-        return row_scores(held.decision, held.tests)[0]
+        return replace(super()._fit_rows(rows, context), calibrator=_probabilities(rows))
 
 
-def _logistic(rows: Rows) -> Calibrator:
-    """Probabilities of logistic regressions; with two classes what class weights added to the log-odds is taken off."""
+def _probabilities(rows: Rows) -> Calibrator:
+    """Probabilities of scores that are log-odds; with two classes what class weights added to them is taken off."""
     if len(rows.classes) > 2:
         return Calibrator(1.0)
     moved = [np.log(np.sum(w[rows.codes == 1]) / np.sum(w[rows.codes == 0])) for w in (rows.mass, rows.weight)]

@@ -9,14 +9,14 @@ from scipy.sparse import csr_array
 from sklearn import model_selection
 
 from tamis import codec
-from tamis.base.estimator import KernelEstimator
+from tamis.base.estimator import ReadableEstimator
 from tamis.methods.baselines.filling import GaussianImputer
 from tamis.methods.em2nolc.solver import State
 from tamis.registry import all_estimators
 from tamis.results.data import Results
 
 
-def save(model: KernelEstimator | Results, path: str | os.PathLike) -> None:
+def save(model: ReadableEstimator | Results, path: str | os.PathLike) -> None:
     """Write a fitted estimator, or results with the classifier in them, to one file.
 
     The file holds what predictions and explanations need, whatever the number of training rows: kept cases
@@ -40,7 +40,7 @@ def trusted_types() -> list[str]:
     return sorted({f"{cls.__module__}.{cls.__qualname__}" for cls in needed})
 
 
-def load(path: str | os.PathLike) -> KernelEstimator:
+def load(path: str | os.PathLike) -> ReadableEstimator:
     """Read the estimator from a file that `save` or `Results.save` has written.
 
     Nothing in a file is executed. One that is damaged, or was made to do harm, is a `tamis.io.Unreadable`, which is a
@@ -54,7 +54,7 @@ def load(path: str | os.PathLike) -> KernelEstimator:
     return model
 
 
-def estimator_in(model: Any) -> KernelEstimator | None:
+def estimator_in(model: Any) -> ReadableEstimator | None:
     """The estimator itself, or that of results; None if it is neither."""
     estimator = model.model if isinstance(model, Results) else model
-    return estimator if isinstance(estimator, KernelEstimator) else None
+    return estimator if isinstance(estimator, ReadableEstimator) else None

@@ -1,4 +1,4 @@
-"""KernelBank: named kernels on named columns, ready to be evaluated on rows, and checks of what users give.
+"""KernelBank: named kernels on columns, ready to be evaluated on rows, and checks of kernels on training rows.
 
 A bank is immutable and knows nothing of the training rows: whatever a recipe learns from data
 (bandwidths, groups of columns) is already a number in its kernels.
@@ -21,13 +21,13 @@ from tamis.kernels.stacks.device import DeviceStack
 from tamis.kernels.stacks.factored import FactoredStack
 from tamis.kernels.stacks.short import ChebyshevStack
 
-MEMORY = 1 << 30  # bytes that a dense stack may take under form="auto"
-COMPACT = 1 << 27  # bytes that it may take under form="compact"
-ROWS = 500  # most training rows that a kernel is checked on
+MAX_DENSE_BYTES = 1 << 30  # bytes that a dense stack may take under form="auto"
+MAX_COMPACT_BYTES = 1 << 27  # bytes that it may take under form="compact"
+MAX_CHECKED_ROWS = 500  # most training rows that a kernel is checked on
 # Rounding n x n entries to single precision moves eigenvalues by up to about 2 sqrt(n) 6e-8 max |K|
-SINGLE = 2e-7
-LARGEST = 1e50  # modulus of a kernel's value
-SYMMETRY = 1e-6  # difference of K and K' that counts as rounding, relative to the largest entry
+SINGLE_ROUNDING = 2e-7
+MAX_VALUE = 1e50  # modulus of a kernel's value
+SYMMETRY_TOL = 1e-6  # difference of K and K' that counts as rounding, relative to the largest entry
 FORMS = ("auto", "compact", "dense", "streaming", "chebyshev", "factored")
 
 
@@ -79,12 +79,12 @@ class KernelBank:
 
     @property
     def columns(self) -> np.ndarray:
-        """The columns that some channel stands on, sorted."""
+        """The columns that the channels use, sorted."""
         return np.unique([c for channel in self.channels for c in channel.columns]).astype(int)
 
     @property
     def one_to_one(self) -> bool:
-        """Whether every channel stands on one column and no column carries two."""
+        """Whether every channel uses one column, and no two channels the same one."""
         columns = [c for channel in self.channels for c in set(channel.columns)]
         return len(columns) == len(set(columns)) == len(self)
 
@@ -94,11 +94,11 @@ class KernelBank:
         return any(channel.kernel.positions for channel in self.channels)
 
     def bank(self, sample: Any, bandwidth: Any) -> KernelBank:
-        """The bank itself, as a recipe gives one."""
+        """The bank itself; a recipe makes one."""
         return self
 
     def incidence(self, n_columns: int) -> np.ndarray:
-        """Boolean matrix (kernels, columns): which channel stands on which column."""
+        """Boolean matrix (kernels, columns): which channel uses which column."""
         table = np.zeros((len(self), n_columns), dtype=bool)
         for row, channel in zip(table, self.channels, strict=True):
             row[list(channel.columns)] = True
@@ -134,9 +134,9 @@ class KernelBank:
             up to a gibibyte. "chebyshev" is for kernels of one column each that are short polynomials
             (Gaussian, polynomial, sigmoid) or indicators: products with vectors in linear time, values to within
             the stack's `error_bound`; a sigmoid that needs too many polynomials for that is exact. "compact" is
-            dense up to 128 mebibytes, and beyond that like "chebyshev" with every kernel exact that has no short
-            form. "factored" is for Y = X: smooth positive semi-definite kernels as products of short factors, in
-            linear time and to within `error_bound` as well; other kernels are streamed.
+            dense up to 128 mebibytes; above that it is "chebyshev", but kernels without a short form are exact.
+            "factored" is for Y = X: smooth positive semi-definite kernels as products of short factors, in linear
+            time and to within `error_bound` as well; other kernels are streamed.
         device : where all values are held, "cuda" or "cpu" of torch, whatever the form; None: in numpy
         """
         if form not in FORMS:
@@ -150,8 +150,8 @@ class KernelBank:
         Y = X if Y is None else Y
         size = 8 * len(self) * X.shape[0] * Y.shape[0]
         if form == "auto":
-            form = "dense" if size <= MEMORY else "streaming"
-        if form == "compact" and size <= COMPACT:
+            form = "dense" if size <= MAX_DENSE_BYTES else "streaming"
+        if form == "compact" and size <= MAX_COMPACT_BYTES:
             form = "dense"
         if form in ("chebyshev", "compact"):
             return ChebyshevStack.evaluate(self.channels, X, Y, every=form == "chebyshev")
@@ -167,12 +167,12 @@ def check_positive(kernels: KernelBank, Z: np.ndarray, seed: int) -> None:
     A kernel that declares itself `positive` is trusted; any other is evaluated on at
     most 500 rows drawn by `seed`, where no eigenvalue may be negative beyond rounding to single precision.
     """
-    rows = Z[draw_rows(len(Z), ROWS, seed)]
+    rows = Z[draw_rows(len(Z), MAX_CHECKED_ROWS, seed)]
     for channel in kernels.channels:
         if channel.kernel.positive:
             continue
         lam = np.linalg.eigvalsh(gram(channel, rows))
-        if is_indefinite(lam, SINGLE * np.sqrt(len(rows))):
+        if is_indefinite(lam, SINGLE_ROUNDING * np.sqrt(len(rows))):
             raise ValueError(
                 f"kernels: {channel.name!r} is not positive semi-definite: on {len(rows)} training rows its "
                 f"eigenvalues go from {lam[0]:.3g} to {lam[-1]:.3g}. Use L0MKLClassifier, which takes indefinite "
@@ -186,7 +186,7 @@ def check_kernels(kernels: KernelBank, Z: np.ndarray, seed: int) -> None:
     A kernel that declares itself positive semi-definite is trusted; one that several channels share is evaluated
     once, on at most 500 rows drawn by `seed`.
     """
-    rows = Z[draw_rows(len(Z), ROWS, seed)]
+    rows = Z[draw_rows(len(Z), MAX_CHECKED_ROWS, seed)]
     for channel in {id(channel.kernel): channel for channel in reversed(kernels.channels)}.values():
         if not channel.kernel.positive:
             gram(channel, rows)
@@ -206,13 +206,13 @@ def gram(channel: Channel, Z: np.ndarray) -> np.ndarray:
     K = np.asarray(found).astype(float)
     if not np.isfinite(K).all():
         raise ValueError(f"kernels: {channel.name!r} gives NaN or infinite values on the training rows")
-    if n and np.abs(K).max() > LARGEST:
+    if n and np.abs(K).max() > MAX_VALUE:
         raise ValueError(
             f"kernels: {channel.name!r} gives values as large as {np.abs(K).max():.3g} on the training rows: divide it "
             "by their size"
         )
     gaps = np.abs(K - K.T)
-    if n and gaps.max() > SYMMETRY * np.abs(K).max():
+    if n and gaps.max() > SYMMETRY_TOL * np.abs(K).max():
         raise ValueError(
             f"kernels: {channel.name!r} is not symmetric: k(s, t) and k(t, s) differ by up to {gaps.max():.3g} on the "
             "training rows; use their mean"

@@ -23,8 +23,8 @@ from tamis.codec import stored
 from tamis.kernels import portable
 from tamis.kernels.portable import Expression, NotPortable, inverse_roots
 
-DIAGONAL = 64  # rows in one block when only its diagonal is wanted
-LOST = 0.015  # roots of a rounding error that squared distances by products may lose, in widths of the kernel
+DIAGONAL_ROWS = 64  # rows in one block when only its diagonal is wanted
+MAX_LOST_ROOTS = 0.015  # roots of a rounding error that squared distances by products may lose, in widths of the kernel
 UNDER_A_ROOT = 1e-4  # share of the width that counts where the root of a distance is taken
 
 
@@ -36,7 +36,7 @@ class Kernel(ABC):
     """
 
     batched = False  # whether `each` is quicker than one call for each column
-    fills_missing = False  # whether missing cells are taken as the module says, so that of one column they give zero
+    fills_missing = False  # whether missing cells are treated as described above, so that of one column they give zero
     complete_only = False  # whether a row with any missing cell lacks it
     indicator = False  # whether of one column the value depends only on whether two codes are equal
 
@@ -108,7 +108,7 @@ def as_kernel(kernel: Any) -> Kernel:
 @stored
 @dataclass(frozen=True)
 class Custom(Kernel):
-    """A function of two blocks of rows, which may say in an attribute `positive` that it is positive semi-definite."""
+    """A function of two blocks of rows; its attribute `positive`, if any, declares it positive semi-definite."""
 
     function: Any
 
@@ -159,7 +159,7 @@ class Normalised(Kernel):
 
 def diagonal(kernel: Callable[[Array, Array], Array], S: np.ndarray) -> np.ndarray:
     """k(s, s) for every row."""
-    blocks = [S[start : start + DIAGONAL] for start in range(0, len(S), DIAGONAL)]
+    blocks = [S[start : start + DIAGONAL_ROWS] for start in range(0, len(S), DIAGONAL_ROWS)]
     return np.concatenate([np.empty(0), *(np.diagonal(np.asarray(kernel(block, block))) for block in blocks)])
 
 
@@ -496,4 +496,4 @@ def is_far_off(T: Array, width: float) -> bool:
     if not T.shape[0]:
         return False
     xp, points = namespace(T), filled(T)
-    return float(xp.max(xp.sum(points * points, axis=1))) > LOST * xp.finfo(T.dtype).eps ** -0.5 * width**2
+    return float(xp.max(xp.sum(points * points, axis=1))) > MAX_LOST_ROOTS * xp.finfo(T.dtype).eps ** -0.5 * width**2

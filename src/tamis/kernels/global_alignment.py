@@ -37,13 +37,13 @@ import numpy as np
 from tamis.parallel import available_cores
 from tamis.progress import tracked
 
-POINTS = 500  # most observations of a channel whose distances are computed
+MAX_POINTS = 500  # most observations of a channel whose distances are computed
 LEAST, MOST = 1e-100, 1e100  # bandwidths
-BLOCK = 1 << 14  # steps of all pairs that go through the recursion together: they fit a core's cache
-TASK = 8  # least blocks between two reports of progress
-SHARE = 4  # least pairs of a task for each series that its process must be sent
-QUICK = 100_000_000  # steps times steps of all pairs: about a second, which starting processes takes as well
-NEVER = -1e300  # log of a sum of no alignments; differences of it are finite
+MAX_BLOCK_STEPS = 1 << 14  # steps of all pairs that go through the recursion together: they fit a core's cache
+MIN_TASK_BLOCKS = 8  # least blocks between two reports of progress
+MIN_TASK_PAIRS = 4  # least pairs of a task for each series that its process must be sent
+MIN_PARALLEL_STEPS = 100_000_000  # steps times steps of all pairs: a second, as long as processes take to start
+LOG_ZERO = -1e300  # log of a sum of no alignments; differences of it are finite
 
 R = TypeVar("R")
 Widths = float | Sequence[float] | np.ndarray
@@ -66,8 +66,8 @@ def alignment_bandwidths(series: np.ndarray) -> np.ndarray:
 
 def _bandwidth(channel: np.ndarray) -> float:
     points = channel[~np.isnan(channel)]
-    if len(points) > POINTS:
-        places = (np.arange(POINTS) + 0.5) / POINTS * len(points)
+    if len(points) > MAX_POINTS:
+        places = (np.arange(MAX_POINTS) + 0.5) / MAX_POINTS * len(points)
         points = np.sort(points)[places.astype(int)]
     with np.errstate(over="ignore"):
         distances = np.abs(points[:, None] - points)[np.triu_indices(len(points), 1)]
@@ -128,7 +128,7 @@ class Present:
             steps = np.nan_to_num(series[rows, : lengths.max(initial=1)].T / (np.sqrt(2.0) * bandwidth), posinf=np.inf)
         if not np.isfinite(steps).all():
             raise ValueError(f"bandwidth={bandwidth!r} is too small for the values of X: rescale the channel")
-        size = max(1, BLOCK // len(steps))
+        size = max(1, MAX_BLOCK_STEPS // len(steps))
         logs = [_self_logs(np.ascontiguousarray(steps[:, a : a + size])) for a in range(0, len(rows), size)]
         ratios = np.exp(-0.5 * np.diff(np.concatenate(logs or [steps], axis=1), axis=0, prepend=0.0))
         return cls(rows, lengths, np.ascontiguousarray(steps), ratios)
@@ -142,17 +142,17 @@ def _self_logs(x: np.ndarray) -> np.ndarray:
     """
     T, k = x.shape
     back, logs = np.ascontiguousarray(x[::-1]), np.empty((T, k))
-    older, old, new = (np.full((T + 1, k), NEVER) for _ in range(3))
+    older, old, new = (np.full((T + 1, k), LOG_ZERO) for _ in range(3))
     older[0] = 0.0
     for d in range(2 * T - 1):
         low, high, shift = (d + 1) // 2, min(d, T - 1) + 1, T - 1 - d
         with np.errstate(over="ignore"):
-            cost = np.minimum((x[low:high] - back[low + shift : high + shift]) ** 2, -NEVER / T)
+            cost = np.minimum((x[low:high] - back[low + shift : high + shift]) ** 2, -LOG_ZERO / T)
         cost += np.log(2.0 - np.exp(-cost))  # - log kappa
         before = old[low:high], old[low + 1 : high + 1], older[low:high]
         top = np.maximum(np.maximum(before[0], before[1]), before[2])
         new[low + 1 : high + 1] = top + np.log(sum(np.exp(log - top) for log in before)) - cost
-        older[0] = NEVER
+        older[0] = LOG_ZERO
         if d % 2:
             new[low] = new[low + 1]  # by symmetry
         else:
@@ -244,8 +244,8 @@ def values_between(left: list[Present], right: list[Present], shape: tuple[int, 
     tasks: list[tuple[int, int, int]] = []
     for k, (a, b) in enumerate(zip(left, right, strict=True)):
         pairs = len(a.rows) * (len(a.rows) - 1) // 2 if square else len(a.rows) * len(b.rows)
-        size = max(1, BLOCK // max(len(a.steps), len(b.steps)))
-        size *= max(TASK, SHARE * len(b.rows) // size)  # whole blocks
+        size = max(1, MAX_BLOCK_STEPS // max(len(a.steps), len(b.steps)))
+        size *= max(MIN_TASK_BLOCKS, MIN_TASK_PAIRS * len(b.rows) // size)  # whole blocks
         tasks += [(k, at, min(at + size, pairs)) for at in range(0, pairs, size)]
         if square:
             values[k, a.rows, a.rows] = 1.0
@@ -261,7 +261,7 @@ def values_between(left: list[Present], right: list[Present], shape: tuple[int, 
 
 def _values(left: Present, right: Present, p: np.ndarray, q: np.ndarray) -> np.ndarray:
     """Normalised values (pairs,) between the series p of one side and q of the other, block by block."""
-    size = max(1, BLOCK // max(len(left.steps), len(right.steps)))
+    size = max(1, MAX_BLOCK_STEPS // max(len(left.steps), len(right.steps)))
     return np.concatenate([_cross(left, p[a : a + size], right, q[a : a + size]) for a in range(0, len(p), size)])
 
 
@@ -284,7 +284,7 @@ def processes(n_jobs: int | None, series: np.ndarray, others: np.ndarray) -> int
     if n_jobs is not None and (not isinstance(n_jobs, int | np.integer) or (n_jobs < 1 and n_jobs != -1)):
         raise ValueError(f"n_jobs={n_jobs!r} must be a number of processes, or None for all cores")
     jobs = available_cores() if n_jobs is None or n_jobs == -1 else int(n_jobs)
-    if jobs == 1 or series.size * len(others) * others.shape[2] < QUICK:
+    if jobs == 1 or series.size * len(others) * others.shape[2] < MIN_PARALLEL_STEPS:
         return 1
     from joblib.parallel import get_active_backend
 

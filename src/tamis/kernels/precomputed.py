@@ -15,7 +15,7 @@ import numpy as np
 
 from tamis.arrays import Array
 from tamis.codec import stored
-from tamis.kernels.bank import SYMMETRY, Channel, KernelBank
+from tamis.kernels.bank import SYMMETRY_TOL, Channel, KernelBank
 from tamis.kernels.base import Kernel
 from tamis.kernels.portable import inverse_roots
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample
@@ -299,8 +299,8 @@ def precomputed(stack: Any, names: str | Sequence[str] | None = None, present: A
     Parameters
     ----------
     stack : (L, N, N) or (N, N) array, a list of (N, N) matrices, or a dict from names to matrices; each
-        symmetric and finite between the items that have the kernel. Without `present`, and beside it, an item whose
-        row or column is NaN alone lacks the kernel.
+        symmetric and finite between the items that have the kernel. With or without `present`, an item whose
+        row or column holds nothing but NaN lacks the kernel.
     names : L distinct names for explanations; "kernel 0", "kernel 1" ... by default
     present : (N, L) booleans, or a dict from names to (N,), which items have which kernel; whatever stands in the
         rows and columns of the others is ignored
@@ -402,7 +402,7 @@ def _checked(K: np.ndarray, absent: np.ndarray, label: str) -> np.ndarray:
             row = items[np.flatnonzero(wrong.any(axis=1))[0]]
             raise ValueError(f"{label} holds {what}, first in row {row}: fill or drop these items{more}")
     gaps = np.abs(part - part.T)
-    if gaps.max() > SYMMETRY * np.abs(part).max():
+    if gaps.max() > SYMMETRY_TOL * np.abs(part).max():
         i, j = (int(items[p]) for p in np.unravel_index(np.argmax(gaps), gaps.shape))
         raise ValueError(
             f"{label} is not symmetric: its entries ({i}, {j}) and ({j}, {i}) are {K[i, j]:.6g} and {K[j, i]:.6g}; "

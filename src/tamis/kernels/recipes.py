@@ -18,7 +18,7 @@ group: it sees interactions that no column shows alone.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
@@ -31,13 +31,12 @@ from tamis.errors import check_choice, check_number
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Categorical, Gaussian, Kernel, euclidean
 
-GROUP_ROWS = 800  # most rows that the search for a group looks at
+GROUP_ROWS = 800  # most rows that the search for a group uses
 GROUP_SIZES = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 28, 40, 60)
 QUANTILES = 201
 WIDTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.2, 1.5, 1.7, 2.0)
 SHOWN = 20  # most names of columns in a message
 NOISE = 0.3  # ridge on the unit-diagonal kernel
-NONE = np.empty(0, dtype=int)
 SHARE = 0.12  # share of the columns dropped in one step while more than `limit` are left
 LEAST, MOST = 1e-6, 1e6  # widths, in units of the scaled features
 
@@ -402,40 +401,18 @@ def rank_columns(
     Indices of at most `limit` columns; constant columns never appear.
     """
     tail: list[int] = []
-    for group, worst in _eliminations(Z, mismatch, targets, weight, limit):
-        if len(group) <= limit:
-            tail.append(int(worst))
-    return np.array(tail[::-1], dtype=int)
-
-
-def telling_columns(Z: np.ndarray) -> np.ndarray:
-    """The columns of Z (n, d) that are neither constant nor equal to an earlier one; missing cells are equal."""
-    filled = np.where(np.isnan(Z), np.inf, Z).T
-    _, first = np.unique(filled, axis=0, return_index=True)
-    return np.array([c for c in sorted(first) if np.any(filled[c] != filled[c, 0])], dtype=int)
-
-
-def keep_columns(
-    Z: np.ndarray, mismatch: np.ndarray, targets: np.ndarray, weight: np.ndarray, limit: int
-) -> np.ndarray:
-    """The columns that are left, sorted, when at most `limit` of them are; parameters as in `rank_columns`."""
-    return next((group for group, _ in _eliminations(Z, mismatch, targets, weight, limit) if len(group) <= limit), NONE)
-
-
-def _eliminations(
-    Z: np.ndarray, mismatch: np.ndarray, targets: np.ndarray, weight: np.ndarray, limit: int
-) -> Iterator[tuple[np.ndarray, int]]:
-    """Smaller and smaller groups of columns, sorted, each with the column that would leave it first."""
     points, owner = embed(Z, mismatch)
     centred = targets - np.average(targets, axis=0, weights=weight)
     group = np.unique(owner)
     while len(group):
         gradient = _evidence_gradient(points, owner, group, centred, NOISE / weight)
         order = group[np.argsort(-gradient, kind="stable")]
-        yield group, order[-1]
+        if len(group) <= limit:
+            tail.append(int(order[-1]))
         excess = len(group) - limit
         drop = 1 if excess <= 0 else min(excess, max(1, int(SHARE * len(group))))
         group = np.sort(order[:-drop])
+    return np.array(tail[::-1], dtype=int)
 
 
 def _evidence_gradient(

@@ -7,12 +7,12 @@
     "shift"  k~(s, t) = k(s, t) + shift [s = t],   shift = |min lam|
 
 which on the anchors are ``U max(lam, 0) U'``, ``U |lam| U'`` and, for distinct rows, ``K + shift I``, the
-spectrum modifications of [Chen2009]. The first two extend to any row as there (its values with A
-are transformed as those of the anchors are), and with ``M = V V'`` are inner products of the rows
-``k(s, A) V``: positive semi-definite everywhere. The shift is so on the anchors only.
+spectrum modifications of [Chen2009]. As in that paper, "clip" and "flip" transform the values of any row with A in
+the same way. With ``M = V V'`` they are inner products of the rows ``k(s, A) V``, so they are positive semi-definite
+everywhere; "shift" is so on the anchors only.
 
-Departures: eigenvalues below a share `RANK` of the largest are left out of M; where there are more rows than anchors
-the shift is scaled up for all of them (`_shift`); absent rows stay zero.
+Departures: eigenvalues below a share `RANK_TOL` of the largest are left out of M; where there are more rows than
+anchors the shift is scaled up for all of them (`_shift`); absent rows stay zero.
 
 **Of unit diagonal.** A row that lacks a channel has the kernel value zero with every other row and, in `UnitKernels`,
 one with itself: it is a unit vector of its own, so that the matrix stays positive semi-definite and every row has norm
@@ -36,10 +36,10 @@ from tamis.kernels.recipes import Bandwidth, Recipe, Sample
 from tamis.kernels.stacks.base import KernelStack
 from tamis.optim.matrices import fill_diagonal, values_of
 
-ANCHORS = 1000  # most training rows that a repair stands on
-RANK = 1e-8  # eigenvalues below this share of the largest are zero to a repair
+MAX_ANCHORS = 1000  # most training rows that a repair uses
+RANK_TOL = 1e-8  # eigenvalues below this share of the largest count as zero
 ROUNDING = 1e-9  # difference to one that counts as rounding
-CONSTANT = 1e-8  # share by which the mean value of a kernel may be less than one for the kernel to count as constant
+CONSTANT_TOL = 1e-8  # a kernel counts as constant where its mean value is less than one by at most this share
 HOW = ("clip", "flip", "shift")
 
 
@@ -82,7 +82,7 @@ class Repaired(HoldsArrays, Kernel):
         return f"Repaired({self.kernel!r}, {self.how!r}, {detail})"
 
     def presence(self, S: Array) -> np.ndarray:
-        """Mask (m,) of the rows that are there for the kernel below."""
+        """Mask (m,) of the rows that have the original kernel."""
         return self.kernel.presence(S)
 
     def _coordinates(self, S: Array) -> Array:
@@ -91,12 +91,12 @@ class Repaired(HoldsArrays, Kernel):
 
     @property
     def n_items(self) -> int:
-        """Items with a position in the precomputed kernel below."""
+        """Number of items of the original kernel, where it is precomputed."""
         return self.kernel.n_items  # type: ignore[attr-defined]
 
     @property
     def items(self) -> np.ndarray:
-        """Positions that the precomputed kernel below holds as columns."""
+        """Items (k,) whose columns the original kernel keeps, where it is precomputed."""
         return self.kernel.items  # type: ignore[attr-defined]
 
     def narrowed(self, T: Array) -> Repaired:
@@ -159,15 +159,15 @@ def _repair(channel: Channel, how: str, Z: np.ndarray, seed: int) -> Channel:
     """The channel itself if it is positive semi-definite on anchors drawn from Z, else repaired on them."""
     if channel.kernel.positive:
         return channel
-    rows = Z[draw_rows(len(Z), ANCHORS, seed)]
+    rows = Z[draw_rows(len(Z), MAX_ANCHORS, seed)]
     lam, U = np.linalg.eigh(gram(channel, rows))
-    if not is_indefinite(lam, RANK):
+    if not is_indefinite(lam, RANK_TOL):
         return channel
     anchors = rows[:, list(channel.columns)]
     if how == "shift":
         repair = Repaired(channel.kernel, how, anchors[:0], U[:0, :0], _shift(float(lam[0]), len(rows), len(Z)))
         return replace(channel, kernel=repair)
-    large = np.abs(lam) > RANK * np.abs(lam).max()
+    large = np.abs(lam) > RANK_TOL * np.abs(lam).max()
     kept = large & (lam > 0) if how == "clip" else large
     if not kept.any():
         raise ValueError(
@@ -230,7 +230,7 @@ class UnitKernels:
     @property
     def varying(self) -> np.ndarray:
         """The kernels that are not the same for all pairs of rows."""
-        return np.flatnonzero(self._sums.totals < (1.0 - CONSTANT) * self.n**2)
+        return np.flatnonzero(self._sums.totals < (1.0 - CONSTANT_TOL) * self.n**2)
 
     def take(self, kernels: np.ndarray) -> UnitKernels:
         """Some of the kernels."""

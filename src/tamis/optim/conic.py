@@ -21,13 +21,13 @@ import numpy as np
 from scipy.sparse import csc_matrix, triu
 
 TOL = 1e-8  # of gap and residuals, relative to the size of the problem
-ROUGH = 1e-6  # the same for a solution of reduced accuracy
+REDUCED_TOL = 1e-6  # the same for a solution of reduced accuracy
 
 Cone = tuple[Literal["orthant", "second_order"], int]
 
 
 class Outcome(Enum):
-    """How the solver ended; the value is a sentence for the person who reads it."""
+    """How the solver ended; the value is a sentence for users."""
 
     SOLVED = "the optimality conditions hold to the tolerance"
     ROUGH = "the optimality conditions hold to reduced accuracy"
@@ -57,7 +57,7 @@ class ConicSolution:
     objective : ``1/2 x'Px + q'x``
     bound : the dual objective, which is at most the optimum but for residuals
     iterations : int
-    outcome : whether it is a solution; without one the numbers may be anything, NaN included
+    outcome : how the solver ended; unless it is `SOLVED` or `ROUGH` the numbers are no solution, and may be NaN
     """
 
     x: np.ndarray
@@ -111,5 +111,5 @@ def _settings(clarabel: Any) -> Any:
     settings.verbose = False
     settings.direct_solve_method = "qdldl"  # one thread, so that sums have one order; and the fastest where G is narrow
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOL
-    settings.reduced_tol_gap_abs = settings.reduced_tol_gap_rel = settings.reduced_tol_feas = ROUGH
+    settings.reduced_tol_gap_abs = settings.reduced_tol_gap_rel = settings.reduced_tol_feas = REDUCED_TOL
     return settings

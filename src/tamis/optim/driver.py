@@ -1,4 +1,4 @@
-"""The only loop: run a generator of iterates until it converges, and say how it ended."""
+"""The only loop: run a generator of iterates until it converges, and report how it ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Status(Enum):
     MAX_ITER = "max_iter was reached before the violation fell below tol; raise max_iter or tol"
     EXHAUSTED = "the algorithm has no further step to offer although the violation is above tol"
     NON_FINITE = "the objective became infinite or NaN; the last finite point is returned"
-    STOPPED = "a callback asked to stop before the violation fell below tol"
+    STOPPED = "a callback stopped the run before the violation fell below tol"
     COLLAPSED = "all coefficients became zero; the result predicts the majority class everywhere"
     DEAD_START = (
         "every coefficient stayed at zero: the result gives every row the class of larger weight, which costs least; "
@@ -36,7 +36,7 @@ class Status(Enum):
     )
     CYCLING = "the working set goes on changing without a better point; the best one seen is returned"
     UNBOUNDED = "the objective has no minimum, so there is no model and every row gets the same score"
-    ROUNDS = "the rounds that were asked for are done; more would go on changing weights"
+    ROUNDS = "all requested rounds are done; more of them would change weights further"
     STALLED = "the steps ended at a point that does not satisfy the optimality conditions"
 
     @property
@@ -48,7 +48,7 @@ class Status(Enum):
         return Status, (self.name,)  # copies and files know the name, so that the sentence may change
 
     def __reduce__(self) -> tuple[type[Status], tuple[str]]:
-        return self.__reduce_ex__(2)  # skops asks for this one
+        return self.__reduce_ex__(2)  # skops reads this one
 
     @classmethod
     def _missing_(cls, value: object) -> Status | None:
@@ -71,7 +71,7 @@ class Iterate(Generic[S]):
 class History:
     """What happened, one entry per iterate (the starting point included).
 
-    `weights` are those of the kernels (iterates, kernels), where the algorithm tells them.
+    `weights` are those of the kernels (iterates, kernels), where the algorithm reports them.
     """
 
     objective: np.ndarray

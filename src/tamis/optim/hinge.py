@@ -31,13 +31,13 @@ from tamis.optim.losses import slack
 
 RIDGE = 1e-12  # added to the Hessian, relative to its mean diagonal entry: it may be singular
 ARMIJO = 1e-4  # share of the predicted decrease that a step must bring
-HALVINGS = 40  # most halvings of a step
-SETS = 100  # most sets of rows that Newton steps try
-SOLVED = 1e-9  # residual of a linear system for labels of modulus one from which on it counts as singular
-NEARLY = 1e-10  # residual of a stationary point at which no other is looked for
-LEAST = 1e-6  # slack that residuals are compared with at least
-EXACT = 1e-13  # slack that is rounding
-PIVOTS = 4  # active-set steps per row
+MAX_HALVINGS = 40  # most halvings of a step
+MAX_SETS = 100  # most sets of rows that Newton steps try
+SOLVE_TOL = 1e-9  # residual of a linear system for labels of modulus one from which on it counts as singular
+ACCEPTED_RESIDUAL = 1e-10  # residual of a stationary point at which no other is looked for
+MIN_SLACK = 1e-6  # slack that residuals are compared with at least
+SLACK_ROUNDING = 1e-13  # slack that is rounding
+PIVOTS_PER_ROW = 4  # active-set steps per row
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class _Convex:
     def search(self, z: np.ndarray, step: np.ndarray, value: float, slope: float) -> tuple[float, float]:
         """The first of 1, 1/2, 1/4, ... that lowers the value enough, with the value there; zero where none does."""
         length = 1.0
-        for _ in range(HALVINGS):
+        for _ in range(MAX_HALVINGS):
             new = self.value(z - length * step)
             if new <= value - ARMIJO * length * slope:
                 return length, new
@@ -186,7 +186,7 @@ def stationary(
     Newton steps between sets of rows come first, each set being tried once. When one comes back, an active-set method
     takes over: it lowers ``1/2 beta'(K + lam diag(1 / cost)) beta - y'beta`` under ``y beta >= 0``, ``sum(beta) = 0``,
     and ends at the unique solution if that matrix is positive definite on vectors of sum zero. Otherwise there may be
-    none or several, and `residual` says whether one was found. A constant added to K changes nothing.
+    none or several; `residual` shows whether one was found. A constant added to K changes nothing.
     """
     if not lam > 0:
         raise ValueError(f"lam={lam}: it divides the slack, so it must be above 0")
@@ -194,7 +194,7 @@ def stationary(
     system = _System(K - np.mean(K), y, cost, lam)
     first = paying if start is None else paying & (np.asarray(start) != 0)
     best = min(_newton_points(system, first), key=attrgetter("residual"))
-    if best.residual > NEARLY:
+    if best.residual > ACCEPTED_RESIDUAL:
         best = min(best, *_pivot_points(system, best.beta), key=attrgetter("residual"))
     return best
 
@@ -218,7 +218,7 @@ class _System:
         matrix[k, :k] = matrix[:k, k] = 1.0
         right = np.append(self.y[A], 0.0)
         x, failed = dsysv(matrix, right)[2:]
-        if failed or not np.max(np.abs(matrix @ x - right)) <= SOLVED:
+        if failed or not np.max(np.abs(matrix @ x - right)) <= SOLVE_TOL:
             x = np.linalg.lstsq(matrix, right)[0]
         beta = np.zeros(len(self.y))
         beta[A] = x[:k]
@@ -231,13 +231,13 @@ class _System:
         slack = self.slack(beta, intercept)
         share = np.divide(self.lam * beta, self.cost, out=np.zeros(len(beta)), where=self.cost > 0)
         gap = np.where(self.cost > 0, np.abs(share - self.y * slack), 0.0)
-        return StationaryPoint(beta, intercept, float(np.max(gap)) / float(np.clip(np.max(slack), LEAST, 1.0)))
+        return StationaryPoint(beta, intercept, float(np.max(gap)) / float(np.clip(np.max(slack), MIN_SLACK, 1.0)))
 
 
 def _newton_points(system: _System, rows: np.ndarray) -> Iterator[StationaryPoint]:
     """The solutions for one set of rows after the other, until a set repeats or there were too many of them."""
     seen: set[bytes] = set()
-    while rows.tobytes() not in seen and len(seen) < SETS:
+    while rows.tobytes() not in seen and len(seen) < MAX_SETS:
         seen.add(rows.tobytes())
         beta, intercept = system.solve(rows)
         yield system.point(beta, intercept)
@@ -252,7 +252,7 @@ def _pivot_points(system: _System, beta: np.ndarray) -> Iterator[StationaryPoint
     """
     alpha = _balanced(beta * system.y, system.y, system.cost)
     free = alpha > 0
-    for _ in range(PIVOTS * len(alpha)):
+    for _ in range(PIVOTS_PER_ROW * len(alpha)):
         target, intercept = system.solve(free)
         goal = target * system.y
         falling = free & (goal < 0)
@@ -265,7 +265,7 @@ def _pivot_points(system: _System, beta: np.ndarray) -> Iterator[StationaryPoint
         yield system.point(target, intercept)
         outside = np.where(free | (system.cost == 0), 0.0, system.slack(target, intercept))
         worst = int(np.argmax(outside))
-        if outside[worst] <= EXACT:
+        if outside[worst] <= SLACK_ROUNDING:
             return
         free[worst] = True
 

@@ -26,8 +26,8 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from tamis.arrays import Array, cholesky, cholesky_solve, device_of, namespace, to_device, to_numpy
 
 LEAST_EIGENVALUE = 1e-4  # share of the largest below which a direction of a kernel matrix is left out
-SPARE = 64  # rows beyond the rank whose block may still be solved with: rows may be alike
-RESIDUAL = 1e-9  # of conjugate gradients, relative to the right-hand side
+MAX_ROWS_OVER_RANK = 64  # rows beyond the rank whose block may still be solved with: rows may be alike
+RESIDUAL_TOL = 1e-9  # of conjugate gradients, relative to the right-hand side
 ROWS_PER_STEP = 75  # a factorisation costs as much as one conjugate gradient step for so many rows
 
 Matrix = Any  # np.ndarray, DeviceMatrix or, of low rank, LowRank
@@ -257,7 +257,7 @@ def solve_on(K: Matrix, rows: np.ndarray, constant: float, jitter: float, right:
     block = corner(K, rows)
     try:
         if isinstance(block, LowRank):
-            if len(rows) > np.count_nonzero(block.scale) + SPARE:
+            if len(rows) > np.count_nonzero(block.scale) + MAX_ROWS_OVER_RANK:
                 if block.ridge is None or not np.all(block.ridge > 0):
                     return None
                 A = np.vstack([block.factor, np.full(len(rows), np.sqrt(constant))])
@@ -303,7 +303,7 @@ class ShiftedSolver:
     def _iterate(self, K: Matrix, right: np.ndarray, x: np.ndarray) -> np.ndarray | None:
         """Preconditioned conjugate gradients from `x`; None where they take too long."""
         assert self._inverse is not None
-        bar = RESIDUAL * max(1.0, float(np.linalg.norm(right)))
+        bar = RESIDUAL_TOL * max(1.0, float(np.linalg.norm(right)))
         residual = right - x - self.rho * (K @ x)
         p, fall = np.zeros_like(x), 1.0
         while np.linalg.norm(residual) > bar:

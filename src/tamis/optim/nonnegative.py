@@ -27,20 +27,20 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import nnls
 
-ADDED = 60  # columns that join the working set in a round
-ROUNDS = 500  # most rounds
-PROJECTED = 160  # rows up to which the projection is the quicker one
-BLOCK = 0.5  # columns whose condition fails by this share of the worst become positive together
-STEPS = 50  # Newton steps, and steps of non-negative least squares, per row and column of a working set
-PATIENCE = 20  # steps that do not lower the objective any more
-SETTLED = 1e-12  # violation at which the positive weights are settled
-FLOOR = 1e-4  # violations are compared with this share of c at least
-PIVOT = 1e-5  # least pivot of unit columns that are independent beyond doubt
-RANK = 1e-11  # singular values, and entries of a product, below this share are zero
-SLIGHT = 1e-9  # gradients, and sums that should have a sign, below this share of their terms are zero
-DUST = 1e-14  # entries of a Newton direction below this share of the largest are zero
-LEVEL = 1e-12  # slopes below this share of their terms are zero
-EMPTY = 1e-8  # residual of the least-distance problem, whose right-hand side is a unit vector, when P is empty
+MAX_ADDED = 60  # columns that join the working set in a round
+MAX_ROUNDS = 500  # most rounds
+MAX_PROJECTED_ROWS = 160  # rows up to which the projection is the quicker one
+BLOCK_SHARE = 0.5  # columns whose condition fails by this share of the worst become positive together
+STEPS_PER_ENTRY = 50  # Newton steps, and steps of non-negative least squares, per row and column of a working set
+MAX_IDLE_STEPS = 20  # steps that do not lower the objective any more
+SUPPORT_TOL = 1e-12  # violation at which the positive weights are settled
+SCALE_FLOOR = 1e-4  # violations are compared with this share of c at least
+MIN_PIVOT = 1e-5  # least pivot of unit columns that are independent beyond doubt
+RANK_TOL = 1e-11  # singular values, and entries of a product, below this share are zero
+ZERO_TOL = 1e-9  # gradients, and sums that should have a sign, below this share of their terms are zero
+DIRECTION_TOL = 1e-14  # entries of a Newton direction below this share of the largest are zero
+SLOPE_TOL = 1e-12  # slopes below this share of their terms are zero
+EMPTY_TOL = 1e-8  # residual of the least-distance problem, whose right-hand side is a unit vector, when P is empty
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ def solve_nonnegative(
     """
     whole = _checked(B, c, q)
     d = np.zeros(len(q)) if start is None else _largest(np.asarray(start, dtype=float), whole)
-    solvers: tuple[Inner, ...] = (_project, _descend) if len(c) <= PROJECTED else (_descend,)
+    solvers: tuple[Inner, ...] = (_project, _descend) if len(c) <= MAX_PROJECTED_ROWS else (_descend,)
     work = np.zeros(0, dtype=int)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         excess = whole.excess(d)
         new = _worst(np.where(d > 0, -np.inf, excess), tol)
         wrong = np.max(np.abs(excess[d > 0]), initial=0.0) > tol
@@ -143,7 +143,7 @@ class _Problem:
 
     def scale(self, slack: np.ndarray) -> np.ndarray:
         """What entries of the gradient are compared with."""
-        size = np.linalg.norm(slack) + FLOOR * np.linalg.norm(self.c)
+        size = np.linalg.norm(slack) + SCALE_FLOOR * np.linalg.norm(self.c)
         return np.abs(self.q) + 2.0 * self.norm * size + np.finfo(float).tiny
 
     def excess(self, d: np.ndarray) -> np.ndarray:
@@ -158,8 +158,8 @@ class _Problem:
     def is_ray(self, u: np.ndarray) -> bool:
         """Whether `u` shows that there is no minimum; for columns of unit norm."""
         image, fall = self.B @ u, float(self.q @ u)
-        inside = np.all(u >= 0) and np.all(image >= -SLIGHT * np.linalg.norm(u))
-        return bool(inside and fall < -SLIGHT * float(np.abs(self.q) @ u))
+        inside = np.all(u >= 0) and np.all(image >= -ZERO_TOL * np.linalg.norm(u))
+        return bool(inside and fall < -ZERO_TOL * float(np.abs(self.q) @ u))
 
 
 Inner = Callable[[_Problem, np.ndarray, float], tuple[np.ndarray, np.ndarray | None]]
@@ -191,7 +191,7 @@ def _largest(start: np.ndarray, problem: _Problem) -> np.ndarray:
 
 def _worst(excess: np.ndarray, tol: float) -> np.ndarray:
     """The columns that exceed `tol` most."""
-    few = np.argpartition(-excess, ADDED)[:ADDED] if len(excess) > ADDED else np.arange(len(excess))
+    few = np.argpartition(-excess, MAX_ADDED)[:MAX_ADDED] if len(excess) > MAX_ADDED else np.arange(len(excess))
     return few[excess[few] > tol]
 
 
@@ -227,12 +227,12 @@ def _project(problem: _Problem, d: np.ndarray, tol: float) -> tuple[np.ndarray, 
     size[size == 0] = 1.0
     last = np.append(np.zeros(n), 1.0)
     try:
-        w, _ = nnls(E / size, last, maxiter=STEPS * (n + M))
+        w, _ = nnls(E / size, last, maxiter=STEPS_PER_ENTRY * (n + M))
     except RuntimeError:
         return d, None
     w = w / size
     residual = E @ w - last  # the one that nnls returns is not always that of its w
-    if float(np.linalg.norm(residual)) < EMPTY:
+    if float(np.linalg.norm(residual)) < EMPTY_TOL:
         return d, w[n:]
     return (2.0 * unit * w[n:] / -residual[n], None) if residual[n] < 0 else (d, None)
 
@@ -245,12 +245,12 @@ def _descend(problem: _Problem, d: np.ndarray, tol: float) -> tuple[np.ndarray, 
     """
     B, q = problem.B, problem.q
     free, rest, repeats, idle, least = d > 0, problem.rest(d), 0, 0, np.inf
-    for _ in range(STEPS * sum(B.shape)):
+    for _ in range(STEPS_PER_ENTRY * sum(B.shape)):
         slack, active = np.maximum(0.0, rest), rest > 0
         scale, gradient = problem.scale(slack), q - 2.0 * (slack @ B)
-        if repeats > 1 or np.max(np.abs(gradient / scale)[free], initial=0.0) <= SETTLED:
+        if repeats > 1 or np.max(np.abs(gradient / scale)[free], initial=0.0) <= SUPPORT_TOL:
             new = _entering(np.where(free, 0.0, -gradient / scale), tol, np.count_nonzero(active) - free.sum())
-            if not len(new) or idle > PATIENCE:
+            if not len(new) or idle > MAX_IDLE_STEPS:
                 return d, None
             free[new] = True
             repeats = 0
@@ -261,7 +261,7 @@ def _descend(problem: _Problem, d: np.ndarray, tol: float) -> tuple[np.ndarray, 
             free[S[stuck]] = False
             continue
         along = B[:, S] @ p
-        along[(np.abs(along) <= RANK * np.linalg.norm(p)) | (active & flat)] = 0.0
+        along[(np.abs(along) <= RANK_TOL * np.linalg.norm(p)) | (active & flat)] = 0.0
         room = np.divide(d[S], -p, out=np.full(len(S), np.inf), where=p < 0)
         length = _search(rest, along, q[S] * p, float(np.min(room, initial=np.inf)))
         if length == np.inf:
@@ -286,7 +286,7 @@ def _entering(excess: np.ndarray, tol: float, most: int) -> np.ndarray:
     top = float(np.max(excess, initial=0.0))
     if top <= tol:
         return np.zeros(0, dtype=int)
-    bad = np.flatnonzero(excess >= BLOCK * top)
+    bad = np.flatnonzero(excess >= BLOCK_SHARE * top)
     return bad[np.argsort(-excess[bad], kind="stable")[: max(1, most)]]
 
 
@@ -297,18 +297,18 @@ def _direction(B: np.ndarray, gradient: np.ndarray, scale: np.ndarray) -> tuple[
     """
     if B.shape[0] >= B.shape[1]:
         factor, failed = dpotrf(B.T @ B, lower=1)
-        if not failed and np.min(np.diagonal(factor), initial=1.0) > PIVOT:
-            return _swept(-0.5 * dpotrs(factor, gradient, lower=1)[0], DUST), False
+        if not failed and np.min(np.diagonal(factor), initial=1.0) > MIN_PIVOT:
+            return _swept(-0.5 * dpotrs(factor, gradient, lower=1)[0], DIRECTION_TOL), False
     _, size, V = np.linalg.svd(B, full_matrices=False)
-    keep = size > RANK * np.max(size, initial=0.0)
+    keep = size > RANK_TOL * np.max(size, initial=0.0)
     size, V = size[keep], V[keep]
     part = V @ gradient
     p = V.T @ part - gradient
     p -= V.T @ (V @ p)  # once more, for what rounding left
-    flat = bool(np.max(np.abs(p) / scale) > SLIGHT)
+    flat = bool(np.max(np.abs(p) / scale) > ZERO_TOL)
     if not flat:
         p = -0.5 * (V.T @ (part / size**2))
-    return _swept(p, RANK), flat
+    return _swept(p, RANK_TOL), flat
 
 
 def _swept(p: np.ndarray, share: float) -> np.ndarray:
@@ -330,7 +330,7 @@ def _search(rest: np.ndarray, along: np.ndarray, terms: np.ndarray, most: float)
     def slope(t: float) -> float:
         return linear - 2.0 * float(along @ np.maximum(0.0, rest - t * along))
 
-    slight = LEVEL * (noise + 2.0 * float(np.abs(along) @ np.maximum(0.0, rest)))
+    slight = SLOPE_TOL * (noise + 2.0 * float(np.abs(along) @ np.maximum(0.0, rest)))
     low, high = 0, len(turns)  # the first turn at which the slope is not negative
     while low < high:
         middle = (low + high) // 2
@@ -341,7 +341,7 @@ def _search(rest: np.ndarray, along: np.ndarray, terms: np.ndarray, most: float)
     row = along[rest - inside * along > 0]
     bend, gap = 2.0 * float(row @ row), -slope(left)
     if bend == 0:
-        return right if gap > max(slight, SLIGHT * noise) else left
+        return right if gap > max(slight, ZERO_TOL * noise) else left
     return min(max(left + gap / bend, left), right)
 
 

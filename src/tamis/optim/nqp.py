@@ -70,7 +70,7 @@ def solve_nqp(Q: np.ndarray, c: np.ndarray, limit: int | None = None) -> np.ndar
     Notes
     -----
     Exact without a limit; greedy with one, but x is the minimum over its support. Of equal gradients the first entry
-    counts. Scaling Q and c together changes nothing. `nqp_violation` tells how good x is, also where the passes ran
+    counts. Scaling Q and c together changes nothing. `nqp_violation` measures how good x is, also where the passes ran
     out, which are ten times d. A pursuit with a limit that ends early, because the value falls no more, may leave a
     violation up to some 1e-6.
     """

@@ -26,7 +26,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tamis.arrays import Array, namespace
 from tamis.codec import stored
@@ -37,9 +37,10 @@ THETAS = (1e-12, 1e12)  # tightness of penalties
 
 @dataclass(frozen=True)
 class Penalty(ABC):
-    """A penalty of entries t >= 0: zero at zero, concave and non-decreasing; `theta` > 0 says how tight it is."""
+    """A penalty of entries t >= 0: zero at zero, concave and non-decreasing; the larger `theta` > 0, the tighter."""
 
     theta: float
+    concave: ClassVar[bool] = True  # whether phi is not zero
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.theta) and self.theta > 0):
@@ -66,6 +67,8 @@ class Penalty(ABC):
 @stored
 class L1(Penalty):
     """``theta t``: no concave part, so that a DC step is the whole problem."""
+
+    concave = False
 
     @property
     def slope(self) -> float:

@@ -17,16 +17,16 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import linprog
 from scipy.sparse import block_array, csc_array, csr_array, diags_array
 
-FEW = 64  # up to so many rows all are taken
-OVER = 1e-9  # by how much a sum may exceed one before its row is added
-GAP = 1e-12  # complementarity at which Newton steps end, relative to the objective
-STEPS = 80  # most Newton steps
-CENTRE = 0.1  # share of the complementarity that a step aims at
-INSIDE = 0.95  # share of the way to the border that a step may go
-NEAR = 0.9  # rows that reach so much of one may bind in the next problem
-SAME = 1e-12  # relative difference of rows that are the same
-MIX = 1e-9  # share of the mean of all rows in one that bounds
-NONE = 1e-7  # weights below this share of the largest are zero
+MAX_ROWS_AT_ONCE = 64  # up to so many rows all are taken
+ROW_TOL = 1e-9  # by how much a sum may exceed one before its row is added
+COMPLEMENTARITY_TOL = 1e-12  # complementarity at which Newton steps end, relative to the objective
+MAX_STEPS = 80  # most Newton steps
+CENTRING = 0.1  # share of the complementarity that a step aims at
+STEP_SHARE = 0.95  # share of the way to the border that a step may go
+BINDING_SHARE = 0.9  # rows that reach so much of one may bind in the next problem
+EQUAL_TOL = 1e-12  # relative difference of rows that are the same
+MEAN_SHARE = 1e-9  # share of the mean of all rows in one that bounds
+ZERO_SHARE = 1e-7  # weights below this share of the largest are zero
 
 Solver = Callable[[np.ndarray], np.ndarray]
 Model = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
@@ -61,7 +61,7 @@ class Polytope:
     def first(self) -> np.ndarray:
         """Rows (k, m) that bound every weight: all, if they are few."""
         m = self.rows.shape[1]
-        if self.caps is None and len(self.rows) <= FEW:
+        if self.caps is None and len(self.rows) <= MAX_ROWS_AT_ONCE:
             return self.rows
         return np.unique([self.worst(a) for a in np.vstack([np.eye(m), np.ones(m)])], axis=0)
 
@@ -112,13 +112,13 @@ def widest(
         means[:] = [multipliers @ some / multipliers.sum()]
         return a
 
-    a, rows = _with_rows(polytope, on, rows, OVER)
+    a, rows = _with_rows(polytope, on, rows, ROW_TOL)
     return a, _top(polytope, gain, means[0]), rows
 
 
 def _top(polytope: Polytope, gain: np.ndarray, mean: np.ndarray) -> float:
     """The bound that a mean of rows gives; a little of another one keeps it positive."""
-    return float(np.max(gain / ((1.0 - MIX) * mean + MIX * polytope.mean())))
+    return float(np.max(gain / ((1.0 - MEAN_SHARE) * mean + MEAN_SHARE * polytope.mean())))
 
 
 def _widest_capped(polytope: Polytope, gain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -144,7 +144,11 @@ def _linear(gain: np.ndarray, table: np.ndarray | csc_array, limits: np.ndarray)
 
 
 def lowest(
-    polytope: Polytope, values: np.ndarray, slopes: np.ndarray, rows: np.ndarray | None = None, over: float = OVER
+    polytope: Polytope,
+    values: np.ndarray,
+    slopes: np.ndarray,
+    rows: np.ndarray | None = None,
+    over: float = ROW_TOL,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Solve ``min max_t values_t - slopes_t'a  subject to  a in A`` for non-negative slopes (T, m).
 
@@ -174,7 +178,7 @@ def lowest(
 
 
 def spread(
-    polytope: Polytope, norms: np.ndarray, rows: np.ndarray | None = None, over: float = OVER
+    polytope: Polytope, norms: np.ndarray, rows: np.ndarray | None = None, over: float = ROW_TOL
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve ``min sum_p norms_p^2 / a_p  subject to  a in A``; a weight whose norm is zero is zero.
 
@@ -203,7 +207,11 @@ def spread(
 
 
 def nearest(
-    polytope: Polytope, hessian: np.ndarray, linear: np.ndarray, rows: np.ndarray | None = None, over: float = OVER
+    polytope: Polytope,
+    hessian: np.ndarray,
+    linear: np.ndarray,
+    rows: np.ndarray | None = None,
+    over: float = ROW_TOL,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve ``min 1/2 a'Ha - c'a  subject to  a in A`` for a positive definite H (m, m) and c (m,).
 
@@ -220,7 +228,7 @@ def nearest(
             return 1.0, H @ a - c, H
 
         a = _interior(some / scale, np.ones(len(scale)), model)
-        return np.where(a > NONE * a.max(), a, 0.0) / scale
+        return np.where(a > ZERO_SHARE * a.max(), a, 0.0) / scale
 
     return _with_rows(polytope, on, rows, over)
 
@@ -232,11 +240,11 @@ def _with_rows(polytope: Polytope, on: Solver, rows: np.ndarray | None, over: fl
         a = on(rows)
         worst = polytope.worst(a)
         height = float(worst @ a)
-        if height <= 1.0 + over or np.min(np.max(np.abs(rows - worst), axis=1)) <= SAME * worst.max():
+        if height <= 1.0 + over or np.min(np.max(np.abs(rows - worst), axis=1)) <= EQUAL_TOL * worst.max():
             break
         rows = np.vstack([rows, worst])
-    near = rows[rows @ a >= NEAR * height]
-    kept = near if len(rows) > FEW and near.any(axis=0).all() else rows
+    near = rows[rows @ a >= BINDING_SHARE * height]
+    kept = near if len(rows) > MAX_ROWS_AT_ONCE and near.any(axis=0).all() else rows
     return a / max(1.0, height), kept
 
 
@@ -274,12 +282,12 @@ def _interior(rows: np.ndarray, start: np.ndarray, model: Model) -> np.ndarray:
     a = start / (2.0 * float(np.max(rows @ start)))
     slack = np.concatenate([1.0 - rows @ a, a])
     v = np.full(len(G), 1.0 / len(G))
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         size, gradient, hessian = model(a)
         residual, gap = gradient + G.T @ v, float(v @ slack)
-        if max(gap, float(np.max(np.abs(residual * a)))) <= GAP * size:
+        if max(gap, float(np.max(np.abs(residual * a)))) <= COMPLEMENTARITY_TOL * size:
             break
-        aim = CENTRE * gap / len(G)
+        aim = CENTRING * gap / len(G)
         try:
             factor = cho_factor(hessian + (G.T * (v / slack)) @ G, lower=True)
         except LinAlgError:  # at the border to working accuracy
@@ -288,7 +296,7 @@ def _interior(rows: np.ndarray, start: np.ndarray, model: Model) -> np.ndarray:
         fall = -G @ step
         turn = (aim - v * fall) / slack - v
         limits = [np.min(-x[dx < 0] / dx[dx < 0], initial=np.inf) for x, dx in ((slack, fall), (v, turn))]
-        length = min(1.0, INSIDE * min(limits))
+        length = min(1.0, STEP_SHARE * min(limits))
         slack, v = slack + length * fall, v + length * turn
         a = slack[len(rows) :].copy()
     return a

@@ -19,16 +19,16 @@ from scipy.linalg import cho_factor, cho_solve
 
 from tamis.optim.matrices import LowRank, woodbury
 
-FIRST = 10.0  # sigma at the start, relative to the mean cost
-GROWTH = 10.0
-OUTER = 10  # most proximal points
-INNER = 100  # most Newton steps for each
-ROUGH = 1e-6  # decrement that is enough, relative to the value
-FINE = 1e-22  # and that is aimed at where all depends on it
-ENOUGH = 1e-9  # what will do then
-TRIALS = 40  # slopes in one line search
-FLAT = 0.1  # share of the first slope at which it ends
-ANCHOR = 1e-12  # curvature of the intercept, relative to that of all rows, where no row holds it
+FIRST_SIGMA = 10.0  # sigma at the start, relative to the mean cost
+SIGMA_GROWTH = 10.0
+MAX_PROXIMAL_POINTS = 10  # most proximal points
+MAX_NEWTON_STEPS = 100  # most Newton steps for each
+ROUGH_DECREMENT = 1e-6  # decrement that is enough, relative to the value
+FINE_DECREMENT = 1e-22  # and that is aimed at where all depends on it
+ACCEPTED_DECREMENT = 1e-9  # what will do then
+MAX_TRIALS = 40  # slopes in one line search
+SLOPE_SHARE = 0.1  # share of the first slope at which it ends
+INTERCEPT_CURVATURE = 1e-12  # curvature of the intercept, relative to that of all rows, where no row holds it
 
 
 @dataclass(frozen=True)
@@ -52,22 +52,22 @@ class Primal:
 
 
 def approach(
-    K: LowRank, y: np.ndarray, cost: np.ndarray, start: Primal, tol: float, precision: float = ROUGH
+    K: LowRank, y: np.ndarray, cost: np.ndarray, start: Primal, tol: float, precision: float = ROUGH_DECREMENT
 ) -> Primal:
     """Come to within margins of `tol` of the machine's solution, from a start with ``w`` of ``K.factor``.
 
-    A `precision` of `ROUGH` is enough to tell which coefficients are inside their range, one of `FINE` for the
-    solution itself.
+    A `precision` of `ROUGH_DECREMENT` is enough to find which coefficients are inside their range, one of
+    `FINE_DECREMENT` for the solution itself.
     """
     ridge = np.zeros(len(y)) if K.ridge is None else K.ridge
-    now = start if start.sigma else replace(start, sigma=FIRST * float(cost.mean()))
-    for _ in range(OUTER):
+    now = start if start.sigma else replace(start, sigma=FIRST_SIGMA * float(cost.mean()))
+    for _ in range(MAX_PROXIMAL_POINTS):
         moved, settled = _minimise(_Smooth(K.factor, y, cost, ridge, now), now, precision)
         off = float(np.max(np.abs(moved.alpha - now.alpha))) / now.sigma
         now = replace(moved, sigma=now.sigma, converged=settled and off <= tol)
         if now.converged:
             break
-        now = replace(now, sigma=GROWTH * now.sigma)
+        now = replace(now, sigma=SIGMA_GROWTH * now.sigma)
     return now
 
 
@@ -93,10 +93,10 @@ class _Smooth:
     @property
     def anchor(self) -> float:
         """What holds the intercept where no row does."""
-        return ANCHOR * float(self.slope.sum())
+        return INTERCEPT_CURVATURE * float(self.slope.sum())
 
     def alpha(self, f: np.ndarray, b: float) -> np.ndarray:
-        """The coefficients that margins ask for, with ``f = A'w``."""
+        """The coefficients that margins require, with ``f = A'w``."""
         r = 1.0 - self.y * (f + b)
         return np.clip(self.slope * (r + self.before.alpha / self.sigma), 0.0, self.cost)
 
@@ -121,7 +121,7 @@ class _Smooth:
         side = AJ @ s
         solved = _shifted_solve(AJ, s, np.column_stack([gw, side]))
         room = self.anchor + float(s.sum()) - float(side @ solved[:, 1])
-        db = (gb - float(side @ solved[:, 0])) / max(room, ANCHOR * float(self.slope.sum()))
+        db = (gb - float(side @ solved[:, 0])) / max(room, INTERCEPT_CURVATURE * float(self.slope.sum()))
         dw = solved[:, 0] - db * solved[:, 1]
         return dw, db, float(gw @ dw) + gb * db
 
@@ -143,7 +143,7 @@ def _minimise(smooth: _Smooth, start: Primal, tol: float) -> tuple[Primal, bool]
     w, b = start.w, start.intercept
     f = smooth.A.T @ w
     states, t = np.zeros(len(f), dtype=int), 0.0
-    for _ in range(INNER):
+    for _ in range(MAX_NEWTON_STEPS):
         value, alpha = smooth.at(f, w, b)
         before, states = states, (alpha > 0) * 1 + (alpha >= smooth.cost)
         if t == 1.0 and np.array_equal(before, states):  # quadratic between the last point and this one
@@ -154,7 +154,7 @@ def _minimise(smooth: _Smooth, start: Primal, tol: float) -> tuple[Primal, bool]
         df = smooth.A.T @ dw
         t = _length(_Line(smooth, (f, df), (b, db), float(w @ dw), float(dw @ dw)), promised)
         w, b, f = w - t * dw, b - t * db, f - t * df
-    return Primal(w, b, smooth.alpha(f, b)), promised <= max(tol, ENOUGH) * (1.0 + abs(value))
+    return Primal(w, b, smooth.alpha(f, b)), promised <= max(tol, ACCEPTED_DECREMENT) * (1.0 + abs(value))
 
 
 @dataclass(frozen=True)
@@ -177,9 +177,9 @@ class _Line:
 def _length(line: _Line, promised: float) -> float:
     """A step at which the slope, which rises along the line from minus `promised`, is small."""
     low, high, t = 0.0, np.inf, 1.0
-    for _ in range(TRIALS):
+    for _ in range(MAX_TRIALS):
         slope = line.slope(t)
-        if abs(slope) <= FLAT * promised:
+        if abs(slope) <= SLOPE_SHARE * promised:
             break
         low, high = (t, high) if slope < 0 else (low, t)
         t = 2.0 * t if high == np.inf else 0.5 * (low + high)

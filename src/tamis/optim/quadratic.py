@@ -17,12 +17,12 @@ from scipy.linalg.lapack import dpstrf
 
 P = TypeVar("P")
 
-SLACK = 1e-12  # of multipliers, relative to the largest gradient entry
-PIVOT = 1e-10  # of the largest diagonal: columns whose pivot is less depend on the others
+MULTIPLIER_TOL = 1e-12  # of multipliers, relative to the largest gradient entry
+PIVOT_TOL = 1e-10  # of the largest diagonal: columns whose pivot is less depend on the others
 RIDGE = 1e-14  # of the mean diagonal, where a factorisation fails
-SLIGHT = 1e-10  # slopes, relative to the largest |c|, that count as zero
-TURNS = 20  # most sets that are tried, for each variable
-PATIENCE = 3  # points on one side of the zero before the interval is halved
+SLOPE_TOL = 1e-10  # slopes, relative to the largest |c|, that count as zero
+TURNS_PER_VARIABLE = 20  # most sets that are tried, for each variable
+MAX_ONE_SIDED = 3  # points on one side of the zero before the interval is halved
 
 
 def solve_simplex_qp(hessian: np.ndarray, linear: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -35,7 +35,7 @@ def solve_simplex_qp(hessian: np.ndarray, linear: np.ndarray, start: np.ndarray)
 
     Notes
     -----
-    The objective falls in every step that moves, so no support comes back and the search ends. A LinAlgError says that
+    The objective falls in every step that moves, so no support comes back and the search ends. A LinAlgError means that
     H is not positive definite.
     """
     d = start.astype(float)
@@ -48,7 +48,7 @@ def solve_simplex_qp(hessian: np.ndarray, linear: np.ndarray, start: np.ndarray)
             gradient = hessian @ d - linear
             level = float(d @ gradient)
             entering = np.where(free, np.inf, gradient - level)
-            if np.min(entering) >= -SLACK * (1.0 + np.max(np.abs(gradient))):
+            if np.min(entering) >= -MULTIPLIER_TOL * (1.0 + np.max(np.abs(gradient))):
                 break
             free[int(np.argmin(entering))] = True
         else:
@@ -89,7 +89,7 @@ def solve_nonnegative_qp(Q: np.ndarray, c: np.ndarray, start: np.ndarray) -> np.
         return np.empty(0)
     x, inside = np.array(start, dtype=float), _independent(Q)
     x[~inside] = 0.0
-    for _ in range(TURNS * len(c)):
+    for _ in range(TURNS_PER_VARIABLE * len(c)):
         members = np.flatnonzero(inside)
         z = _solved(Q[np.ix_(members, members)], -c[members])
         low = np.flatnonzero(z <= 0)
@@ -105,7 +105,7 @@ def solve_nonnegative_qp(Q: np.ndarray, c: np.ndarray, start: np.ndarray) -> np.
         x[members] = z
         slope = np.where(inside, np.inf, Q @ x + c)
         steepest = int(np.argmin(slope))
-        if not slope[steepest] < -SLIGHT * np.abs(c).max():
+        if not slope[steepest] < -SLOPE_TOL * np.abs(c).max():
             break
         inside[steepest] = True
     return x
@@ -113,7 +113,7 @@ def solve_nonnegative_qp(Q: np.ndarray, c: np.ndarray, start: np.ndarray) -> np.
 
 def _independent(Q: np.ndarray) -> np.ndarray:
     """A mask (d,) of columns that do not depend on earlier ones."""
-    floor = PIVOT * float(np.max(np.diag(Q)))
+    floor = PIVOT_TOL * float(np.max(np.diag(Q)))
     if dpstrf(Q, tol=floor, lower=1)[2] == len(Q):  # the rank
         return np.ones(len(Q), dtype=bool)
     kept: list[int] = []
@@ -157,7 +157,7 @@ def zero_of_slope(
     points: list[P] = []
     while len(points) < trials and left[1] < 0 < right[1] and (points or high > level):
         s = (left[0] * right[1] - right[0] * left[1]) / (right[1] - left[1])
-        if abs(moves) >= PATIENCE:
+        if abs(moves) >= MAX_ONE_SIDED:
             s = 0.5 * (left[0] + right[0])
         point, slope = at(s)
         points.append(point)

@@ -22,12 +22,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-CROWD = 256  # members from which pruning goes by fifths
-PIVOT = 1e-9  # a column whose pivot is below this share of the largest norm is a copy of the others
-FLAT = 1e-12  # a column whose norm is below this share of the largest is constant
-SINGLES, MOST_SINGLES = 30, 10  # single-column starts: SINGLES / limit, at most MOST_SINGLES
-TIE = 1e-8  # relative difference of gains that counts as rounding
-EXCHANGE = 1e-7  # relative decrease that an exchange must bring
+MIN_CROWD = 256  # members from which pruning goes by fifths
+PIVOT_TOL = 1e-9  # a column whose pivot is below this share of the largest norm is a copy of the others
+CONSTANT_TOL = 1e-12  # a column whose norm is below this share of the largest is constant
+SINGLES, MAX_SINGLES = 30, 10  # single-column starts: SINGLES / limit, at most MAX_SINGLES
+TIE_TOL = 1e-8  # relative difference of gains that counts as rounding
+MIN_GAIN = 1e-7  # relative decrease that an exchange must bring
+MAX_EXCHANGES = 200  # from each start
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Cardinality:
     limit: int
 
     def room(self, support: np.ndarray, p: int) -> np.ndarray:
-        """Boolean mask (p,) of the columns that fit beside `support`."""
+        """Boolean mask (p,) of the columns that fit the budget together with `support`."""
         return np.full(p, len(support) < self.limit)
 
     def exchanges(self, support: np.ndarray, p: int) -> np.ndarray:
@@ -72,7 +73,7 @@ Budget = Cardinality | Cover  # which columns may still join a support
 
 @dataclass
 class Quadratic:
-    """The quadratic form of a least-squares problem, its Gram columns computed when asked for.
+    """The quadratic form of a least-squares problem, its Gram columns computed when needed.
 
     Attributes
     ----------
@@ -113,7 +114,7 @@ class Quadratic:
     @property
     def admissible(self) -> np.ndarray:
         """Columns that vary at all."""
-        return self.diagonal > FLAT * self.diagonal.max(initial=0.0)
+        return self.diagonal > CONSTANT_TOL * self.diagonal.max(initial=0.0)
 
     def columns(self, idx: np.ndarray) -> np.ndarray:
         """Columns of D'D as rows (k, p), each computed once."""
@@ -182,12 +183,12 @@ def forward(problem: Quadratic, budget: Budget, start: np.ndarray) -> np.ndarray
     while True:
         if queue:
             i = queue.pop(0)
-            if pivot[i] <= PIVOT * scale:
+            if pivot[i] <= PIVOT_TOL * scale:
                 continue
         else:
             members = np.array(support, dtype=int)
-            allowed = _outsiders(problem, budget, members) & (pivot > PIVOT * scale)
-            gain = np.einsum("ij,ij->i", residual, residual) / np.maximum(pivot, PIVOT * scale) * allowed
+            allowed = _outsiders(problem, budget, members) & (pivot > PIVOT_TOL * scale)
+            gain = np.einsum("ij,ij->i", residual, residual) / np.maximum(pivot, PIVOT_TOL * scale) * allowed
             i = first_best(gain)
             if not gain[i] > 1e-12 * problem.energy:
                 return members
@@ -207,7 +208,7 @@ def first_best(gain: np.ndarray) -> int:
     """Flat position of the largest gain; among gains that differ by rounding only, the first."""
     flat = gain.ravel()
     best = int(np.argmax(flat))
-    close = flat >= flat[best] - TIE * abs(flat[best])
+    close = flat >= flat[best] - TIE_TOL * abs(flat[best])
     return int(np.argmax(close)) if np.isfinite(flat[best]) else best
 
 
@@ -221,7 +222,7 @@ def _outsiders(problem: Quadratic, budget: Budget, support: np.ndarray) -> np.nd
 def prune(problem: Quadratic, budget: Budget, support: np.ndarray) -> np.ndarray:
     """Drop the least useful member until what is left respects `budget` (inverses by downdating).
 
-    Beyond `CROWD` members, and far from the budget, a fifth of them goes at once.
+    Beyond `MIN_CROWD` members, and far from the budget, a fifth of them goes at once.
     """
     if not len(support) or _within(budget, support, problem.size):
         return support
@@ -229,11 +230,11 @@ def prune(problem: Quadratic, budget: Budget, support: np.ndarray) -> np.ndarray
     while len(support) and not _within(budget, support, problem.size):
         coef = inverse @ problem.cross[support]
         loss = np.nan_to_num(np.einsum("ij,ij->i", coef, coef) / np.diagonal(inverse))
-        if len(support) > max(CROWD, 5 * budget.limit):
+        if len(support) > max(MIN_CROWD, 5 * budget.limit):
             support = support[np.sort(np.argsort(-loss, kind="stable")[: 4 * len(support) // 5])]
             inverse = _inverse(problem.hessian(support))
             continue
-        least = np.flatnonzero(loss <= loss.min() + TIE * abs(loss.min()))
+        least = np.flatnonzero(loss <= loss.min() + TIE_TOL * abs(loss.min()))
         j = least[np.argmax(support[least])]  # among copies the later one goes
         keep = np.arange(len(support)) != j
         lean = inverse[keep, j]
@@ -243,7 +244,7 @@ def prune(problem: Quadratic, budget: Budget, support: np.ndarray) -> np.ndarray
 
 
 def _within(budget: Budget, support: np.ndarray, p: int) -> bool:
-    """Whether the members of a support fit beside one another."""
+    """Whether the members of a support fit the budget together."""
     return bool(budget.room(support[:-1], p)[support[-1]])
 
 
@@ -261,7 +262,7 @@ def exchange_gains(fit: Fit, floor: float) -> np.ndarray:
 
 def best_exchange(problem: Quadratic, budget: Budget, fit: Fit) -> tuple[int, int, float]:
     """Find the exchange (position to drop, column to add) with the largest decrease of J."""
-    gain = exchange_gains(fit, PIVOT * problem.diagonal.max())
+    gain = exchange_gains(fit, PIVOT_TOL * problem.diagonal.max())
     allowed = problem.admissible[None, :] & budget.exchanges(fit.support, problem.size) & np.isfinite(gain)
     allowed[:, fit.support] = False
     gain[~allowed] = -np.inf
@@ -269,14 +270,14 @@ def best_exchange(problem: Quadratic, budget: Budget, fit: Fit) -> tuple[int, in
     return int(j), int(i), float(gain[j, i])
 
 
-def splice(problem: Quadratic, budget: Budget, support: np.ndarray, max_exchanges: int) -> Fit:
+def splice(problem: Quadratic, budget: Budget, support: np.ndarray) -> Fit:
     """Exchange members for outsiders, best exchange first, until none lowers J."""
     fit = fit_support(problem, support)
     if not len(support):
         return fit
-    for _ in range(max_exchanges):
+    for _ in range(MAX_EXCHANGES):
         j, i, gain = best_exchange(problem, budget, fit)
-        if not gain > EXCHANGE * fit.objective:
+        if not gain > MIN_GAIN * fit.objective:
             break
         other = np.append(np.delete(fit.support, j), i)
         trial = fit_support(problem, forward(problem, budget, other))
@@ -292,7 +293,6 @@ def best_subset(
     warm: np.ndarray | None = None,
     *,
     thorough: bool = False,
-    max_exchanges: int = 200,
 ) -> Fit:
     """Search for the best support within `budget`.
 
@@ -304,7 +304,6 @@ def best_subset(
         refit of one within it. Without it the start is greedy.
     thorough : also start greedily, from a greedy selection three times as large, pruned, and from
         each of the best single columns (fewer of them for larger budgets, where they matter less).
-    max_exchanges : most exchanges made from each start.
     """
     empty = np.empty(0, dtype=int)
     starts = [empty] if warm is None else [prune(problem, budget, warm[problem.admissible[warm]])]
@@ -313,10 +312,10 @@ def best_subset(
         starts += [empty, prune(problem, budget, wide)]
         gain = np.sum(problem.cross**2, axis=1) / np.maximum(problem.diagonal + problem.ridge, np.finfo(float).tiny)
         first = np.argsort(-gain * problem.admissible, kind="stable")
-        starts += [first[[i]] for i in range(min(SINGLES // max(1, budget.limit), MOST_SINGLES, problem.size))]
+        starts += [first[[i]] for i in range(min(SINGLES // max(1, budget.limit), MAX_SINGLES, problem.size))]
     supports = [forward(problem, budget, start) for start in starts]
     distinct = {tuple(sorted(s.tolist())): s for s in supports}.values()
-    fits = [splice(problem, budget, s, max_exchanges) for s in distinct]
+    fits = [splice(problem, budget, s) for s in distinct]
     return fits[first_best(np.array([-fit.objective for fit in fits]))]
 
 
@@ -324,7 +323,7 @@ def exchange_violation(problem: Quadratic, budget: Budget, support: np.ndarray, 
     """Relative decrease of J that a refit, one addition or one exchange would bring (>= 0)."""
     fit = fit_support(problem, support)
     reach = fit.objective
-    floor = PIVOT * problem.diagonal.max(initial=0.0)
+    floor = PIVOT_TOL * problem.diagonal.max(initial=0.0)
     outside = _outsiders(problem, budget, support) & (fit.pivot > floor)
     if outside.any():
         gain = np.sum(fit.residual[outside] ** 2, axis=1) / fit.pivot[outside]

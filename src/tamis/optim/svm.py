@@ -10,7 +10,7 @@ loses value. `solve_svm` does so for warm starts, for tight tolerances and where
 steps. Where K is costly as a whole but not in products with vectors, `solve_svm_on` solves on a few rows. Where it is a
 `LowRank` matrix no block of it is larger than its rank: proximal points take the place of the decomposition.
 
-Rows may ask for other margins than one: with `margins` h the objective is ``h'alpha - 1/2 (alpha*y)'K(alpha*y)``.
+Rows may have other margins than one: with `margins` h the objective is ``h'alpha - 1/2 (alpha*y)'K(alpha*y)``.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from tamis.optim.matrices import LowRank, Matrix, image_on, solve_on
-from tamis.optim.proximal_svm import FINE, Primal, approach
+from tamis.optim.proximal_svm import FINE_DECREMENT, Primal, approach
 
-STEPS = 300  # decomposition steps per row before another method takes over
+STEPS_PER_ROW = 300  # decomposition steps per row before another method takes over
 LEAST_STEPS = 30_000
-COARSE = 1e-3  # margins that the decomposition is asked for; Newton steps bring finer ones
-ROUNDS = 15  # most Newton steps
-PATIENCE = 3  # Newton steps without progress before they count as astray
-QUICK = 15  # active-set steps for a warm start before the decomposition is the better idea
-CLIMB = 2  # active-set steps per row
+DECOMPOSITION_TOL = 1e-3  # margins to which the decomposition solves; Newton steps are finer
+MAX_NEWTON_STEPS = 15  # most Newton steps
+MAX_IDLE_STEPS = 3  # Newton steps without progress before they count as astray
+MAX_WARM_STEPS = 15  # active-set steps for a warm start before the decomposition is the better idea
+ACTIVE_STEPS_PER_ROW = 2  # active-set steps per row
 JITTERS = (1e-13, 1e-11, 1e-9)  # added to the free block, relative to its largest diagonal entry: rows may be alike
-SINGULAR = 1e-10  # added to the free block for derivatives, likewise
+FREE_RIDGE = 1e-10  # added to the free block for derivatives, likewise
 ROUNDING = 1e-11  # changes of coefficients by this share of the largest are none
-HARD = 1e8  # coefficient times diagonal from which on there is no margin
-ROUGH = 1e-2  # margins that a rough matrix is solved to
-BAND = 0.1  # margin beyond one up to which rows of a rough machine are looked at
+HARD_MARGIN = 1e8  # coefficient times diagonal from which on there is no margin
+ROUGH_TOL = 1e-2  # margins that a rough matrix is solved to
+MARGIN_BAND = 0.1  # excess over a margin of one up to which rows of a rough machine are solved on
 TINY = np.finfo(float).tiny
-SKETCH = 1000  # rows whose machine is the start for a matrix of low rank
+SKETCH_ROWS = 1000  # rows whose machine is the start for a matrix of low rank
 
 
 Margins = np.ndarray | float  # what y f is to reach, by row or for all
@@ -95,7 +95,7 @@ def solve_svm(
     ----------
     K : (n, n) positive semi-definite: an array, a matrix on a device, or a `LowRank` one
     y : (n,) in {-1, +1}, both present
-    cost : (n,) positive; a very large cost asks for the hard margin
+    cost : (n,) positive; a very large cost gives the hard margin
     tol : by how much margins may be off
     start : (n,) dual_coef of a similar problem; saves time if mostly the same rows end at zero and at their cost
     margins : (n,) positive, what ``y f`` is to reach; None: one
@@ -107,21 +107,21 @@ def solve_svm(
     """
     dual = _Dual(K, y, cost, 1.0 if margins is None else margins)
     if start is not None:
-        warm = dual.newton(start, tol) or dual.climb(start, tol, QUICK)
+        warm = dual.newton(start, tol) or dual.climb(start, tol, MAX_WARM_STEPS)
         if warm is not None:
             return warm
-    machine = _decompose(K, y, cost, max(tol, COARSE), start)
+    machine = _decompose(K, y, cost, max(tol, DECOMPOSITION_TOL), start)
     if margins is not None:
         known = machine.dual_coef
-        exact = dual.newton(known, tol) or dual.climb(known, tol, CLIMB * len(y))
+        exact = dual.newton(known, tol) or dual.climb(known, tol, ACTIVE_STEPS_PER_ROW * len(y))
         return exact or dual.machine(known, machine.intercept, False)
-    if tol >= COARSE and machine.converged:
+    if tol >= DECOMPOSITION_TOL and machine.converged:
         return machine
     if machine.converged:
         machine = dual.newton(machine.dual_coef, tol) or _decompose(K, y, cost, tol, machine.dual_coef)
     if machine.converged or isinstance(K, LowRank):  # one row at a time is no way through many
         return machine
-    return dual.climb(machine.dual_coef, tol, CLIMB * len(y)) or machine
+    return dual.climb(machine.dual_coef, tol, ACTIVE_STEPS_PER_ROW * len(y)) or machine
 
 
 def solve_svm_on(gram: Gram, rough: Matrix, y: np.ndarray, cost: np.ndarray, *, tol: float = 1e-3) -> Machine:
@@ -134,12 +134,12 @@ def solve_svm_on(gram: Gram, rough: Matrix, y: np.ndarray, cost: np.ndarray, *, 
 
     Notes
     -----
-    The machine of the rough matrix says which rows are near the margin or beyond it. The problem is solved on
+    The machine of the rough matrix shows which rows are near the margin or violate it. The problem is solved on
     these, the others having coefficient zero, and on those that turn out to be inside the margin.
     """
-    guess = _decompose(rough, y, cost, ROUGH, None)
+    guess = _decompose(rough, y, cost, ROUGH_TOL, None)
     margin = y * (rough @ guess.dual_coef + guess.intercept)
-    rows = np.flatnonzero((margin < 1.0 + BAND) | (guess.dual_coef != 0))
+    rows = np.flatnonzero((margin < 1.0 + MARGIN_BAND) | (guess.dual_coef != 0))
     known, dual_coef, K = guess.dual_coef[rows], np.zeros(len(y)), gram.corner(rows, rows)
     while True:
         part = solve_svm(K, y[rows], cost[rows], tol=tol, start=known)
@@ -158,16 +158,20 @@ def solve_svm_on(gram: Gram, rough: Matrix, y: np.ndarray, cost: np.ndarray, *, 
 
 
 def _decompose(K: Matrix, y: np.ndarray, cost: np.ndarray, tol: float, start: np.ndarray | None) -> Machine:
-    """libsvm from nothing, whatever the start; for a matrix of low rank proximal points."""
+    """libsvm from nothing, whatever the start; for a matrix of low rank proximal points.
+
+    libsvm does not treat its two classes alike: the one of the first row is its positive class, whatever the signs.
+    """
     if isinstance(K, LowRank):
         return _approach(K, y, cost, tol, start)
-    svc = SVC(kernel="precomputed", C=1.0, tol=tol, max_iter=max(LEAST_STEPS, STEPS * len(y)), cache_size=1000)
+    side = y[0]
+    svc = SVC(kernel="precomputed", C=1.0, tol=tol, max_iter=max(LEAST_STEPS, STEPS_PER_ROW * len(y)), cache_size=1000)
     with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
         warnings.simplefilter("ignore", ConvergenceWarning)
-        svc.fit(np.asarray(K), y, sample_weight=cost)  # on the processor, wherever K is
+        svc.fit(np.asarray(K), side * y, sample_weight=cost)  # on the processor, wherever K is
     dual_coef = np.zeros(len(y))
-    dual_coef[svc.support_] = svc.dual_coef_[0]
-    return _Dual(K, y, cost).machine(dual_coef, float(svc.intercept_[0]), svc.fit_status_ == 0)
+    dual_coef[svc.support_] = side * svc.dual_coef_[0]
+    return _Dual(K, y, cost).machine(dual_coef, float(side * svc.intercept_[0]), svc.fit_status_ == 0)
 
 
 def _approach(K: LowRank, y: np.ndarray, cost: np.ndarray, tol: float, start: np.ndarray | None) -> Machine:
@@ -178,7 +182,7 @@ def _approach(K: LowRank, y: np.ndarray, cost: np.ndarray, tol: float, start: np
     exact = dual.newton(near.alpha * y, tol)
     if exact is not None or not near.converged:
         return exact or dual.machine(_level(near.alpha, y, cost) * y, near.intercept, False)
-    near = approach(K, y, cost, near, tol, FINE)
+    near = approach(K, y, cost, near, tol, FINE_DECREMENT)
     return dual.machine(_level(near.alpha, y, cost) * y, near.intercept, near.converged)
 
 
@@ -192,12 +196,13 @@ def _started(K: LowRank, y: np.ndarray, cost: np.ndarray, start: np.ndarray) -> 
 
 def _sketched(K: LowRank, y: np.ndarray, cost: np.ndarray) -> Primal:
     """The machine of a few rows of either class, evenly spread, which stand for all."""
-    rows = np.sort(np.concatenate([(m := np.flatnonzero(y == side))[:: -(-len(m) // SKETCH)] for side in (-1.0, 1.0)]))
+    classes = [np.flatnonzero(y == side) for side in (-1.0, 1.0)]
+    rows = np.sort(np.concatenate([members[:: -(-len(members) // SKETCH_ROWS)] for members in classes]))
     share = np.where(y > 0, *(cost[y == side].sum() / cost[rows][y[rows] == side].sum() for side in (1.0, -1.0)))
-    part = _decompose(K.take(rows).dense(), y[rows], (cost * share)[rows], ROUGH, None)
+    part = _decompose(K.take(rows).dense(), y[rows], (cost * share)[rows], ROUGH_TOL, None)
     w = K.factor[:, rows] @ part.dual_coef
     slack = 1.0 - y * (K.factor.T @ w + part.intercept)
-    return Primal(w, part.intercept, cost * np.clip(0.5 + slack / BAND, 0.0, 1.0))
+    return Primal(w, part.intercept, cost * np.clip(0.5 + slack / MARGIN_BAND, 0.0, 1.0))
 
 
 def _level(alpha: np.ndarray, y: np.ndarray, cost: np.ndarray) -> np.ndarray:
@@ -223,7 +228,7 @@ class _Dual:
 
     def machine(self, dual_coef: np.ndarray, intercept: float, met: bool) -> Machine:
         """The machine with these coefficients."""
-        hard = np.max(np.abs(dual_coef)) * np.max(self.K.diagonal()) >= HARD
+        hard = np.max(np.abs(dual_coef)) * np.max(self.K.diagonal()) >= HARD_MARGIN
         value, primal = objectives(self.K @ dual_coef, self.y, self.cost, dual_coef, intercept, self.margins)
         return Machine(dual_coef, intercept, value, met and not hard, primal)
 
@@ -234,7 +239,7 @@ class _Dual:
         full = alpha >= cost
         free = (alpha > 0) & ~full
         fewest, stalled = len(y) + 1, 0
-        for _ in range(ROUNDS):
+        for _ in range(MAX_NEWTON_STEPS):
             solved = self.on_margin(np.where(full, cost * y, 0.0), free)
             if solved is None:
                 return None
@@ -247,7 +252,7 @@ class _Dual:
             if not changes:
                 return self.machine(y * np.clip(alpha, 0.0, cost), intercept, True)
             stalled = 0 if changes < fewest else stalled + 1
-            if stalled == PATIENCE:
+            if stalled == MAX_IDLE_STEPS:
                 return None
             fewest = min(fewest, changes)
             free = (free & ~low & ~high) | enter | leave
@@ -266,7 +271,7 @@ class _Dual:
         free = (alpha > 0) & ~full
         largest = float(np.max(K.diagonal()))
         for _ in range(rounds):
-            if np.max(alpha) * largest >= HARD:
+            if np.max(alpha) * largest >= HARD_MARGIN:
                 return None
             solved = self.on_margin(np.where(full, cost * y, 0.0), free)
             if solved is None:
@@ -373,7 +378,7 @@ def curvature(K: Matrix, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndarray,
     size = float(np.max(K.diagonal()[S]))
     G = images[S]
     # a constant does not change P, and K_SS may be singular where the bordered matrix is not
-    solved = solve_on(K, S, size, SINGULAR * size, np.column_stack([G, np.ones(len(S))]))
+    solved = solve_on(K, S, size, FREE_RIDGE * size, np.column_stack([G, np.ones(len(S))]))
     if solved is None:  # a kernel is not positive semi-definite, or rows are alike in too many ways
         return np.zeros((images.shape[1], images.shape[1]))
     ones = solved[:, -1]

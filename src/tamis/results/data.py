@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 
 from tamis.base.calibration import Calibrator
-from tamis.base.classifier import KernelClassifier
+from tamis.base.classifier import ReadableClassifier
 from tamis.codec import Unreadable, read, stored, write
 from tamis.explain.explanation import Explanation
 from tamis.explain.intervals import Interval
 from tamis.explain.measures import Stability
+from tamis.flagship.model import AdditiveModel
 from tamis.registry import all_estimators
 from tamis.results.text import LOG_ODDS
+
+FOLDED_SHARE = 1.0  # share of variation, in per cent, below which a pair is not shown by itself
 
 
 def _empty() -> np.ndarray:
@@ -43,7 +46,7 @@ class Task:
 
 @stored
 @dataclass(frozen=True)
-class Curve:
+class ScoreCurve:
     """The scores of one class against those of the other rows, at most a few hundred points.
 
     Attributes
@@ -88,28 +91,37 @@ class Evaluation:
     auc: Interval
     ks: Interval
     majority: float
-    curves: tuple[Curve, ...]
+    curves: tuple[ScoreCurve, ...]
 
 
 @stored
 @dataclass(frozen=True)
 class Part:
-    """A feature that the model keeps, or a group of features that acts through one kernel.
+    """A feature that the model keeps, a pair of features, all kept cases together, or features of one kernel.
 
     Attributes
     ----------
     name, features : its name, and the features in it (one, unless it is a group)
-    kind : "number", "category" or "group"
+    kind : "number" or "category"; of an additive model also "pair" or "cases", else "group"
     importance : (outputs,) signed percentages of the kernel weights, or None where there are no such weights
     variation : (outputs,) share in the variation of the decision, in per cent
     direction : over the central 95 per cent of the training values "rises", "falls", "mostly rises", "mostly
         falls" or "bends"; "levels" for categories, "together" for groups
-    grid, shape : values of the feature, and what its kernels add to the decision (len(grid), outputs); of a pair the
-        values of the first feature, and (len(grid), len(across), outputs); empty for larger groups
+    grid, shape : values of the feature, and what it adds to the decision (len(grid), outputs); where a curve has a
+        step, its place is there twice. Of a pair the values of the first feature, and (len(grid), len(across),
+        outputs); with kind "pair" ends (m + 1,) of ranges of numbers, or levels, and what the pair adds in the cells,
+        the last ones those of missing values where there are any. Empty for larger groups
     by_fold : (folds,) share of variation when other training rows are left out, zero where it was not chosen
     edges, counts : bins (or levels) and training rows in them (classes, bins); empty for groups
     missing : training rows without a value
     across : of a pair, the values of the second feature; empty otherwise
+    scale : "linear", "log" or "quantile", of an axis on which the training values spread; on the last all bins are
+        equally wide
+    at_missing : (outputs,) what a missing value adds; empty where that is not known
+    points : (bins,) the only value in each bin, where a number has few different values; empty otherwise
+    size : (outputs,) mean modulus of what it adds to the score of a training row; empty where that is not known
+    permuted : by how much the log-loss on held-out rows grows when the values of the feature are shuffled; NaN where
+        that is not known
     """
 
     name: str
@@ -125,6 +137,11 @@ class Part:
     counts: np.ndarray = field(default_factory=_empty)
     missing: int = 0
     across: np.ndarray = field(default_factory=_empty)
+    scale: str = "linear"
+    at_missing: np.ndarray = field(default_factory=_empty)
+    points: np.ndarray = field(default_factory=_empty)
+    size: np.ndarray = field(default_factory=_empty)
+    permuted: float = float("nan")
 
     @property
     def is_surface(self) -> bool:
@@ -134,7 +151,12 @@ class Part:
     @property
     def is_similarity(self) -> bool:
         """Whether it compares rows with kept cases by three or more features at once."""
-        return len(set(self.features)) > 2
+        return self.kind == "cases" or len(set(self.features)) > 2
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether it is a pair of too little influence to be drawn."""
+        return self.kind == "pair" and float(np.mean(self.variation)) < FOLDED_SHARE
 
 
 @stored
@@ -239,7 +261,7 @@ class Results:
     versions : {package: version}
     """
 
-    model: KernelClassifier
+    model: ReadableClassifier
     task: Task
     evaluation: Evaluation | None
     parts: tuple[Part, ...]
@@ -271,10 +293,15 @@ class Results:
 
     @property
     def score_name(self) -> str:
-        """What a score is: the log-odds of the second of two classes where probabilities are its sigmoid."""
+        """What a score is: a log-odds where probabilities are its sigmoid, or the softmax of an additive model."""
         calibrator = getattr(self.model, "calibrator_", None)
-        sigmoid = isinstance(calibrator, Calibrator) and calibrator.slope == 1.0
-        return LOG_ODDS if sigmoid and len(self.outputs) == 1 else "score"
+        known = isinstance(calibrator, Calibrator) and calibrator.slope == 1.0
+        return LOG_ODDS if known and (len(self.outputs) == 1 or self.is_additive) else "score"
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether the model is made of curves, surfaces and cases, and not of kernels."""
+        return isinstance(self.model.model_, AdditiveModel)
 
     @property
     def explanation(self) -> Explanation:
@@ -292,6 +319,6 @@ class Results:
         """Read a file that `save` has written."""
         all_estimators()  # a class is known to the reader once its module is imported
         loaded = read(path, "model")
-        if not isinstance(loaded, cls) or not isinstance(loaded.model, KernelClassifier):
+        if not isinstance(loaded, cls) or not isinstance(loaded.model, ReadableClassifier):
             raise Unreadable(f"{str(path)!r} holds a model without results: load it with tamis.io.load")
         return loaded

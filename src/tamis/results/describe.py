@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tamis.base.classifier import KernelClassifier
-from tamis.base.estimator import KernelEstimator
+from tamis.base.classifier import ReadableClassifier
+from tamis.base.estimator import ReadableEstimator
 from tamis.base.explaining import case_pulls, case_values, kept_cases, kept_features, parts
 from tamis.explain import measures, part_names
 from tamis.explain.intervals import UNKNOWN, Interval, bootstrap
 from tamis.explain.measures import variation
-from tamis.results.data import Case, Curve, Evaluation, Part, ShownRows
+from tamis.results.additive import additive_parts, additive_shares, expansion_of, is_additive
+from tamis.results.data import Case, Evaluation, Part, ScoreCurve, ShownRows
+from tamis.results.shapes import as_cell, central_part, count_rows, direction_of
 from tamis.table.encoding import Position
 from tamis.table.rows import spread
 
 Columns = Mapping[str, np.ndarray]
 
-HISTOGRAM_BINS = 30
 MAX_CURVE_POINTS = 300  # of a curve
 MAX_SHOWN_ROWS = 300  # rows
-CENTRAL_QUANTILES = (0.025, 0.975)  # of the training values: where the direction of a feature is judged
-ALWAYS_SHARE, MOSTLY_SHARE = 0.95, 0.75  # shares of the ups and downs of a curve that go one way
 MAX_VARIATION_ROWS = 2000  # training rows that measure the variation of contributions
 
 
@@ -37,7 +35,11 @@ def take(columns: Columns, rows: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def parts_of(
-    model: KernelClassifier, columns: Columns | None = None, y: np.ndarray | None = None, by_fold: Sequence[dict] = ()
+    model: ReadableClassifier,
+    columns: Columns | None = None,
+    y: np.ndarray | None = None,
+    by_fold: Sequence[dict] = (),
+    held_out: tuple[Columns, np.ndarray] | None = None,
 ) -> tuple[Part, ...]:
     """The kept features (or groups of them), the most influential first.
 
@@ -46,7 +48,11 @@ def parts_of(
     columns, y : training rows, for distributions and shares of variation; without them the shares are
         those the model has stored
     by_fold : for each fold what `shares_by_key` gives
+    held_out : columns and classes of rows on which an additive model is measured with shuffled features
     """
+    if is_additive(model):
+        share = None if columns is None else shares(model, columns)
+        return additive_parts(model, columns, y, share, by_fold, held_out)
     kept, keys = kept_features(model), list(dict.fromkeys(parts(model)))
     share = kept.variation if columns is None else shares(model, columns)
     found = []
@@ -58,15 +64,17 @@ def parts_of(
     return tuple(sorted(found, key=lambda part: -float(part.variation.mean())))
 
 
-def shares(model: KernelClassifier, columns: Columns) -> np.ndarray:
+def shares(model: ReadableClassifier, columns: Columns) -> np.ndarray:
     """Share (outputs, parts) of each part in the variation of the decision over some of the rows."""
     n = len(next(iter(columns.values())))
     explanation = model.explain(take(columns, spread(n, MAX_VARIATION_ROWS)))
     return variation(explanation.by_part, np.ones(len(explanation.rows)))
 
 
-def shares_by_key(model: KernelClassifier, columns: Columns) -> dict[frozenset[str], float]:
+def shares_by_key(model: ReadableClassifier, columns: Columns) -> dict[frozenset[str], float]:
     """{features: share of variation} of the parts, by which those of other fits are found again."""
+    if is_additive(model):
+        return additive_shares(model, shares(model, columns))
     keys = list(dict.fromkeys(parts(model)))
     found: dict[frozenset[str], float] = {}
     for key, share in zip(keys, shares(model, columns).mean(axis=0) if keys else (), strict=True):
@@ -80,51 +88,50 @@ def _key(part: tuple[str, ...], among: Sequence[tuple[str, ...]]) -> frozenset[s
     return frozenset() if only else frozenset(part)
 
 
-def _is_single(model: KernelClassifier, key: tuple[str, ...]) -> bool:
+def _is_single(model: ReadableClassifier, key: tuple[str, ...]) -> bool:
     """Whether a part is one feature whose values have a curve."""
-    encoder, expansion = model.model_.encoder, model.model_.expansion
+    encoder, expansion = model.model_.encoder, expansion_of(model)
     column = encoder.columns[encoder.names.index(key[0])]
     return len(set(key)) == 1 and not isinstance(column, Position) and not expansion.row_dependent
 
 
-def _curve(model: KernelClassifier, feature: str, columns: Columns | None, y: np.ndarray | None) -> dict[str, Any]:
+def _curve(model: ReadableClassifier, feature: str, columns: Columns | None, y: np.ndarray | None) -> dict[str, Any]:
     """The curve of a feature over its values, its direction, and the training rows below it, as fields of a `Part`."""
     grid, shape = shape_of(model, feature)
     nominal = grid.dtype == object
     found: dict[str, Any] = {"grid": grid, "shape": shape}
     if columns is not None and y is not None:
         levels = grid if nominal else None
-        found["edges"], found["counts"], found["missing"] = _distribution(columns[feature], y, model.classes_, levels)
+        found["edges"], found["counts"], found["missing"] = count_rows(columns[feature], y, model.classes_, levels)
     elif nominal:
         found["edges"] = grid
     if nominal:
         return {**found, "kind": "category", "direction": "levels"}
     if columns is not None:
-        low, high = np.nanquantile(columns[feature], CENTRAL_QUANTILES)
-        shape = shape[(grid >= low) & (grid <= high)]
-    return {**found, "kind": "number", "direction": _direction(shape)}
+        shape = shape[central_part(grid, columns[feature])]
+    return {**found, "kind": "number", "direction": direction_of(shape)}
 
 
-def _surface(model: KernelClassifier, key: tuple[str, ...]) -> dict[str, Any]:
+def _surface(model: ReadableClassifier, key: tuple[str, ...]) -> dict[str, Any]:
     """The surface of a pair over the values of its features, as fields of a `Part`; empty for all other groups.
 
     A pair that has kernels in both orders of its features is two parts, none of which has a surface of its own.
     """
     grid, across, surface = np.empty(0), np.empty(0), np.empty(0)
-    if len(set(key)) == 2 and not model.model_.expansion.row_dependent and key[::-1] not in parts(model):
+    if len(set(key)) == 2 and not expansion_of(model).row_dependent and key[::-1] not in parts(model):
         grid, across, surface = surface_of(model, key[0], key[1])
     return {"kind": "group", "direction": "together", "grid": grid, "across": across, "shape": surface}
 
 
-def shape_of(model: KernelEstimator, feature: int | str) -> tuple[np.ndarray, np.ndarray]:
+def shape_of(model: ReadableEstimator, feature: int | str) -> tuple[np.ndarray, np.ndarray]:
     """Distinct values (g,) of a feature and what they add to the decision (g, outputs)."""
-    grid, shape = model.shape_function(feature)
+    grid, shape = model.curve(feature)
     some = _distinct(grid)
     return grid[some], shape[some].reshape(len(some), -1)
 
 
 def surface_of(
-    model: KernelEstimator, first: int | str, second: int | str
+    model: ReadableEstimator, first: int | str, second: int | str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Distinct values (a,) and (b,) of two features and what the pair adds to the decision (a, b, outputs)."""
     grid, across, surface = model.surface(first, second)
@@ -137,48 +144,8 @@ def _distinct(grid: np.ndarray) -> np.ndarray:
     return np.arange(len(grid) if len(set(grid.tolist())) > 1 else 1)
 
 
-def _direction(shape: np.ndarray) -> str:
-    """Where the curve goes, by the share of its ups in all ups and downs; outputs must agree."""
-    step = np.diff(shape, axis=0)
-    rise, fall = np.sum(np.maximum(step, 0), axis=0), np.sum(np.maximum(-step, 0), axis=0)
-    moving = rise + fall > 0
-    if not moving.any():
-        return "flat"
-    share = rise[moving] / (rise + fall)[moving]
-    for word, up in (("rises", share), ("falls", 1.0 - share)):
-        if np.all(up >= MOSTLY_SHARE):
-            return word if np.all(up >= ALWAYS_SHARE) else f"mostly {word}"
-    return "bends"
-
-
-def _distribution(
-    values: np.ndarray, y: np.ndarray, classes: np.ndarray, levels: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Bins (or levels), training rows of each class in them, and rows without a value."""
-    if levels is not None:
-        cells = [as_cell(v) for v in values.tolist()]
-        seen = Counter(zip(cells, y.tolist(), strict=True))
-        counts = [[seen[level, label] for level in levels.tolist()] for label in classes.tolist()]
-        return levels, np.array(counts, dtype=int).reshape(len(classes), len(levels)), cells.count(None)
-    numbers = np.asarray(values, dtype=float)
-    there = ~np.isnan(numbers)
-    edges = bin_edges(numbers[there])
-    binned = [np.histogram(numbers[there & (y == label)], bins=edges)[0] for label in classes]
-    return edges, np.array(binned), int((~there).sum())
-
-
-def bin_edges(values: np.ndarray) -> np.ndarray:
-    """Edges of equal bins; one bin where the values are too large for their range to be cut."""
-    if not len(values):
-        return np.array([0.0, 1.0])
-    try:
-        return np.histogram_bin_edges(values, bins=HISTOGRAM_BINS)
-    except ValueError:
-        return np.array([values.min(), np.nextafter(values.max(), np.inf)])
-
-
 def cases_of(
-    model: KernelClassifier,
+    model: ReadableClassifier,
     columns: Columns | None,
     y: np.ndarray | None,
     labels: np.ndarray | None,
@@ -203,12 +170,14 @@ def cases_of(
     return tuple(sorted(cases, key=lambda case: -float(case.variation.mean())))
 
 
-def _similarity_pulls(model: KernelClassifier) -> np.ndarray:
+def _similarity_pulls(model: ReadableClassifier) -> np.ndarray:
     """What each kept case adds about a row equal to itself through kernels on three or more features (cases, outputs).
 
     No outputs where there are no such kernels, or no others.
     """
-    expansion = model.model_.expansion
+    if is_additive(model):
+        return np.empty((len(model.instances_), 0))
+    expansion = expansion_of(model)
     large = np.array([len(set(channel.columns)) > 2 for channel in expansion.bank.channels], dtype=bool)
     if large.all() or not large.any():
         return np.empty((len(expansion.instances), 0))
@@ -216,17 +185,11 @@ def _similarity_pulls(model: KernelClassifier) -> np.ndarray:
     return np.array(each)[:, :, large].sum(axis=2)
 
 
-def as_cell(value: Any) -> Any:
-    """A value as JSON has it, None where it is missing."""
-    value = value.item() if isinstance(value, np.generic) else value
-    return None if value is None or value != value else value
-
-
 # ---------------------------------------------------------------------- the test
 
 
 def evaluate(
-    model: KernelClassifier,
+    model: ReadableClassifier,
     columns: Columns,
     y: np.ndarray,
     *,
@@ -272,17 +235,17 @@ def _mean_over_classes(
 
 def curve_of(
     truth: np.ndarray, score: np.ndarray, label: Any, groups: np.ndarray | None = None, seed: int = 0
-) -> Curve:
+) -> ScoreCurve:
     """The scores of the rows of one class against those of the other rows; empty if there is one class only."""
     if truth.all() or not truth.any():
         empty = np.empty(0)
-        return Curve(label, UNKNOWN, UNKNOWN, empty, empty, empty, empty, empty, float("nan"))
+        return ScoreCurve(label, UNKNOWN, UNKNOWN, empty, empty, empty, empty, empty, float("nan"))
     threshold, negative, positive = measures.ks_curve(truth, score)
     best = int(np.argmax(np.abs(negative - positive)))
     some = np.unique(np.r_[np.linspace(0, len(threshold) - 1, MAX_CURVE_POINTS).astype(int), best])
     fpr, tpr = measures.roc_curve(truth, score)
     few = np.unique(np.linspace(0, len(fpr) - 1, MAX_CURVE_POINTS).astype(int))
-    return Curve(
+    return ScoreCurve(
         label,
         measures.auc(truth, score, groups, random_state=seed),
         measures.ks(truth, score, groups, random_state=seed),
@@ -296,7 +259,7 @@ def curve_of(
 
 
 def show_rows(
-    model: KernelClassifier, columns: Columns, y: np.ndarray | None, labels: np.ndarray, seed: int = 0
+    model: ReadableClassifier, columns: Columns, y: np.ndarray | None, labels: np.ndarray, seed: int = 0
 ) -> ShownRows:
     """Up to a few hundred rows: some that are wrong, some near the boundary, some at random."""
     n = len(labels)

@@ -9,12 +9,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tamis.base.classifier import KernelClassifier
+from tamis.base.classifier import ReadableClassifier
 from tamis.explain import SIMILAR
 from tamis.explain.explanation import plain
 from tamis.explain.measures import Stability, feature_reduction, instance_reduction
+from tamis.results.additive import expansion_of, is_additive
 from tamis.results.data import Case, Evaluation, Part, Results
-from tamis.results.text import cell, count, effect, interval, listed, number, per_output, percent, share, signed_percent
+from tamis.results.text import (
+    LOG_ODDS,
+    cell,
+    count,
+    effect,
+    interval,
+    listed,
+    number,
+    odds_factor,
+    per_output,
+    percent,
+    share,
+    signed,
+    signed_percent,
+)
 
 NOT_KNOWN = "not known"
 
@@ -54,13 +69,11 @@ def sentence(results: Results) -> str:
     model, evaluation = results.model, results.evaluation
     classes = [str(label) for label in model.classes_.tolist()]
     what = f"{classes[1]!r} from {classes[0]!r}" if len(classes) == 2 else f"{len(classes)} classes"
-    if not results.cases or not results.parts:
-        why = "" if model.status_.converged else f" ({model.status_.value})"
-        return f"No feature distinguishes {what}: the model keeps no case and gives every row the same score{why}."
-    text = (
-        f"To distinguish {what}, the model compares a row with {count(len(results.cases), 'training case')} on "
-        f"{len(model.features_)} of {results.notes.n_features} features. {_influence(results)}"
-    )
+    if not results.parts or not (results.cases or results.is_additive):
+        why = "" if model.model_.status.converged else f" ({model.model_.status.value})"
+        kept = "feature" if results.is_additive else "case"
+        return f"No feature distinguishes {what}: the model keeps no {kept} and gives every row the same score{why}."
+    text = f"To distinguish {what}, {_method(results)}. {_influence(results)}"
     if evaluation is None:
         return text
     value, limits = share(evaluation.accuracy)
@@ -70,20 +83,46 @@ def sentence(results: Results) -> str:
     return f"{text}; always predicting the largest class is correct for {percent(100 * evaluation.majority)}."
 
 
+def _method(results: Results) -> str:
+    """What the model does with a row, as the end of a sentence."""
+    model, n = results.model, results.notes.n_features
+    used, cases = f"{len(model.features_)} of {n} features", count(len(results.cases), "training case")
+    if not results.is_additive:
+        return f"the model compares a row with {cases} on {used}"
+    pairs = sum(part.kind == "pair" for part in results.parts)
+    more = [f"what {count(pairs, 'pair')} of features {'adds' if pairs == 1 else 'add'} on top"] if pairs else []
+    more += [f"how much a row resembles {cases}"] if results.cases else []
+    first = f"the model adds up what {used} contribute"
+    return f"{first}, {' and '.join(more)}" if more else first
+
+
 def _influence(results: Results) -> str:
     """What the score depends on most."""
-    parts = results.parts
+    parts = [part for part in results.parts if part.kind != "cases"] if results.is_additive else results.parts
     if len(parts) == 1 and len(parts[0].features) > 1:
         return "The features act only together."
+    if parts and all(part.size.size for part in parts):
+        text = f"The score depends {'most' if len(parts) > 1 else 'only'} on {parts[0].name}, which moves the "
+        text += f"{results.score_name} up or down by {moved(parts[0], results)} on average"
+        others = [f"{part.name} (by {number(float(part.size.mean()), 2)})" for part in parts[1:3]]
+        return f"{text}, then on {listed(others)}." if others else f"{text}."
     shares = [f"{part.variation.mean():.0f}%" for part in parts[:3]]
     top = [f"{part.name} ({share})" for part, share in zip(parts, shares)]
     top[0] = f"{parts[0].name} ({shares[0]} of the variation)"
     return f"The score depends {'most' if len(parts) > 1 else 'only'} on {listed(top)}."
 
 
+def moved(part: Part, results: Results) -> str:
+    """By how much a part moves the score up or down on average, and the odds where these are known."""
+    size = float(part.size.mean())
+    if results.score_name != LOG_ODDS:
+        return number(size, 2)
+    return f"{number(size, 2)} (odds \u00d7 or \u00f7 {odds_factor(size)})"
+
+
 def counted(parts: Sequence[Part]) -> str:
     """How many features, pairs and larger groups these are, in words."""
-    sizes = [len(set(part.features)) for part in parts]
+    sizes = [3 if part.is_similarity else len(set(part.features)) for part in parts]
     singles, pairs, larger = (sum(map(kind, sizes)) for kind in (lambda n: n == 1, lambda n: n == 2, lambda n: n > 2))
     words = [count(n, name) for n, name in ((singles, "feature"), (pairs, "pair")) if n]
     words += [SIMILAR if larger == 1 else f"{SIMILAR} by {larger} groups of features"] if larger else []
@@ -96,11 +135,12 @@ def counted(parts: Sequence[Part]) -> str:
 def measures(evaluation: Evaluation) -> list[Measure]:
     """Accuracy of the model and of the largest class, AUC and KS."""
     mean = ", mean over the classes" if len(evaluation.curves) > 1 else ""
+    which = "the class" if mean or not evaluation.curves else f"class {str(evaluation.curves[0].label)!r}"
     majority = percent(100 * evaluation.majority)  # "unknown" for a model that came without its notes
     return [
         Measure("Accuracy", *share(evaluation.accuracy), "rows classified correctly"),
         Measure("Largest class", majority, "", "rows that are correct if the largest class is always predicted"),
-        Measure("AUC", *interval(evaluation.auc), f"chance that a row of the class scores above another row{mean}"),
+        Measure("AUC", *interval(evaluation.auc), f"chance that a row of {which} scores above another row{mean}"),
         Measure("KS", *interval(evaluation.ks), f"largest distance between the two score curves{mean}"),
     ]
 
@@ -119,6 +159,8 @@ def confusion(evaluation: Evaluation, classes: Sequence[Any]) -> Table:
 
 def part_table(results: Results, brief: bool = False) -> Table:
     """The kept features and groups of features; `brief` with one number for all classes and no range."""
+    if results.is_additive:
+        return _additive_table(results, brief)
     parts, outputs = results.parts, results.outputs[:1] if brief else results.outputs
     weighted = all(part.importance is not None for part in parts)
     folded = any(len(part.by_fold) for part in parts)
@@ -132,12 +174,47 @@ def part_table(results: Results, brief: bool = False) -> Table:
     return Table("The kept features, the most influential first", head, rows, frozenset({1}))
 
 
+def _additive_table(results: Results, brief: bool) -> Table:
+    """The features, pairs and cases of an additive model; pairs of little influence are added up in one line."""
+    parts = [part for part in results.parts if not part.is_folded]
+    folded = [part for part in results.parts if part.is_folded]
+    outputs = results.outputs[:1] if brief else results.outputs
+    sized, counted_folds = all(part.size.size for part in parts), any(len(part.by_fold) for part in parts)
+    measured = any(math.isfinite(part.permuted) for part in parts)
+    head = ["Feature", "Direction" if brief else "Direction of the curve"]
+    what = f"{results.score_name.capitalize()} by" if brief else f"Moves the {results.score_name} by"
+    head += ([what] if brief else per_output(what, outputs)) if sized else []
+    head += ["Shuffled" if brief else "Loss if shuffled"] if measured else []
+    head += ["Variation"] if brief else per_output("Share of variation", outputs)
+    head += (["Folds"] if brief else ["Range over folds", "Chosen"]) if counted_folds else []
+    rows = []
+    for part in parts:
+        sizes = np.array([]) if not sized else part.size.mean(keepdims=True) if brief else part.size
+        cells = [number(size, 2) for size in sizes.tolist()]
+        cells += [signed(part.permuted, 2) if math.isfinite(part.permuted) else "\u2013"] if measured else []
+        cells += _weights(part, brief)
+        folds = [chosen_in_folds(part).removeprefix("in ").removesuffix(" folds")]
+        folds = folds if brief else [range_over_folds(part), chosen_in_folds(part)]
+        words = direction(part).removesuffix(" with it") if brief else direction(part)
+        rows.append([part.name, words, *cells, *(folds if counted_folds else [])])
+    if folded:
+        together = sum(float(part.variation.mean()) for part in folded)
+        words = f"{count(len(folded), 'pair')} of little influence"
+        gaps = ["\u2013"] * (len(head) - 2)
+        gaps[head.index("Variation") - 2 if brief else head.index(per_output("Share of variation", outputs)[0]) - 2] = (
+            percent(together)
+        )
+        rows.append([words, "only together", *gaps])
+    return Table("What the model keeps, the most influential first", head, rows, frozenset({1}))
+
+
 def case_table(results: Results, brief: bool = False) -> Table:
     """The kept cases with their values; `brief` with one number for all classes and no values."""
     cases, outputs = results.cases, results.outputs[:1] if brief else results.outputs
     weighted = all(case.importance is not None for case in cases)
     names = [] if brief else list(dict.fromkeys(name for part in results.parts for name in part.features))
-    columns = [f"Effect on the {results.score_name}", *(["Importance"] if weighted else [])]
+    what = "Pull at full resemblance" if results.is_additive and not brief else f"Effect on the {results.score_name}"
+    columns = [what, *(["Importance"] if weighted else [])]
     columns.append("Variation" if brief else "Share of variation")
     head = ["Case", "Class", *(name for column in columns for name in per_output(column, outputs)), *names]
     rows = []
@@ -183,12 +260,22 @@ def direction(part: Part) -> str:
     return words.get(part.direction, f"{part.direction} with it")
 
 
-def without_value(model: KernelClassifier, part: Part) -> str:
+def course(part: Part, score: str) -> str:
+    """What higher values of a number do to the score, in words."""
+    words = {"rises": "raise", "mostly rises": "mostly raise", "falls": "lower", "mostly falls": "mostly lower"}
+    if part.direction in words:
+        return f"higher values {words[part.direction]} the {score}"
+    return f"the curve {direction(part)}"
+
+
+def without_value(model: ReadableClassifier, part: Part) -> str:
     """How the model treats rows without a value of the feature, in words."""
     encoder = model.model_.encoder
     if not math.isnan(encoder.columns[encoder.names.index(part.features[0])].fill):
         return "which are given the typical value"
-    centred = getattr(model.model_.expansion, "centre", None) is not None
+    if is_additive(model):
+        return f"for which it adds {' / '.join(signed(value) for value in part.at_missing)}"
+    centred = getattr(expansion_of(model), "centre", None) is not None
     return "for which it adds the same constant" if centred else "for which it adds nothing"
 
 
@@ -280,7 +367,7 @@ def data_facts(results: Results) -> list[tuple[str, str]]:
     return facts
 
 
-def settings(model: KernelClassifier) -> list[tuple[str, str]]:
+def settings(model: ReadableClassifier) -> list[tuple[str, str]]:
     """(name, value) of what the method chose or was given."""
     return [
         (name, number(value) if isinstance(value, float) else str(value)) for name, value in model.summary().items()
@@ -306,7 +393,7 @@ def citations(results: Results) -> list[str]:
     """What to cite: the library, and the method where it is a published one."""
     version = results.versions.get("tamis")
     library = (
-        "The tamis developers. tamis: kernel classifiers that keep few cases and few features and explain every "
+        "The tamis developers. tamis: classifiers that keep few cases and few features and explain every "
         f"prediction exactly{f'. Version {version}' if version else ''}."
     )
     return [library, results.model.citation] if results.model.citation else [library]
@@ -327,7 +414,7 @@ def summary(results: Results) -> dict[str, Any]:
         "positive": classes[1] if len(classes) == 2 else None,
         "method": type(model).__name__,
         "chosen": plain(model.summary()),
-        "status": model.status_.name.lower(),
+        "status": model.model_.status.name.lower(),
         "n_instances": len(model.instances_),
         "n_features": len(model.features_),
         "instance_reduction": instance_reduction(len(model.instances_), train) if train else None,
@@ -339,6 +426,8 @@ def summary(results: Results) -> dict[str, Any]:
                 "features": list(part.features),
                 "importance": plain(part.importance),
                 "variation": plain(part.variation),
+                "mean_contribution": plain(part.size) if len(part.size) else None,
+                "loss_when_shuffled": plain(part.permuted),
                 "direction": part.direction,
             }
             for part in results.parts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,12 @@ def effect(value: float, score: str) -> str:
     """What is added to a score; where the score is a log-odds, the factor of the odds too."""
     if score != LOG_ODDS:
         return signed(value)
-    return f"{signed(value)} (odds \u00d7 {number(math.exp(min(value, 700.0)), 3)})"
+    return f"{signed(value)} (odds \u00d7 {odds_factor(value)})"
+
+
+def odds_factor(value: float) -> str:
+    """By what odds are multiplied when a value is added to a log-odds: two digits, near 1 three."""
+    return number(math.exp(min(value, 700.0)), 3 if abs(value) < 0.1 else 2)
 
 
 def percent(value: float) -> str:
@@ -96,11 +100,6 @@ def shortened(name: Any, width: int) -> str:
         return text
     end = width // 3
     return f"{text[: width - end - 1]}\u2026{text[-end:]}"
-
-
-def literal(name: Any, width: int = 26) -> str:
-    """A name that plotly shows letter by letter: it reads some HTML in all its texts."""
-    return escape(shortened(name, width), quote=False).replace("$", "&#36;")  # two of them would start mathematics
 
 
 def per_output(name: str, outputs: Sequence[Any]) -> list[str]:

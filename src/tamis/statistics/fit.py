@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from tamis.base.design import Design, MomentDesign, RowDesign, Sums
+from tamis.base.kernel_model import Pool
 from tamis.base.kernel_space import Prepared, pool_size
-from tamis.base.model import Pool
 from tamis.errors import check_integer, warn
-from tamis.kernels.bank import MEMORY
+from tamis.kernels.bank import MAX_DENSE_BYTES
 from tamis.kernels.recipes import Bandwidth, Recipe
 from tamis.statistics.plan import Plan, SumsRequest, TooLarge, make_plan
 from tamis.statistics.profile import SAMPLE_ROWS, NotSummable, Profile, draw_sample, is_grid
@@ -117,7 +117,7 @@ def sum_rows(rows: Rows, engine: str, request: SumsRequest) -> FoldSums | None:
     """
     n, d = rows.table.numbers.shape
     grid = is_grid(request.candidates)
-    small = 8 * d * n * pool_size(request.candidates, n) <= MEMORY and not grid
+    small = 8 * d * n * pool_size(request.candidates, n) <= MAX_DENSE_BYTES and not grid
     if engine in ("dense", "streaming") or (engine == "auto" and small):
         return None
     keys = row_keys(rows.table, request.seed)

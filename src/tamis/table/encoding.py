@@ -17,11 +17,10 @@ import numpy as np
 from tamis.arrays import Array, device_of, namespace, to_device
 from tamis.codec import stored
 from tamis.parallel import thread_map
-from tamis.table.table import EXACT, Table, flags, kinds, number_labels
+from tamis.table.table import MAX_EXACT_INTEGER, Table, flags, kinds, number_labels
 
 KNOTS = 201  # maximum knots of a rank map: the size of a model does not grow with the data
 UNSEEN = -1.0  # code of a category that is not in the training rows
-OUTLIER_FACTOR = 10.0  # see `usual_ranges`
 FIT_CELLS = 1 << 20  # cells of columns that are sorted together
 ENCODE_CELLS = 1 << 17  # cells that are encoded together, few enough for a cache
 MAX_MODULUS = 1e307  # of numbers whose differences are floats
@@ -47,7 +46,8 @@ class Number:
         z = np.clip(values.astype(np.float64), self.low, self.high)
         if self.knots is not None and self.ranks is not None:
             z = np.where(np.isnan(z), np.nan, interpolated(z, self.knots, self.ranks))
-        return _standardised(z, self.centre, self.scale, self.fill)
+        z = (z - self.centre) / self.scale
+        return np.where(np.isnan(z), self.fill, z)
 
     def decode(self, z: np.ndarray) -> np.ndarray:
         """Values in the column's own units; what `encode` clipped or filled comes back clipped or filled."""
@@ -136,7 +136,7 @@ class Encoder:
 
     @classmethod
     def positions(cls, table: Table) -> Encoder:
-        """For a table of one column, which says where in precomputed kernels each row stands."""
+        """For a table of one column, the positions of its rows in precomputed kernels."""
         if table.numbers.shape[1] != 1 or table.labels:
             raise ValueError(
                 f"X has {table.numbers.shape[1]} columns {table.names[:3]}: with precomputed kernels it must have one, "
@@ -184,31 +184,11 @@ class Encoder:
         return out.T
 
 
-def usual_ranges(table: Table) -> dict[int, tuple[float, float]]:
-    """Return ranges of the columns with outliers that would hide all other numbers: {column: (low, high)}.
-
-    They are those outside the 5 and 95 per cent quantiles by `OUTLIER_FACTOR` times the distance of these.
-    """
-    columns = [j for j in range(table.numbers.shape[1]) if j not in table.labels]
-    found = {}
-    for block in _blocks(columns, len(table)):
-        cells = np.sort(table.numbers[:, block].astype(np.float64), axis=0)  # NaN last
-        count = len(cells) - np.count_nonzero(np.isnan(cells), axis=0)
-        for j, values, n in zip(block, cells.T, count, strict=True):
-            lower, upper = values[int(0.05 * n)], values[max(int(np.ceil(0.95 * n)) - 1, 0)]
-            with np.errstate(over="ignore"):  # no number is outside an infinite range
-                reach = OUTLIER_FACTOR * (upper - lower)
-                low, high = lower - reach, upper + reach
-            if reach > 0 and (values[0] < low or values[n - 1] > high):
-                found[j] = max(values[0], low), min(values[n - 1], high)
-    return found
-
-
 def _codes_as_text(values: np.ndarray, levels: tuple) -> np.ndarray:
     """Numbers as text where the levels are text and know some of them: codes that were declared categories."""
     if "text" in kinds(values) or kinds(levels) != {"text"}:
         return values
-    if any(isinstance(v, float) and abs(v) > EXACT for v in values):
+    if any(isinstance(v, float) and abs(v) > MAX_EXACT_INTEGER for v in values):
         raise ValueError("a column of categories holds whole numbers beyond 2**53, which blur: convert it to text")
     words = [None if v is None else _word(v) for v in values]
     if not set(words) & set(levels):
@@ -270,12 +250,6 @@ def _blocks(columns: list[int], n: int) -> Iterator[list[int]]:
     """Some columns at a time, so that what is made of n rows of them stays small."""
     step = max(1, FIT_CELLS // max(1, n))
     return (columns[start : start + step] for start in range(0, len(columns), step))
-
-
-def _standardised(z: np.ndarray, centre: Any, scale: Any, fill: Any) -> np.ndarray:
-    """Centred and scaled values, `fill` (NaN: nothing) for missing cells."""
-    z = (z - centre) / scale
-    return np.where(np.isnan(z), fill, z)
 
 
 def _writing(

@@ -1,10 +1,9 @@
-"""Which rows to learn from and which to hold out: the folds of calibration, search, blending and studies.
+"""Which rows to learn from and which to hold out: the folds of calibration, search and studies.
 
 A row of the input is never on both sides of a fold, and rows of one group stay together. Equal rows are different
-observations: they are dealt over the folds, so that a value that has several rows of a class in the table has some of
-them in every training part. Folds follow the values of rows and a seed. The order of the rows, their weights and the
-names of the classes change nothing, but for which of several equal rows is held out. Rows of weight zero are left out
-first.
+observations: they are dealt over the folds, so that every training part has some of several equal rows of a class.
+Folds follow the values of rows and a seed. They do not depend on the order of the rows, on their weights or on the
+names of the classes, except for which of several equal rows is held out. Rows of weight zero are left out first.
 
 `deal` is for rows in memory: within each class, rows are put into a random order that follows the ranks of their
 values, so that the units of a column change nothing, and are dealt to the folds in turn. `block_folds` is for rows that
@@ -30,7 +29,7 @@ DEFAULT_FOLDS = 5  # where cv is None
 MAX_UNITS = 1 << 16  # sets of equal rows that are followed through blocks
 MAX_ENTRIES = 1 << 22  # counts of these in all blocks
 MAX_TABLE = 1 << 25  # blocks times sets that stand in several of them
-REPEATED_SHARE = 0.02  # of the sets followed that stand in several blocks: from here on the others are taken to do so
+REPEATED_SHARE = 0.02  # share of followed sets in several blocks from which on the other sets count as such too
 Pair = tuple[np.ndarray, np.ndarray]  # training and test positions
 
 
@@ -63,7 +62,8 @@ def folds(rows: Rows, cv: Any, seed: int) -> list[tuple[Rows, Rows]]:
     else:
         pairs = positions(cv, rows.labels, rows.groups, rows.table.numbers)
     parts = [(part_of(distinct, places, rows, a), part_of(distinct, places, rows, b)) for a, b in pairs]
-    good = [(a, b) for a, b in parts if len(b) and len(a) and (_has_all(a) or rows.response is not None)]
+    least = 1 if rows.response is not None else len(rows.classes)  # classes to learn from
+    good = [(a, b) for a, b in parts if len(b) and len(np.unique(a.codes)) >= least]
     _warn_left_out(len(parts) - len(good), len(parts), rows.response is None)
     return good
 
@@ -149,11 +149,6 @@ def _warn_left_out(count: int, of: int, classes: bool) -> None:
         warn(f"{count} of {of} folds are left out: their training part {lacks} or their test part is empty")
 
 
-def _has_all(rows: Rows) -> bool:
-    """Whether there are rows of every class."""
-    return len(np.unique(rows.codes)) == len(rows.classes)
-
-
 def fold_positions(
     cv: Any, table: Table, y: np.ndarray, groups: np.ndarray | None, seed: int, *, stratified: bool = True
 ) -> list[Pair]:
@@ -206,13 +201,8 @@ def key_folds(keys: np.ndarray, n_folds: int) -> np.ndarray:
 
 
 def group_folds(groups: np.ndarray, n_folds: int, seed: int) -> np.ndarray:
-    """Fold (n,) of rows by the keys of their groups."""
-    return key_folds(seeded(groups, seed), n_folds)
-
-
-def seeded(groups: np.ndarray, seed: int) -> np.ndarray:
-    """Return keys of groups that depend on a seed."""
-    return mix(groups + times_gap(seed))
+    """Fold (n,) of rows by the keys of their groups and a seed."""
+    return key_folds(mix(groups + times_gap(seed)), n_folds)
 
 
 def block_folds(
@@ -358,7 +348,7 @@ class Earlier:
 
 
 def check_cv(cv: Any) -> None:
-    """Refuse what does not say how to make folds; None is fine."""
+    """Refuse a `cv` that defines no folds; None is fine."""
     if isinstance(cv, Integral):
         check_integer("cv", cv, 2)
     elif cv is not None and (isinstance(cv, str) or not (hasattr(cv, "split") or hasattr(cv, "__iter__"))):

@@ -17,7 +17,7 @@ from tamis.table.table import Table, is_missing, joined
 
 FIRST_COLUMNS = 8  # by which rows are sorted; the others only order rows that are equal in these
 COSTS = (1e-30, 1e30)  # of rows
-LARGEST = 1e140  # modulus of an encoded number
+MAX_ENCODED = 1e140  # modulus of an encoded number
 
 
 @dataclass(frozen=True)
@@ -147,19 +147,31 @@ def part_of(distinct: Rows, places: np.ndarray, rows: Rows, part: np.ndarray) ->
 def _value_ranks(rows: Rows) -> np.ndarray:
     """Ranks (n,) 0, 1, ... of the rows by numbers, the last column first, labels, group and class; equal rows tie.
 
-    Classes come last, so that their names do not decide on the order of rows that differ.
+    Classes come last, in an order that does not depend on their names.
     """
     ranks = np.zeros(len(rows), dtype=int)
     stop, width = rows.table.numbers.shape[1], FIRST_COLUMNS
     while stop > 0 and ranks.max(initial=-1) < len(rows) - 1:  # more columns only where rows tie
         start = max(0, stop - width)
-        ranks = _ranks([*_sortable(rows.table.numbers[:, start:stop]).T, ranks])
+        numbers = rows.table.numbers[:, start:stop]
+        ranks = _ranks([*np.where(np.isnan(numbers), np.inf, numbers).T, ranks])  # a value that no number takes
         stop, width = start, 2 * width
     if ranks.max(initial=-1) < len(rows) - 1:
-        keys = [] if rows.response is None else [rows.response]
-        keys = [rows.codes, *keys, *([] if rows.groups is None else [rows.groups])]
+        keys = [key for key in (rows.response, rows.groups) if key is not None]
         ranks = _ranks([*keys, *(_label_codes(values) for values in rows.table.labels.values()), ranks])
+    if ranks.max(initial=-1) < len(rows) - 1:
+        ranks = _ranks([_nameless(rows.codes, rows.mass, ranks), ranks])
     return ranks
+
+
+def _nameless(codes: np.ndarray, mass: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    """Codes (n,) of the same classes, ordered by where their mass lies instead of by their names.
+
+    Classes of equal mass at every value keep their order.
+    """
+    draws = np.random.default_rng(0).random(ranks.max() + 1)
+    sums = np.bincount(codes, weights=mass * draws[ranks])
+    return np.argsort(np.argsort(np.round(sums / sums.max(), 9), kind="stable"))[codes]
 
 
 def _ranks(keys: Sequence[np.ndarray]) -> np.ndarray:
@@ -217,11 +229,6 @@ def some_of_each_class(rows: Rows, most: int, least: int, seed: int) -> np.ndarr
         members = np.flatnonzero(rows.codes == c)
         chosen.append(members[lowest(keys[members], max(least, round(most * len(members) / len(rows))))])
     return np.sort(np.concatenate(chosen))
-
-
-def _sortable(numbers: np.ndarray) -> np.ndarray:
-    """Missing cells as one value that no number takes."""
-    return np.where(np.isnan(numbers), np.inf, numbers)
 
 
 def _label_codes(values: np.ndarray) -> np.ndarray:
@@ -369,8 +376,8 @@ def check_numbers(y: Any, n: int) -> np.ndarray:
     bad = np.flatnonzero(~np.isfinite(y))
     if len(bad):
         raise ValueError(f"y holds {y[bad[0]]} at position {bad[0]} (Input y contains NaN or infinity): drop such rows")
-    if np.max(np.abs(y), initial=0.0) > LARGEST:
-        raise ValueError(f"y holds numbers of more than {LARGEST:g}: give it in larger units")
+    if np.max(np.abs(y), initial=0.0) > MAX_ENCODED:
+        raise ValueError(f"y holds numbers of more than {MAX_ENCODED:g}: give it in larger units")
     return y
 
 

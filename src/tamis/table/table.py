@@ -17,7 +17,7 @@ from tamis.errors import NotATable
 
 LARGE_BYTES = 1 << 28  # memory maps of more bytes are read block by block
 IN_BLOCKS = ", or use EM2NOLCClassifier or EM2NOLCClassifierCV, which take rows in blocks"
-EXACT = 2.0**53  # not all larger integers are floats
+MAX_EXACT_INTEGER = 2.0**53  # not all larger integers are floats
 TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
@@ -314,12 +314,12 @@ def _column_values(values: np.ndarray, kind: str, name: str, nominal: bool) -> n
 def _is_long(values: np.ndarray) -> bool:
     """Whether there are whole numbers of which a float may hold a neighbour only."""
     whole = values.dtype.kind in "iu" and values.dtype.itemsize == 8 and values.size
-    return bool(whole and max(int(values.max()), -int(values.min())) > EXACT)
+    return bool(whole and max(int(values.max()), -int(values.min())) > MAX_EXACT_INTEGER)
 
 
 def _check_distinct(values: np.ndarray, floats: np.ndarray, name: str) -> None:
     """Refuse long whole numbers where some differ that as floats do not."""
-    long = values.dtype.kind in "iuO" and np.max(np.abs(floats), initial=0.0) > EXACT
+    long = values.dtype.kind in "iuO" and np.max(np.abs(floats), initial=0.0) > MAX_EXACT_INTEGER
     if long and len(set(values.tolist())) > len(set(floats.tolist())):
         raise ValueError(
             f"column {name!r} holds whole numbers beyond 2**53 that floats cannot tell apart: subtract what they "
@@ -417,7 +417,7 @@ def _not_plain(v: Any) -> bool:
     """Whether a cell is something else than None or a real number that a float can hold."""
     if isinstance(v, bool | np.bool_) or not isinstance(v, int | float | np.integer | np.floating | None):
         return True
-    return isinstance(v, int | np.integer) and abs(int(v)) > EXACT
+    return isinstance(v, int | np.integer) and abs(int(v)) > MAX_EXACT_INTEGER
 
 
 def is_missing(v: Any) -> bool:

@@ -11,7 +11,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
-from tamis.base.estimator import KernelEstimator, draw_seed
+from tamis.base.estimator import ReadableEstimator, draw_seed
 from tamis.base.prototypes import PrototypeClassifier
 from tamis.errors import check_choice
 from tamis.explain.measures import Stability, stability
@@ -36,7 +36,7 @@ START_NOISE = 0.05  # of these, as a share
 # ---------------------------------------------------------------------- stability of the selection
 
 
-def stability_across_folds(estimator: KernelEstimator, X: Any, y: Any, cv: Any = 5, groups: Any = None) -> Stability:
+def stability_across_folds(estimator: ReadableEstimator, X: Any, y: Any, cv: Any = 5, groups: Any = None) -> Stability:
     """Fit the same kind of model to the training rows of each fold, and compare the chosen features.
 
     Parameters
@@ -55,15 +55,15 @@ def stability_across_folds(estimator: KernelEstimator, X: Any, y: Any, cv: Any =
 
 
 def fit_folds(
-    estimator: KernelEstimator, X: Any, y: np.ndarray, parts: Sequence[np.ndarray], n_jobs: int | None = None
-) -> list[KernelEstimator]:
+    estimator: ReadableEstimator, X: Any, y: np.ndarray, parts: Sequence[np.ndarray], n_jobs: int | None = None
+) -> list[ReadableEstimator]:
     """Models of the same kind, fitted to some `parts` of the rows; their warnings are suppressed."""
     parallel = Parallel(n_jobs=n_jobs, return_as="generator")
     fits = parallel(delayed(_fit)(_uncalibrated(estimator), take_rows(X, part), y[part]) for part in parts)
     return list(tracked(fits, "stability of the selection", len(parts)))
 
 
-def stability_of(models: Sequence[KernelEstimator], X: Any) -> Stability:
+def stability_of(models: Sequence[ReadableEstimator], X: Any) -> Stability:
     """Agreement of the features that several models chose from the columns of X."""
     table, _, _ = _uncalibrated(models[0])._read_training(X)
     some = table.take(spread(len(table), MAX_CORRELATION_ROWS))
@@ -71,13 +71,13 @@ def stability_of(models: Sequence[KernelEstimator], X: Any) -> Stability:
     return stability(supports, lambda j: some.labels[j] if j in some.labels else some.numbers[:, j], table.names)
 
 
-def _fit(model: KernelEstimator, X: Any, y: np.ndarray) -> KernelEstimator:
+def _fit(model: ReadableEstimator, X: Any, y: np.ndarray) -> ReadableEstimator:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(X, y)
 
 
-def _uncalibrated(estimator: KernelEstimator) -> KernelEstimator:
+def _uncalibrated(estimator: ReadableEstimator) -> ReadableEstimator:
     """An unfitted copy without probabilities, which do not change the features."""
     model = estimator.without_search()
     params = {"calibration": None, "n_jobs": None}

@@ -12,6 +12,8 @@ from tamis.workflow.files import (
     load_results,
     predicted,
     read_for,
+    rounding_loss,
+    scorecard,
     write,
     write_comparison,
 )
@@ -36,8 +38,10 @@ __all__ = [
     "load_results",
     "predicted",
     "read_for",
+    "rounding_loss",
     "run",
     "run_large",
+    "scorecard",
     "write",
     "write_comparison",
 ]

@@ -18,7 +18,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.parallel import Parallel, delayed
 
-from tamis.base.classifier import KernelClassifier
+from tamis.base.classifier import ReadableClassifier
 from tamis.errors import BadOption
 from tamis.explain import intervals, measures
 from tamis.explain.explanation import plain
@@ -161,7 +161,7 @@ def _run(maker: Callable[[Data], Any], data: Data, train: np.ndarray, test: np.n
             warnings.simplefilter("ignore")
             model = maker(data)
             y = data.y[train]
-            own = isinstance(model, KernelClassifier)
+            own = isinstance(model, ReadableClassifier)
             tables = (take(data.columns, rows) for rows in (train, test))
             X, X_test = (table if own else _matrix(table) for table in tables)
             more = {"groups": data.groups[train]} if own and data.groups is not None else {}
@@ -187,7 +187,7 @@ def _auc(model: BaseEstimator, X: Any, y: np.ndarray) -> float:
 
 def _size(model: Any, d: int) -> tuple[float, float | None]:
     """Features and cases that the model needs."""
-    if isinstance(model, KernelClassifier):
+    if isinstance(model, ReadableClassifier):
         return len(model.features_), len(model.instances_)
     if isinstance(model, DummyClassifier):
         return 0, 0

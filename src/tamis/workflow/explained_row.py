@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 
 from tamis.errors import BadOption
-from tamis.explain.explanation import ChannelExplanation, plain
+from tamis.explain import AdditiveExplanation
+from tamis.explain.explanation import plain
+from tamis.explain.kernel_explanation import ChannelExplanation
 from tamis.io.tables import Columns, blocks, header
 from tamis.results.data import Results
-from tamis.results.describe import as_cell, take
+from tamis.results.describe import take
+from tamis.results.shapes import as_cell
 from tamis.results.text import LOG_ODDS, cell
 from tamis.workflow.files import kinds_of, load_results
 from tamis.workflow.prepare import check_column
@@ -23,6 +26,8 @@ from tamis.workflow.prepare import check_column
 @dataclass(frozen=True)
 class ExplainedRow:
     """The explanation of one decision: base value and contributions add up to the score.
+
+    Of an additive model features, pairs and cases add up together; of others features and cases each by themselves.
 
     Attributes
     ----------
@@ -34,6 +39,7 @@ class ExplainedRow:
     cases, classes, by_case : kept cases, their classes (None: not known), and what they add
     lacks : absent channels and what they add to rows that have them, in words; empty where the method has none
     score_name : "log-odds" or "score"
+    similarity : from 0 to 1, of the row and the cases of an additive model; None for others
     """
 
     row: int
@@ -52,6 +58,12 @@ class ExplainedRow:
     by_case: np.ndarray
     lacks: str = ""
     score_name: str = "score"
+    similarity: np.ndarray | None = None
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether features, pairs and cases add up together."""
+        return self.similarity is not None
 
     @property
     def sentence(self) -> str:
@@ -76,19 +88,27 @@ class ExplainedRow:
 
     @property
     def shown_cases(self) -> list[str]:
-        """Cases with their classes, for a table."""
+        """Cases with their classes, for a table; with their similarity where cases are added to features."""
         pairs = zip(self.cases, self.classes, strict=True)
-        return [name if truth is None else f"{name} ({truth})" for name, truth in pairs]
+        names = [name if truth is None else f"{name} ({truth})" for name, truth in pairs]
+        if self.similarity is None:
+            return names
+        return [f"resembles {name}: {alike:.2f} of 1" for name, alike in zip(names, self.similarity, strict=True)]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
         names = ("row", "label", "output", "predicted", "truth", "probability", "base_value", "score", "score_name")
         parts = zip(self.parts, self.values, self.by_part.tolist(), strict=True)
-        cases = zip(self.cases, self.classes, self.by_case.tolist(), strict=True)
+        alike = [None] * len(self.cases) if self.similarity is None else self.similarity.tolist()
+        cases = zip(self.cases, self.classes, alike, self.by_case.tolist(), strict=True)
         return {
             **{name: plain(getattr(self, name)) for name in (*names, "sentence", "lacks")},
+            "adds_up": "features and cases together" if self.is_additive else "features, and again cases",
             "by_feature": [{"feature": n, "value": list(v), "contribution": c} for n, v, c in parts],
-            "by_case": [{"case": n, "class": t, "contribution": c} for n, t, c in cases],
+            "by_case": [
+                {"case": n, "class": t, **({} if a is None else {"similarity": a}), "contribution": c}
+                for n, t, a, c in cases
+            ],
         }
 
 
@@ -111,7 +131,11 @@ def explain_row(
     predicted = as_cell(classifier.predict(columns)[0])
     which = _output(classes, output, predicted)
     k, sign = (0, 1.0 if which == classes[1] else -1.0) if len(classes) == 2 else (classes.index(which), 1.0)
-    values = [tuple(as_cell(columns[name][0]) for name in part) for part in explanation.parts]
+    names, parts, by_part, similarity = explanation.part_names, explanation.parts, explanation.by_part[0, k], None
+    if isinstance(explanation, AdditiveExplanation):
+        n = len(explanation.features) + len(explanation.pairs)
+        names, parts, by_part, similarity = names[:n], parts[:n], by_part[:n], explanation.similarity[0]
+    values = [tuple(as_cell(columns[name][0]) for name in part) for part in parts]
     kept = sorted(results.cases, key=lambda case: case.place)
     cases = [case.label if isinstance(case.label, str) else f"row {case.label}" for case in kept]
     lacks = ""
@@ -130,14 +154,15 @@ def explain_row(
         probability,
         sign * float(explanation.base_value[k]),
         sign * float(explanation.decision[0, k]),
-        explanation.part_names,
+        names,
         values,
-        sign * explanation.by_part[0, k],
+        sign * by_part,
         cases,
         [case.truth for case in kept],
         sign * explanation.by_instance[0, k],
         lacks,
         results.score_name,
+        similarity,
     )
 
 

@@ -14,12 +14,16 @@ from typing import Any
 import numpy as np
 
 from tamis import codec
-from tamis.base.classifier import KernelClassifier
+from tamis.base.classifier import ReadableClassifier
+from tamis.errors import BadOption
+from tamis.flagship.classifier import TamisClassifier
+from tamis.flagship.scorecard import RoundingLoss, Scorecard
 from tamis.io.datasets import load_dataset
 from tamis.io.models import load, save
 from tamis.io.tables import Columns, blocks, flags, header, level, levels, number, read
 from tamis.io.writing import writing
 from tamis.registry import all_estimators
+from tamis.results.additive import is_additive
 from tamis.results.data import Notes, Results, ShownRows, Task
 from tamis.results.describe import cases_of, evaluate, parts_of, show_rows, take
 from tamis.results.tables import summary
@@ -51,7 +55,7 @@ def check_folder(folder: Path) -> None:
 def write(results: Results, folder: Path) -> dict[str, Path]:
     """Write model.tamis, metrics.json and report.html: each completely, and none of them if one cannot be made.
 
-    Without jinja2 or plotly there is no report, and one of an earlier run is removed; the model and the measures are
+    Without jinja2 there is no report, and one of an earlier run is removed; the model and the measures are
     written nevertheless.
     """
     page = _page(lambda: report.render(results))
@@ -66,7 +70,7 @@ def write(results: Results, folder: Path) -> dict[str, Path]:
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> dict[str, Path]:
-    """Write compare.json and compare.html; without jinja2 or plotly only the first."""
+    """Write compare.json and compare.html; without jinja2 only the first."""
     found = comparison.to_dict()
     page = _page(lambda: report.render_comparison(found))
     return _write_all(folder, {"numbers": ("compare.json", _json(found)), "page": ("compare.html", page)})
@@ -95,7 +99,7 @@ def _json(document: dict[str, Any]) -> bytes:
 
 def _page(render: Callable[[], str]) -> bytes | None:
     """A page as bytes, or None where what it is made with is not installed."""
-    if any(find_spec(name) is None for name in ("jinja2", "plotly")):
+    if find_spec("jinja2") is None:
         return None
     return render().encode("utf-8", "replace")
 
@@ -119,15 +123,15 @@ def load_results(path: str | os.PathLike) -> Results:
     return loaded if isinstance(loaded, Results) else describe(load_classifier(path), Path(path).name)
 
 
-def load_classifier(path: str | os.PathLike) -> KernelClassifier:
+def load_classifier(path: str | os.PathLike) -> ReadableClassifier:
     """Read the classifier of a model file."""
     model = load(path)
-    if not isinstance(model, KernelClassifier):
+    if not isinstance(model, ReadableClassifier):
         raise ValueError(f"{str(path)!r} holds a {type(model).__name__}, not a classifier: use it from Python")
     return model
 
 
-def describe(model: KernelClassifier, source: str) -> Results:
+def describe(model: ReadableClassifier, source: str) -> Results:
     """Results of a model without training rows and test."""
     names = [str(name) for name in getattr(model, "feature_names_in_", range(model.n_features_in_))]
     split = "not known: the model was saved without its test"
@@ -147,7 +151,7 @@ def describe(model: KernelClassifier, source: str) -> Results:
     )
 
 
-def kinds_of(model: KernelClassifier) -> dict[str, str]:
+def kinds_of(model: ReadableClassifier) -> dict[str, str]:
     """The type of each kept feature in a file: "number", "text" or "flag"."""
     encoder = model.model_.encoder
     return {name: _kind(column) for name, column in zip(encoder.names, encoder.columns, strict=True)}
@@ -173,7 +177,7 @@ def read_for(results: Results, path: Path, missing: Collection[str] = (), encodi
 
 
 def _blocks_for(
-    model: KernelClassifier, path: str | os.PathLike, missing: Collection[str], encoding: str
+    model: ReadableClassifier, path: str | os.PathLike, missing: Collection[str], encoding: str
 ) -> Iterator[tuple[Any, Columns]]:
     """The blocks of a file, with the kept features as the model expects them."""
     names, kinds = dict.fromkeys(header(path, encoding)), kinds_of(model)
@@ -230,7 +234,7 @@ def evaluate_on(results: Results, table: Any, source: str, target: str | None = 
     )
 
 
-def _as_fitted(model: KernelClassifier, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _as_fitted(model: ReadableClassifier, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The kept features with the types of the fit, however the table has them."""
     kinds = {name: kind for name, kind in kinds_of(model).items() if name in columns}
     convert = {"text": levels, "flag": flags}
@@ -255,7 +259,7 @@ def _canonical(word: str) -> str:
     return word if value is None else str(level(value))
 
 
-def oddities(model: KernelClassifier, columns: Mapping[str, np.ndarray]) -> dict[str, str]:
+def oddities(model: ReadableClassifier, columns: Mapping[str, np.ndarray]) -> dict[str, str]:
     """{feature: words} where rows are unlike those of training: unknown categories, many numbers out of range."""
     out = {}
     encoder = model.model_.encoder
@@ -264,7 +268,8 @@ def oddities(model: KernelClassifier, columns: Mapping[str, np.ndarray]) -> dict
         if isinstance(column, Nominal):
             levels = set(column.levels)
             odd = [v for v in cells if v not in levels]
-            what = "are categories not seen in training and match no case"
+            what = "are categories not seen in training and "
+            what += "add nothing" if is_additive(model) else "match no case"
         else:
             odd = [v for v in cells if not column.low <= v <= column.high]
             odd = odd if len(odd) > OUTSIDE_SHARE * len(cells) else []
@@ -275,11 +280,37 @@ def oddities(model: KernelClassifier, columns: Mapping[str, np.ndarray]) -> dict
     return out
 
 
+# ---------------------------------------------------------------------- scorecards
+
+
+def scorecard(results: Results, *, good: str | None = None, **scale: float) -> Scorecard:
+    """Return the points of a model; `good` is a class as text, and `scale` as in `TamisClassifier.to_scorecard`."""
+    model = results.model
+    if not isinstance(model, TamisClassifier):
+        raise BadOption(f"a scorecard needs a TamisClassifier, and this is a {type(model).__name__}")
+    known = {str(label): label for label in model.classes_.tolist()}
+    if good is not None and good not in known:
+        raise BadOption(f"class {good!r} is unknown: the classes are {', '.join(known)}")
+    if len(model.instances_):
+        raise BadOption("the model has cases, which have no points: fit it with --max-instances 0")
+    return model.to_scorecard(good=None if good is None else known[good], **scale)
+
+
+def rounding_loss(results: Results, card: Scorecard, table: Any) -> RoundingLoss:
+    """What the whole points of a scorecard lose on the rows of a table that have a class."""
+    columns, target, model = as_columns(table), results.task.target, results.model
+    for name in (*model.model_.encoder.names, str(target)):
+        check_column(columns, name)
+    rows = np.flatnonzero(~missing_cells(columns[str(target)]))
+    truth = _as_labels(columns[str(target)][rows], model.classes_, str(target))
+    return card.rounding_loss(_as_fitted(model, take(columns, rows)), truth)
+
+
 # ---------------------------------------------------------------------- predictions
 
 
 def predicted(
-    model: KernelClassifier,
+    model: ReadableClassifier,
     path: str | os.PathLike,
     top: int = 0,
     missing: Collection[str] = (),
@@ -310,7 +341,7 @@ def predicted(
         raise ValueError(f"{Path(path).name!r} has no rows below its header")
 
 
-def _scores(model: KernelClassifier, columns: Columns, top: int) -> dict[str, np.ndarray]:
+def _scores(model: ReadableClassifier, columns: Columns, top: int) -> dict[str, np.ndarray]:
     """Prediction, score, probability and, with `top`, the largest contributions of each row.
 
     With two classes score and probability are those of the positive class, else of the predicted one.

@@ -16,7 +16,7 @@ import scipy
 import sklearn
 
 import tamis
-from tamis.base.classifier import KernelClassifier
+from tamis.base.classifier import ReadableClassifier
 from tamis.errors import BadOption
 from tamis.explain.measures import Stability
 from tamis.io.tables import level
@@ -43,6 +43,7 @@ class Job:
     target : the column to predict
     method : name of a registered classifier
     max_instances, max_features : budgets, 10 by default where the method has them: what a person can read
+    max_pairs : most pairs of features, where the method has that budget; None for its default
     positive : the class that positive scores favour, with two classes; None picks one
     test_size : share of the rows to test on
     split : column that says 'train' or 'test'; None splits at random
@@ -59,6 +60,7 @@ class Job:
     method: str = METHOD
     max_instances: int | None = None
     max_features: int | None = None
+    max_pairs: int | None = None
     positive: Any = None
     test_size: float = 0.25
     split: str | None = None
@@ -87,18 +89,18 @@ class Job:
         """The same job for another method, which gets what it knows of the parameters; one process."""
         accepted = inspect.signature(all_estimators("classifier")[method]).parameters
         options = {name: value for name, value in self.options.items() if name in accepted}
-        names = ("max_instances", "max_features")
+        names = ("max_instances", "max_features", "max_pairs")
         budgets: dict[str, Any] = {n: getattr(self, n) if n in accepted else None for n in names}
         return replace(self, method=method, options=options, n_jobs=None, **budgets)
 
-    def classifier(self) -> KernelClassifier:
+    def classifier(self) -> ReadableClassifier:
         """The unfitted classifier of the job."""
         known = all_estimators("classifier")
         if self.method not in known:
             why = "is no classifier" if self.method in all_estimators() else "is unknown"
             raise ValueError(f"method={self.method!r} {why}: use one of {', '.join(known)}")
         accepted = inspect.signature(known[self.method]).parameters
-        names = ("max_instances", "max_features", "class_weight", "n_jobs")
+        names = ("max_instances", "max_features", "max_pairs", "class_weight", "n_jobs")
         params: dict[str, Any] = {name: DEFAULT_BUDGET for name in names[:2] if name in accepted}
         params |= {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         params |= {"random_state": self.seed, **self.options}
@@ -139,7 +141,7 @@ def run(table: Any, job: Job, source: str = "table") -> Results:
     return Results(
         model=model,
         evaluation=tested(model, data, test, y, held_out, job.seed, seconds),
-        parts=parts_of(model, X, y, by_fold),
+        parts=parts_of(model, X, y, by_fold, (take(data.columns, test), data.y[test])),
         cases=cases_of(model, X, y, labels),
         notes=notes(data, train, test, source, words, warned, repeated),
         stability=stable,
@@ -149,8 +151,8 @@ def run(table: Any, job: Job, source: str = "table") -> Results:
 
 
 def fit(
-    work: Callable[[], KernelClassifier], positive: Any, seconds: dict[str, float]
-) -> tuple[KernelClassifier, list[str]]:
+    work: Callable[[], ReadableClassifier], positive: Any, seconds: dict[str, float]
+) -> tuple[ReadableClassifier, list[str]]:
     """Return a model whose scores favour the positive class, and its warnings, which are issued again."""
     with timed(seconds, "fit"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -161,7 +163,7 @@ def fit(
     return model if positive is None else model.oriented(positive), warned
 
 
-def shown(model: KernelClassifier, data: Data, test: np.ndarray, job: Job) -> dict[str, Any]:
+def shown(model: ReadableClassifier, data: Data, test: np.ndarray, job: Job) -> dict[str, Any]:
     """The task, some test rows and the versions of packages, as parts of `Results`."""
     return {
         "task": Task(job.target, job.id, job.group, job.split, job.seed),
@@ -196,7 +198,7 @@ def timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
 
 
 def tested(
-    model: KernelClassifier, data: Data, rows: np.ndarray, y: np.ndarray, source: str, seed: int, seconds: dict
+    model: ReadableClassifier, data: Data, rows: np.ndarray, y: np.ndarray, source: str, seed: int, seconds: dict
 ) -> Evaluation:
     """Evaluate the model on some rows; the majority class is that of the training labels y."""
     classes, counts = np.unique(y, return_counts=True)
@@ -218,7 +220,7 @@ def _with_class_weights(job: Job, y: np.ndarray) -> Job:
 
 
 def stability(
-    model: KernelClassifier, X: dict[str, np.ndarray], y: np.ndarray, groups: np.ndarray | None, job: Job
+    model: ReadableClassifier, X: dict[str, np.ndarray], y: np.ndarray, groups: np.ndarray | None, job: Job
 ) -> tuple[Stability | None, list[dict]]:
     """Refit with the choices made, leaving out one fold at a time; who chooses what, and how much it moves."""
     splits = folds_of(X, y, groups, STABILITY_FOLDS, job.seed)

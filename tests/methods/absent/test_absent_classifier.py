@@ -187,7 +187,7 @@ class TestPrograms:
         pytest.importorskip("clarabel")
         X, y, _ = data(n=60)
         whole = [fit(X, y, program=p).objective_ for p in ("direct", "literal")]
-        monkeypatch.setattr("tamis.optim.polytope.FEW", 1)
+        monkeypatch.setattr("tamis.optim.polytope.MAX_ROWS_AT_ONCE", 1)
         monkeypatch.setattr("tamis.optim.polytope.Polytope.first", lambda self: np.eye(self.rows.shape[1]))
         assert [fit(X, y, program=p).objective_ for p in ("direct", "literal")] == whole
         few = fit(X, y, solver="conic")

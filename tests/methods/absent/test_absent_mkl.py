@@ -57,7 +57,7 @@ class TestPatterns:
     def test_many_patterns_are_compared_in_blocks(self, rng, monkeypatch):
         S = rng.random((60, 8)) < 0.5
         whole = maximal_patterns(S)
-        monkeypatch.setattr(absent_mkl, "BLOCK", 100)
+        monkeypatch.setattr(absent_mkl, "MAX_COMPARED", 100)
         np.testing.assert_array_equal(maximal_patterns(S), whole)
         kept = {tuple(row) for row in whole}
         brute = {

@@ -15,8 +15,8 @@ from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.composed import Whole
 from tamis.kernels.stacks.base import DenseStack
 from tamis.methods.absent.channel_baselines import (
-    FLOOR,
-    ROUNDS,
+    MIN_NORM,
+    MMAF_ROUNDS,
     FilledExpansion,
     FusedExpansion,
     filled_stack,
@@ -207,7 +207,7 @@ def widened_by_hand(cp, X, y, cost, present, rounds):
         goal.solve(solver=cp.CLARABEL)
         out.append((w.value.copy(), float(b.value), c, float(goal.value)))
         energies = np.array([np.sum(w.value[list(g)] ** 2) for g in GROUPS])
-        c = np.maximum(np.sqrt(present @ energies / energies.sum()), FLOOR)
+        c = np.maximum(np.sqrt(present @ energies / energies.sum()), MIN_NORM)
         c[~present.any(axis=1)] = 1.0
     return out
 
@@ -225,8 +225,8 @@ class TestMaxMargin:
         X, y, present, stack = problem()
         cost = C * np.linspace(0.5, 2.0, len(y))
         rounds = list(max_margin_iterates(stack, y, cost, present, 1e-9))
-        assert len(rounds) == ROUNDS == 5 and rounds[-1].status is Status.ROUNDS
-        expected = widened_by_hand(cp, X, y, cost, present, ROUNDS + 1)
+        assert len(rounds) == MMAF_ROUNDS == 5 and rounds[-1].status is Status.ROUNDS
+        expected = widened_by_hand(cp, X, y, cost, present, MMAF_ROUNDS + 1)
         F = zeroed(X)
         for found, (w, b, c, value), (*_, then, _) in zip(rounds, expected[:-1], expected[1:], strict=True):
             machine = found.state
@@ -259,7 +259,7 @@ class TestMaxMargin:
 
         monkeypatch.setattr(module, "solve_svm", spy)
         solve_max_margin(stack, y, np.full(40, 2.0), present, tol=1e-9)
-        assert asked[0][1] is None and len(asked) == ROUNDS
+        assert asked[0][1] is None and len(asked) == MMAF_ROUNDS
         for cost, margins in asked[1:]:
             np.testing.assert_array_equal(margins[:5], 1.0)
             np.testing.assert_allclose(cost, 2.0 / margins)
@@ -353,7 +353,7 @@ class TestDecisionsByHand:
         X, y = table(60)
         Z = new_rows(X)
         clf = classifier("max_margin", C=C, tol=1e-6).fit(X, y, sample_weight=weight)
-        w, b, *_ = widened_by_hand(cp, X, y, C * weight, bank().presence(X), ROUNDS)[-1]
+        w, b, *_ = widened_by_hand(cp, X, y, C * weight, bank().presence(X), MMAF_ROUNDS)[-1]
         np.testing.assert_allclose(clf.decision_function(Z), zeroed(Z) @ w + b, atol=0.01)
         np.testing.assert_array_equal(clf.decision_function(Z[:2]), np.repeat(clf.intercept_, 2))
 

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from tamis.kernels.base import Gaussian
 from tamis.methods.baselines import admm_kernel_svm, admm_lasso, admm_linear_svm
 from tamis.methods.baselines.admm import best_intercept, certified, splits
-from tamis.methods.baselines.admm_linear_svm import NEAR, _moved
+from tamis.methods.baselines.admm_linear_svm import ROWS_PER_DIMENSION, _moved
 from tamis.optim.driver import Status
 
 import zoo
@@ -262,7 +262,7 @@ def test_coefficients_are_moved_to_give_the_w_of_others(rng):
     moved = _moved(problem, alpha, rng.normal(size=80), target)
     np.testing.assert_allclose(X.T @ (y * moved), X.T @ (y * target), atol=1e-7)
     assert moved @ y == pytest.approx(0.0, abs=1e-7)
-    assert np.count_nonzero(moved != alpha) == NEAR * 6
+    assert np.count_nonzero(moved != alpha) == ROWS_PER_DIMENSION * 6
 
 
 def test_large_costs_need_few_steps_because_coefficients_are_moved():

@@ -88,8 +88,8 @@ def test_precomputed_stacks_give_the_same_machine_as_features(cls):
     given = cls(kernels=precomputed(stack_between(Z)), calibration=None).fit(rows, y)
     np.testing.assert_allclose(given.decision_function(rows), direct.decision_function(X), atol=2e-3)
     assert given.kernel_names_[0].startswith("kernel")
-    with pytest.raises(ValueError, match="no shape"):
-        given.shape_function("x0")
+    with pytest.raises(ValueError, match="no curve"):
+        given.curve("x0")
 
 
 @quiet

@@ -151,7 +151,7 @@ def glvq_cost(problem, state):
             v = a - np.eye(len(K))[i]
             d[bool(owner == code)].append(v @ K @ v)
         near, other = min(d[True]), min(d[False])
-        total += problem.weight[i] * expit(glvq.SLOPE * (near - other) / (near + other))
+        total += problem.weight[i] * expit(glvq.SIGMOID_SLOPE * (near - other) / (near + other))
     return total
 
 

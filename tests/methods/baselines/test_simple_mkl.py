@@ -188,7 +188,7 @@ class TestManyKernels:
     def test_active_sets_end_at_the_value_of_all_kernels(self, many, monkeypatch):
         assert many.stack.shape[0] == 72
         few = solve(many, tol=1e-6)
-        monkeypatch.setattr(module, "FEW", 100)
+        monkeypatch.setattr(module, "MAX_ALL_ACTIVE", 100)
         whole = solve(many, tol=1e-6)
         assert few.status is whole.status is Status.CONVERGED
         assert few.objective == pytest.approx(whole.objective, rel=2e-6)
@@ -210,7 +210,7 @@ class TestManyKernels:
     def test_values_are_not_held_beyond_the_limit(self, many, monkeypatch):
         stream = problem(n=50, d=5, C=2.0, widths=np.geomspace(0.1, 5, 12), form="streaming")
         value = solve(stream, tol=1e-4).objective
-        monkeypatch.setattr(module, "HELD", 1)
+        monkeypatch.setattr(module, "MAX_GRAM_BYTES", 1)
         monkeypatch.setattr(DenseStack, "evaluate", lambda *_: pytest.fail("held"))
         assert solve(stream, tol=1e-4).objective == pytest.approx(value, rel=1e-9)
 

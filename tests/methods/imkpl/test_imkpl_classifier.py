@@ -194,7 +194,7 @@ def test_scaling_a_column_changes_nothing(clf, wine):
 @pytest.mark.parametrize("rule", ["align", "uniform", "ball", "entropy", "lp"])
 def test_constant_columns_get_no_weight(wine, rule):
     X, y = wine
-    with_constants = X.assign(same=3.0, nearly=1e6 + 1e-4 * (np.arange(178) // 2 % 2), zero=0.0)[::2]
+    with_constants = X.assign(same=3.0, nearly=1e6 + 1e-9 * (np.arange(178) // 2 % 2), zero=0.0)[::2]
     clf = IMKPLClassifier(2, weight_step=rule, calibration=None, max_iter=3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # three rounds do not converge

@@ -258,7 +258,7 @@ def test_cycling_is_reported():
 def test_resting_weights_change_nothing_but_the_time(monkeypatch):
     problem = problem_of(cost=64.0)
     rested = limit(problem)
-    monkeypatch.setattr(steps, "CALM", 10**9)
+    monkeypatch.setattr(steps, "CALM_ROUNDS", 10**9)
     always = limit(problem)
     np.testing.assert_allclose(rested.state.weights, always.state.weights, atol=1e-4)
     assert rested.objective == pytest.approx(always.objective, rel=1e-5)

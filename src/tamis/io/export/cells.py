@@ -26,7 +26,8 @@ from tamis.io.export.graph import Graph
 from tamis.table.encoding import UNSEEN, Encoder
 
 MATRIX = "X"  # the name of the input of all columns
-OUTPUTS = ("label", "score", "probabilities", "prediction", "by_kernel", "by_instance")  # names that are taken
+PARTS = ("by_kernel", "by_instance", "by_feature", "by_pair", "by_case")
+OUTPUTS = ("label", "score", "probabilities", "prediction", *PARTS)  # names that are taken
 MODERATE = 1e30  # sizes of numbers up to which float32 serves
 
 
@@ -175,6 +176,28 @@ class Cells:
         return graph.op("Greater", worst, graph.number([0.0]))
 
     # ------------------------------------------------------------------ columns
+
+    def numbers(self, columns: Sequence[int]) -> str:
+        """The cells (rows, len(columns)) of columns of numbers as they are given, NaN where they are missing."""
+        return self._block(columns)
+
+    def level_cell(self, c: int) -> str:
+        """The position (rows, 1) of a category in its levels; after these come missing and other values."""
+        graph, column = self.graph, self.columns[c]
+        m = len(column.levels)
+        cells = np.append(np.arange(m), m if np.isnan(column.fill) else column.fill)
+        hits = graph.as_numbers(self._gaps(c))
+        if m:
+            hits = graph.concat([self._known_levels(c), hits])
+        lower = graph.op("MatMul", hits, graph.number((m + 1 - cells)[:, None]))
+        return graph.op("Sub", graph.number([m + 1]), lower)
+
+    def _known_levels(self, c: int) -> str:
+        """Which level a category has, (rows, levels) of zeros and ones."""
+        graph, column = self.graph, self.columns[c]
+        text = is_text(column)
+        levels = graph.constant(np.array(column.levels, dtype=object)) if text else graph.number(column.levels)
+        return graph.as_numbers(graph.op("Equal", self._cells(c), levels))
 
     def _cells(self, c: int) -> str:
         """The cells (rows, 1) of a column as they come, numbers in the type to compute with."""

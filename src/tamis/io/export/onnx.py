@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,9 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 import tamis
-from tamis.base.estimator import KernelEstimator
+from tamis.base.estimator import ReadableEstimator
 from tamis.base.expansion import (
     TIED,
-    CentredExpansion,
     CodedExpansion,
     Expansion,
     KernelExpansion,
@@ -27,10 +27,24 @@ from tamis.base.explaining import outputs as outputs_of
 from tamis.base.explaining import parts
 from tamis.base.model import Model
 from tamis.codec import plain_labels, replacing
+from tamis.flagship.model import AdditiveModel
+from tamis.flagship.tables import model_tables
+from tamis.io.export.additive import ADDITIVE_PARTS, additive_parts
 from tamis.io.export.cells import Cells, check_levels, fits_float32, is_text
 from tamis.io.export.codes import sparse_codes
 from tamis.io.export.graph import ROWS, Graph, onnx_library
-from tamis.io.export.kernels import IDENTITY, ROUNDING, Factor, Sums, Term, add_up, factors_of, lacking, loaded
+from tamis.io.export.kernels import (
+    IDENTITY,
+    ROUNDING,
+    Factor,
+    Sums,
+    Term,
+    add_up,
+    expansion_of,
+    factors_of,
+    lacking,
+    loaded,
+)
 from tamis.io.models import estimator_in
 from tamis.methods.absent.channel_baselines import FilledExpansion, FusedExpansion
 from tamis.results.data import Results
@@ -38,11 +52,11 @@ from tamis.results.data import Results
 DTYPES: dict[str, np.dtype] = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
 INPUTS = ("auto", "matrix", "columns")
 TRUSTED = 1e-5  # bound of the error of float32 up to which it is computed with
-PARTS = ("by_kernel", "by_instance")
+KERNEL_PARTS = ("by_kernel", "by_instance")
 
 
 def to_onnx(
-    model: KernelEstimator | Results,
+    model: ReadableEstimator | Results,
     path: str | os.PathLike | None = None,
     *,
     dtype: str = "float32",
@@ -74,7 +88,10 @@ def to_onnx(
         probabilities : (rows, classes), where the classifier has them
         prediction : (rows,) of a regressor, in place of these
         by_kernel, by_instance : (rows, scores, kernels) and (rows, scores, kept cases), the contributions: with the
-        base value each of them adds up to the score.
+            base value each of them adds up to the score.
+        by_feature, by_pair, by_case : (rows, scores, kept features), (rows, scores, kept pairs) and (rows, scores, kept
+            cases) of TamisClassifier and TamisRegressor, in place of these: all of them together add up to the score
+            with the base value.
 
     Notes
     -----
@@ -85,8 +102,11 @@ def to_onnx(
 
     The graph has operators of the standard domain only, of opset 18 (19 where text is compared), and takes any number
     of rows. Its `metadata_props` hold JSON: `classes`, `scores` (the classes of the scores), `base_values`,
-    `kernels`, `kernel_features`, `cases`, `features` (the kept ones), `inputs` ({input: column}), `estimator` and
-    `tamis`.
+    `kernels` and `kernel_features` or `pairs`, `cases`, `features` (the kept ones), `inputs` ({input: column}),
+    `estimator` and `tamis`.
+
+    The tables of TamisClassifier and TamisRegressor are always computed with in float64, so that a value is on the same
+    side of a threshold as in Python.
 
     Kernels that are a formula of the cells can be exported; precomputed ones, those of time series and functions of
     your own cannot.
@@ -118,12 +138,13 @@ def to_onnx(
     return made
 
 
-def _wanted(estimator: KernelEstimator, outputs: Sequence[str] | None) -> list[str]:
+def _wanted(estimator: ReadableEstimator, outputs: Sequence[str] | None) -> list[str]:
     """The requested outputs, in the order of all."""
-    able: tuple[str, ...] = ("prediction", *PARTS)
+    parts = ADDITIVE_PARTS if isinstance(estimator.model_, AdditiveModel) else KERNEL_PARTS
+    able: tuple[str, ...] = ("prediction", *parts)
     if is_classifier(estimator):
         probable = ("probabilities",) if hasattr(estimator, "calibrator_") else ()
-        able = ("label", "score", *probable, *PARTS)
+        able = ("label", "score", *probable, *parts)
     if outputs is None:
         return list(able)
     asked = [outputs] if isinstance(outputs, str) else list(outputs)
@@ -149,9 +170,25 @@ def _is_matrix(model: Model, inputs: str) -> bool:
     return not texts if inputs == "auto" else inputs == "matrix"
 
 
-def _export(estimator: KernelEstimator, wanted: list[str], outside: np.dtype, matrix: bool) -> Any:
+@dataclass(frozen=True)
+class _Decision:
+    """Nodes of scores and their parts.
+
+    Attributes
+    ----------
+    intercept : (q,)
+    whole : (rows, q)
+    parts : {name of an output: (node (rows, q, size), size)}
+    """
+
+    intercept: np.ndarray
+    whole: str
+    parts: dict[str, tuple[str, int]]
+
+
+def _export(estimator: ReadableEstimator, wanted: list[str], outside: np.dtype, matrix: bool) -> Any:
     fitted = estimator.model_
-    encoder, expansion = fitted.encoder, fitted.expansion
+    encoder = fitted.encoder
     check_levels(encoder, outside)
     allow = bool(estimator.reader_.allow_missing)
 
@@ -159,33 +196,52 @@ def _export(estimator: KernelEstimator, wanted: list[str], outside: np.dtype, ma
         width = estimator.n_features_in_
         return Cells(Graph(inside, outside), encoder, fitted.columns, width, matrix=matrix, allow_missing=allow)
 
-    cells = start(outside)
-    if outside == np.float32:
-        serves = fits_float32(encoder) and serves_float32(expansion, cells)
-        cells = cells if serves else start(DTYPES["float64"])
-    sums = decide(cells, expansion, by_kernel="by_kernel" in wanted, by_case="by_instance" in wanted)
-    sums = _without_refused(cells, sums)
-    _give(cells.graph, estimator, sums, wanted)
+    if isinstance(fitted, AdditiveModel):
+        cells = start(DTYPES["float64"])  # thresholds are compared with all their digits
+        decision = _additive_decision(estimator, cells, wanted)
+    else:
+        cells, expansion = start(outside), expansion_of(fitted)
+        if outside == np.float32:
+            serves = fits_float32(encoder) and serves_float32(expansion, cells)
+            cells = cells if serves else start(DTYPES["float64"])
+        decision = _kernel_decision(expansion, cells, wanted)
+    _give(cells.graph, estimator, _without_refused(cells, decision), wanted)
     metadata = {name: json.dumps(value) for name, value in _metadata(estimator, cells, matrix).items()}
     name = type(estimator).__name__
     return cells.graph.model(name, f"{name} of tamis", metadata, tamis.__version__)
 
 
-def _without_refused(cells: Cells, sums: Sums) -> Sums:
+def _additive_decision(estimator: ReadableEstimator, cells: Cells, wanted: Sequence[str]) -> _Decision:
+    tables = model_tables(estimator)
+    parts = [name for name in ADDITIVE_PARTS if name in wanted]
+    whole, nodes = additive_parts(cells, tables, parts)
+    sizes = dict(zip(ADDITIVE_PARTS, (len(tables[kind]) for kind in ("features", "pairs", "cases")), strict=True))
+    return _Decision(estimator.model_.base_value, whole, {name: (nodes[name], sizes[name]) for name in parts})
+
+
+def _kernel_decision(expansion: Expansion, cells: Cells, wanted: Sequence[str]) -> _Decision:
+    sums = decide(cells, expansion, by_kernel="by_kernel" in wanted, by_case="by_instance" in wanted)
+    sizes = {"by_kernel": len(expansion.bank), "by_instance": len(expansion.instances)}
+    nodes = {"by_kernel": sums.by_kernel, "by_instance": sums.by_case}
+    parts = {name: (node, sizes[name]) for name, node in nodes.items() if node is not None}
+    return _Decision(expansion.intercept, sums.whole, parts)
+
+
+def _without_refused(cells: Cells, decision: _Decision) -> _Decision:
     """NaN for rows that the estimator would refuse."""
     graph, refused = cells.graph, cells.refused()
     if refused is None:
-        return sums
+        return decision
     nan, wide = graph.number([np.nan]), graph.op("Unsqueeze", refused, graph.constant(np.array([2])))
-    whole = graph.op("Where", refused, nan, sums.whole)
-    each = (None if value is None else graph.op("Where", wide, nan, value) for value in (sums.by_kernel, sums.by_case))
-    return Sums(whole, *each)
+    whole = graph.op("Where", refused, nan, decision.whole)
+    parts = {name: (graph.op("Where", wide, nan, node), size) for name, (node, size) in decision.parts.items()}
+    return _Decision(decision.intercept, whole, parts)
 
 
-def _give(graph: Graph, estimator: KernelEstimator, sums: Sums, wanted: list[str]) -> None:
+def _give(graph: Graph, estimator: ReadableEstimator, decision: _Decision, wanted: list[str]) -> None:
     """Add the requested outputs."""
-    q = len(estimator.model_.expansion.intercept)
-    one = graph.op("Squeeze", sums.whole, graph.constant(np.array([1]))) if q == 1 else sums.whole
+    q, whole = len(decision.intercept), decision.whole
+    one = graph.op("Squeeze", whole, graph.constant(np.array([1]))) if q == 1 else whole
     classes = len(getattr(estimator, "classes_", ()))
 
     def give(name: str, value: str, *shape: int) -> None:
@@ -198,11 +254,10 @@ def _give(graph: Graph, estimator: KernelEstimator, sums: Sums, wanted: list[str
             code = graph.op("Gather", graph.constant(labels), _code(graph, one, q), axis=0)
             graph.output("label", code, labels.dtype, (ROWS,))
         elif name == "probabilities":
-            give(name, _probabilities(graph, sums.whole, estimator.calibrator_, q), classes)
-        elif name == "by_kernel" and sums.by_kernel is not None:
-            give(name, sums.by_kernel, q, len(estimator.model_.expansion.bank))
-        elif name == "by_instance" and sums.by_case is not None:
-            give(name, sums.by_case, q, len(estimator.model_.expansion.instances))
+            give(name, _probabilities(graph, whole, estimator.calibrator_, q), classes)
+        elif name in decision.parts:
+            node, size = decision.parts[name]
+            give(name, node, q, size)
         else:
             give(name, one, *(() if q == 1 else (q,)))
 
@@ -231,7 +286,7 @@ def _probabilities(graph: Graph, whole: str, calibrator: Any, q: int) -> str:
     return graph.concat([graph.op("Sub", graph.number([1.0]), up), up])
 
 
-def _metadata(estimator: KernelEstimator, cells: Cells, matrix: bool) -> dict[str, Any]:
+def _metadata(estimator: ReadableEstimator, cells: Cells, matrix: bool) -> dict[str, Any]:
     """What a reader needs to name the outputs."""
     fitted, classes = estimator.model_, getattr(estimator, "classes_", None)
     of = {cells.like: list(_input_names(estimator))} if matrix else cells.inputs
@@ -240,16 +295,23 @@ def _metadata(estimator: KernelEstimator, cells: Cells, matrix: bool) -> dict[st
         "estimator": type(estimator).__name__,
         **({} if classes is None else {"classes": class_labels(classes).tolist()}),
         "scores": class_labels(np.array(outputs_of(estimator))).tolist(),
-        "base_values": fitted.expansion.intercept.tolist(),
-        "kernels": fitted.expansion.bank.names,
-        "kernel_features": parts(estimator),
+        "base_values": fitted.base_value.tolist(),
+        **(_pair_names(fitted) if isinstance(fitted, AdditiveModel) else _kernel_names(estimator)),
         "cases": [str(label) for label in plain_labels(estimator.instance_labels_)],
         "features": list(fitted.encoder.names),
         "inputs": of,
     }
 
 
-def _input_names(estimator: KernelEstimator) -> Sequence[str]:
+def _pair_names(model: AdditiveModel) -> dict[str, Any]:
+    return {"pairs": [list(names) for names in model.pair_names]}
+
+
+def _kernel_names(estimator: ReadableEstimator) -> dict[str, Any]:
+    return {"kernels": list(expansion_of(estimator.model_).bank.names), "kernel_features": parts(estimator)}
+
+
+def _input_names(estimator: ReadableEstimator) -> Sequence[str]:
     """Names of all columns of the training table."""
     named = getattr(estimator, "feature_names_in_", None)
     return [f"x{j}" for j in range(estimator.n_features_in_)] if named is None else [str(name) for name in named]
@@ -288,28 +350,15 @@ def decide(cells: Cells, expansion: Expansion, *, by_kernel: bool, by_case: bool
     return make(cells, expansion, by_kernel, by_case)
 
 
-def _shifted(cells: Cells, sums: Sums, whole: np.ndarray, kernels: Any = 0.0, cases: Any = 0.0) -> Sums:
-    """Constants (q,), (q, L) and (q, k) added."""
-    graph = cells.graph
-
-    def add(value: str | None, shift: Any) -> str | None:
-        return value if value is None or not np.any(shift) else graph.op("Add", value, graph.number(shift))
-
-    return Sums(
-        graph.op("Add", sums.whole, graph.number(whole)), add(sums.by_kernel, kernels), add(sums.by_case, cases)
-    )
+def _shifted(cells: Cells, sums: Sums, intercept: np.ndarray) -> Sums:
+    """The same sums with the intercept (q,) added to the whole."""
+    return replace(sums, whole=cells.graph.op("Add", sums.whole, cells.graph.number(intercept)))
 
 
 def _plain(cells: Cells, expansion: KernelExpansion, by_kernel: bool, by_case: bool) -> Sums:
     terms = kernel_terms(expansion, cells.gappy, expansion.coef)
     sums = add_up(cells, terms, expansion.coef.shape, by_kernel=by_kernel, by_case=by_case)
     return _shifted(cells, sums, expansion.intercept)
-
-
-def _centred(cells: Cells, expansion: CentredExpansion, by_kernel: bool, by_case: bool) -> Sums:
-    terms, moved = kernel_terms(expansion, cells.gappy, expansion.coef), expansion.coef * expansion.centre
-    sums = add_up(cells, terms, expansion.coef.shape, by_kernel=by_kernel, by_case=by_case)
-    return _shifted(cells, sums, expansion.intercept - moved.sum(axis=(1, 2)), -moved.sum(axis=1), -moved.sum(axis=2))
 
 
 def _filled(cells: Cells, expansion: FilledExpansion, by_kernel: bool, by_case: bool) -> Sums:
@@ -417,7 +466,6 @@ def _coded(cells: Cells, expansion: CodedExpansion, by_kernel: bool, by_case: bo
 
 MAKERS: dict[type, Callable[[Cells, Any, bool, bool], Sums]] = {
     KernelExpansion: _plain,
-    CentredExpansion: _centred,
     FilledExpansion: _filled,
     FusedExpansion: _fused,
     NearestExpansion: _nearest,

@@ -21,17 +21,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tamis.kernels.base import DIAGONAL, Kernel
+from tamis.kernels.base import DIAGONAL_ROWS, Kernel
 from tamis.optim.matrices import Matrix
 from tamis.parallel import thread_map
 
-BLOCK = 1 << 21  # most entries of one block
-CHUNK = 1 << 17  # most entries of one block whose values are computed: they stay in the processor's cache
-TARGETS = 1 << 25  # most entries of matrices that are held for inner products with all kernels
-GRAM = 32  # kernels whose inner products with all others are computed together
-CACHE = 1 << 14  # entries of a partial sum that stay in the processor's cache
+MAX_BLOCK_VALUES = 1 << 21  # most entries of one block
+MAX_CHUNK_VALUES = 1 << 17  # most entries of one block whose values are computed: they stay in the processor's cache
+MAX_TARGET_VALUES = 1 << 25  # most entries of matrices that are held for inner products with all kernels
+GRAM_KERNELS = 32  # kernels whose inner products with all others are computed together
+CACHED_SUMS = 1 << 14  # entries of a partial sum that stay in the processor's cache
 ALONE = -1  # the label of a kernel that is evaluated by itself
-THREADS = 1 << 22  # values of a pass from which on threads pay
+MIN_THREADED_VALUES = 1 << 22  # values of a pass from which on threads pay
 LANES = 8  # sums of a long pass that are taken side by side
 
 Index = np.ndarray | slice
@@ -89,7 +89,7 @@ class KernelStack(ABC):
     def blocks(self) -> Iterator[slice]:
         """Slices of the rows, small enough for one block."""
         _, m, n = self.shape
-        return slices(m, BLOCK // max(1, n))
+        return slices(m, MAX_BLOCK_VALUES // max(1, n))
 
     def one(self, kernel: int) -> np.ndarray:
         """The Gram matrix (m, n) of one kernel."""
@@ -139,7 +139,7 @@ class KernelStack(ABC):
         """The values (L, n) of every row of a square stack with itself."""
         L, n, _ = self.shape
         out = np.empty((L, n))
-        for rows in slices(n, DIAGONAL):
+        for rows in slices(n, DIAGONAL_ROWS):
             part = self.take(rows=rows, cols=rows)
             for k in range(L):
                 out[k, rows] = np.diagonal(part.block(k, slice(0, part.shape[1])))
@@ -189,11 +189,11 @@ class StreamingStack(KernelStack):
 
     def blocks(self) -> Iterator[slice]:
         _, m, n = self.shape
-        return slices(m, CHUNK // max(1, n))
+        return slices(m, MAX_CHUNK_VALUES // max(1, n))
 
     def chunks(self, kernels: np.ndarray, rows: slice) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Arrays of kernels whose values on some rows are computed together: those alone, and those alike."""
-        most = CHUNK // max(1, (rows.stop - rows.start) * self.shape[2])
+        most = MAX_CHUNK_VALUES // max(1, (rows.stop - rows.start) * self.shape[2])
         alone = self.batches.labels[kernels] == ALONE
         return list(kernels[alone, None]), list(self.batches.chunks(kernels[~alone], lambda kernel: most))
 
@@ -240,8 +240,8 @@ class StreamingStack(KernelStack):
         return out
 
     def gram(self, kernels: np.ndarray) -> np.ndarray:
-        """As in the base class; all kernels are passed over once for `GRAM` of the chosen ones."""
-        step = min(GRAM, max(1, TARGETS // math.prod(self.shape[1:])))
+        """As in the base class; all kernels are passed over once for `GRAM_KERNELS` of the chosen ones."""
+        step = min(GRAM_KERNELS, max(1, MAX_TARGET_VALUES // math.prod(self.shape[1:])))
         parts = [np.empty((0, self.shape[0]))]
         for start in range(0, len(kernels), step):
             parts.append(self._inners(np.array([self.one(int(k)) for k in kernels[start : start + step]])))
@@ -325,7 +325,7 @@ class DenseStack(KernelStack):
         kept = np.flatnonzero(weights)
         n, m = self.shape[2], rows.stop - rows.start
         out = np.zeros((n, m))
-        step = max(1, CACHE // max(1, m))
+        step = max(1, CACHED_SUMS // max(1, m))
         for start in range(0, n, step):
             cols = slice(start, start + step)
             part = out[cols]
@@ -343,7 +343,7 @@ class DenseStack(KernelStack):
 
     def gram(self, kernels: np.ndarray) -> np.ndarray:
         out = np.empty((len(kernels), self.shape[0]))
-        chunks = [np.arange(len(kernels))[part] for part in slices(len(kernels), GRAM)]
+        chunks = [np.arange(len(kernels))[part] for part in slices(len(kernels), GRAM_KERNELS)]
 
         def write(some: np.ndarray) -> None:
             out[some] = self._flat[kernels[some]] @ self._flat.T
@@ -450,7 +450,7 @@ def equal_kernels(channels: Sequence[Any]) -> Batches:
 
 def for_each(function: Callable[[np.ndarray], None], chunks: Sequence[np.ndarray], work: int) -> None:
     """Call a function with every chunk, on all cores if there is much work (values of the pass)."""
-    if work < THREADS or len(chunks) < 2:
+    if work < MIN_THREADED_VALUES or len(chunks) < 2:
         for chunk in chunks:
             function(chunk)
         return
@@ -473,7 +473,7 @@ def sum_over(
             add(chunk, out)
         return out
 
-    if work < THREADS or len(chunks) < 2:
+    if work < MIN_THREADED_VALUES or len(chunks) < 2:
         return total(chunks)
     parts = thread_map(total, _lanes(chunks))
     return sum(parts[1:], start=parts[0])

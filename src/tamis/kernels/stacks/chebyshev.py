@@ -35,11 +35,11 @@ from tamis.codec import stored
 from tamis.kernels.base import Kernel
 
 SIZES = (12, 64)  # fewest and most polynomials of one panel
-MOST_PANELS = 1000
+MAX_PANELS = 1000
 RHO = 1.0 + np.geomspace(1e-3, 1e3, 2000)  # ellipses tried for the error bound
-ACCURACY = 1e-10  # error of a two-sided interpolation that is aimed at
-NEGLIGIBLE = 1e-11  # its error by eigenvalues that are left out
-STEPS = 4  # its ranges are widened to powers of 2 ** (1 / STEPS), so that columns share a form
+INTERPOLATION_TOL = 1e-10  # error of a two-sided interpolation that is aimed at
+EIGENVALUE_TOL = 1e-11  # its error by eigenvalues that are left out
+STEPS_PER_OCTAVE = 4  # its ranges are widened to powers of 2 ** (1 / STEPS_PER_OCTAVE), so that columns share a form
 MAX_DEGREES = 256  # its polynomials
 
 
@@ -147,7 +147,7 @@ class Chebyshev:
         return float(np.exp(np.min(np.log(4.0 / (RHO - 1.0)) + growth - (self.degrees - 1) * np.log(RHO))))
 
     def resolves(self, kernel: Kernel) -> bool:
-        """Whether the basis is as large as the rule for this kernel asks."""
+        """Whether the basis is as large as the rule for this kernel requires."""
         needed = degrees_needed(kernel, self.width)
         return needed is not None and needed <= self.degrees
 
@@ -223,7 +223,7 @@ def chebyshev(kernel: Kernel, low: float, high: float) -> Chebyshev | None:
     if kernel.polynomial_degree is not None or degrees <= SIZES[1]:
         return Chebyshev(low, high, degrees)
     panels = np.ceil((degrees - 8) / (SIZES[1] - 8))
-    if panels > MOST_PANELS:
+    if panels > MAX_PANELS:
         return None
     return Chebyshev(low, high, degrees_needed(kernel, (high - low) / panels) or SIZES[1], int(panels))
 
@@ -301,7 +301,7 @@ class TwoSided(Form):
         C = basis.transform.T @ self.kernel(nodes, nodes) @ basis.transform
         values, vectors = np.linalg.eigh(0.5 * (C + C.T))
         size = self.degrees * np.abs(values)
-        kept = size > NEGLIGIBLE
+        kept = size > EIGENVALUE_TOL
         return values[kept], np.ascontiguousarray(vectors[:, kept]), float(np.max(size[~kept], initial=0.0))
 
     @property
@@ -348,18 +348,18 @@ def _log_error(scale: float, low: float, high: float, degrees: int | np.ndarray)
 
 
 def widened(values: np.ndarray) -> np.ndarray:
-    """Numbers rounded up to powers of ``2 ** (1 / STEPS)``, so that few different ones are left; zero if negative."""
+    """Numbers rounded up to powers of ``2 ** (1 / STEPS_PER_OCTAVE)``, so that few differ; zero if negative."""
     positive = values > 0
-    steps = np.ceil(STEPS * np.log2(np.where(positive, values, 1.0)))
-    return np.where(positive, 2.0 ** (steps / STEPS), 0.0)
+    steps = np.ceil(STEPS_PER_OCTAVE * np.log2(np.where(positive, values, 1.0)))
+    return np.where(positive, 2.0 ** (steps / STEPS_PER_OCTAVE), 0.0)
 
 
 @lru_cache(maxsize=512)
 def two_sided(kernel: Kernel, low: float, high: float) -> TwoSided | None:
-    """The form of a sigmoid on a range, with the polynomials that its bound asks for; None if those are too many."""
+    """The form of a sigmoid on a range, with the polynomials that its bound requires; None if those are too many."""
     if kernel.tanh_scale is None or not high > low:
         return None
     most = _log_error(kernel.tanh_scale, low, high, MAX_DEGREES)
-    needed = most + (MAX_DEGREES - 1) * np.log(RHO) - np.log(ACCURACY)
+    needed = most + (MAX_DEGREES - 1) * np.log(RHO) - np.log(INTERPOLATION_TOL)
     degrees = np.ceil(1.0 + np.min(needed / np.log(RHO)))
     return TwoSided(kernel, low, high, int(max(degrees, 2))) if degrees <= MAX_DEGREES else None

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tamis.arrays import Array, device_of, free_bytes, namespace, to_device, to_numpy
-from tamis.kernels.stacks.base import ALL, GRAM, DenseStack, Index, KernelStack, OnColumns, slices
+from tamis.kernels.stacks.base import ALL, GRAM_KERNELS, DenseStack, Index, KernelStack, OnColumns, slices
 from tamis.optim.matrices import DeviceMatrix, inner
 
-BLOCK = 1 << 26  # most entries of one block of values that is evaluated at once
-TARGETS = 1 << 28  # most entries of matrices whose inner products with all kernels are computed together
-SPARE = 8  # matrices that a method needs room for besides the kernels and a part of them
+MAX_BLOCK_VALUES = 1 << 26  # most entries of one block of values that is evaluated at once
+MAX_TARGET_VALUES = 1 << 28  # most entries of matrices whose inner products with all kernels are computed together
+WORK_MATRICES = 8  # matrices that a method needs room for besides the kernels and a part of them
 
 
 class DeviceStack(KernelStack):
@@ -38,7 +38,7 @@ class DeviceStack(KernelStack):
         values = namespace(moved[0]).zeros(shape, dtype=moved[0].dtype, device=device_of(moved[0]))
         for k, channel in enumerate(channels):
             if channel.kernel.any_library:
-                for rows in slices(len(Y), BLOCK // max(1, len(X))):
+                for rows in slices(len(Y), MAX_BLOCK_VALUES // max(1, len(X))):
                     values[k, rows, :] = channel(moved[1][rows, :], moved[0])
             else:
                 values[k, ...] = to_device(DenseStack.evaluate([channel], X, Y).values[0], device, "float64")
@@ -84,7 +84,7 @@ class DeviceStack(KernelStack):
         return np.array([inner(self.values[k, :, :], turned) for k in range(self.shape[0])])
 
     def gram(self, kernels: np.ndarray) -> np.ndarray:
-        step = max(1, min(GRAM, TARGETS // max(1, math.prod(self.shape[1:]))))
+        step = max(1, min(GRAM_KERNELS, MAX_TARGET_VALUES // max(1, math.prod(self.shape[1:]))))
         parts = [np.empty((self.shape[0], 0))]
         for some in slices(len(kernels), step):
             parts.append(to_numpy(self._flat @ self._flat[self._places(kernels[some]), :].T))
@@ -127,7 +127,7 @@ def _in_place(index: np.ndarray) -> bool:
 
 def check_room(L: int, m: int, n: int, device: str) -> None:
     """Refuse more kernel values than a device can hold."""
-    free, needed = free_bytes(device), 8 * (2 * L + SPARE) * m * n
+    free, needed = free_bytes(device), 8 * (2 * L + WORK_MATRICES) * m * n
     if free is not None and needed > free:
         raise ValueError(
             f"device={device!r} has {free / 2**30:.0f} GiB free, and {L} kernels between {m} and {n} rows, with room "

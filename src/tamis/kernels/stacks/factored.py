@@ -13,7 +13,7 @@ in blocks at every use.
 values between the rows and the landmarks, W_l (m, m) those between the landmarks. Pivoted Cholesky takes landmarks P
 until no variance among them is larger than 1e-8 times what the first one left; then with ``W_PP = R'R`` the factor of
 a kernel is ``F = R'^-1 C_P'`` and ``K_l ~ F'F``. The result is exact between landmarks, to that tolerance, and never
-more than K_l in the order of matrices, so that what it lacks of the diagonal says how far off any value can be.
+more than K_l in the order of matrices, so that what it lacks of the diagonal bounds the error of every value.
 Coefficients alpha of all rows become coefficients of the landmarks: ``F'(F alpha) = C_P beta`` with ``beta = R^-1 F
 alpha``.
 """
@@ -43,11 +43,11 @@ from tamis.kernels.stacks.base import (
 )
 from tamis.optim.matrices import LowRank
 
-TOLERANCE = 1e-9  # residual variance that may remain, relative to the largest one; aimed at is as much of its variation
+VARIANCE_TOL = 1e-9  # residual variance that may remain, relative to the largest; the aim is as much of its variation
 ROUNDING = 1e-14  # the least that is aimed at
-SHARE = 8  # rows per factor: a kernel that needs more factors is streamed
-FACTORS = 1 << 27  # most entries of all factors
-BATCH = 1 << 24  # most entries of the factors that are made side by side
+ROWS_PER_FACTOR = 8  # rows per factor: a kernel that needs more factors is streamed
+MAX_FACTOR_VALUES = 1 << 27  # most entries of all factors
+MAX_BATCH_VALUES = 1 << 24  # most entries of the factors that are made side by side
 SIDE_BY_SIDE = 64  # most kernels that are factored side by side
 LANDMARK_TOLERANCE = 1e-8  # variance among landmarks that may remain, relative to what the first one left
 LANDMARK_ROUNDING = 1e-13  # and at the least, relative to the largest
@@ -247,13 +247,13 @@ def _same(rows: Index, cols: Index) -> bool:
 def factorise(channels: Sequence[OnColumns], X: np.ndarray) -> list[Factor | None]:
     """A factor of each kernel between the rows of X; None for those that are to be streamed."""
     n, L = len(X), len(channels)
-    limit = max(1, min(n // SHARE, FACTORS // max(1, n * L)))
+    limit = max(1, min(n // ROWS_PER_FACTOR, MAX_FACTOR_VALUES // max(1, n * L)))
     factors: list[Factor | None] = [None] * L
     lines = {k: channel.kernel.gaussian_bandwidth for k, channel in enumerate(channels) if len(channel.columns) == 1}
     alike = np.array([k for k, width in lines.items() if width is not None], dtype=int)
     columns = np.array([channels[k].columns[0] for k in alike], dtype=int)
     widths = np.array([lines[k] for k in alike], dtype=float)
-    step = max(1, min(SIDE_BY_SIDE, BATCH // max(1, limit * n)))
+    step = max(1, min(SIDE_BY_SIDE, MAX_BATCH_VALUES // max(1, limit * n)))
     order = np.argsort(-widths, kind="stable")  # of similar rank side by side
     for some in (order[start : start + step] for start in range(0, len(alike), step)):
         for k, factor in zip(alike[some], _gaussians(X[:, columns[some]].T, widths[some], limit), strict=True):
@@ -276,9 +276,9 @@ def _gaussians(Z: np.ndarray, widths: np.ndarray, limit: int) -> list[Factor | N
         pivot = variance.argmax(axis=1)
         largest = variance[each, pivot]
         if step == 1:
-            floor = np.maximum(TOLERANCE * largest, ROUNDING)
+            floor = np.maximum(VARIANCE_TOL * largest, ROUNDING)
         if step == limit:
-            floor = np.maximum(floor, TOLERANCE)  # more accuracy than that is not needed
+            floor = np.maximum(floor, VARIANCE_TOL)  # more accuracy than that is not needed
         rank[(rank < 0) & (largest <= floor)] = step
         if step == limit or np.all(rank >= 0):
             break
@@ -308,7 +308,7 @@ def _general(channel: OnColumns, X: np.ndarray, limit: int) -> Factor | None:
     error = 0.0
     for rows in stream.blocks():
         error = max(error, float(np.max(np.abs(stream.block(0, rows) - factor.rows[:, rows].T @ factor.rows))))
-        if error > TOLERANCE * size:
+        if error > VARIANCE_TOL * size:
             return None
     return factor._replace(error=error)
 
@@ -323,14 +323,14 @@ def _pivoted(column: Callable[[int], np.ndarray], diagonal: np.ndarray, limit: i
         pivot = int(variance.argmax())
         largest = float(variance[pivot])
         if step == 1:
-            floor = max(TOLERANCE * largest, ROUNDING * size)
+            floor = max(VARIANCE_TOL * largest, ROUNDING * size)
         if largest <= floor or step == limit:
-            floor = max(floor, TOLERANCE * size)
+            floor = max(floor, VARIANCE_TOL * size)
             break
         heights[step] = largest
         F[step] = (column(pivot) - F[:step, pivot] @ F[:step]) / np.sqrt(largest)
         variance -= F[step] ** 2
-    if largest > floor or variance.min() < -TOLERANCE * size:
+    if largest > floor or variance.min() < -VARIANCE_TOL * size:
         return None
     return Factor(F[:step], heights[:step], max(largest, 0.0))
 

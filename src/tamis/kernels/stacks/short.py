@@ -1,7 +1,7 @@
 """Many short sums at once: ``K_l = left_l' diag(middle) right_l`` with few rows each, and the stack of them.
 
 Products, weighted sums and inner products go over chunks of kernels of one form (`chebyshev.Form`); the factors of a
-chunk have at most `CHUNK` numbers while they are made.
+chunk have at most `MAX_CHUNK_VALUES` numbers while they are made.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from tamis.kernels.stacks.base import (
     ALL,
     ALONE,
-    CHUNK,
+    MAX_CHUNK_VALUES,
     Batches,
     Index,
     KernelStack,
@@ -29,7 +29,7 @@ from tamis.kernels.stacks.base import (
 from tamis.kernels.stacks.chebyshev import Basis, Form, Levels, TwoSided, chebyshev, two_sided, widened
 from tamis.parallel import thread_map
 
-POLYNOMIALS = 0.45  # per row: where a sigmoid needs more, its values themselves are quicker
+MAX_POLYNOMIAL_SHARE = 0.45  # per row: where a sigmoid needs more, its values themselves are quicker
 
 
 class ChebyshevStack(KernelStack):
@@ -119,14 +119,14 @@ def choose_bases(
 ) -> list[Basis | TwoSided | None]:
     """The basis for each channel on the values that it meets; None (refused if `every`) where there is none.
 
-    A short form that is not shorter than the rows is none, except that `every` asks for those of the other kernels
+    A short form that is not shorter than the rows is none, except that `every` also keeps those of the other kernels
     than sigmoids whatever their length.
     """
     low = np.fmin(np.fmin.reduce(X, axis=0, initial=np.inf), np.fmin.reduce(Y, axis=0, initial=np.inf))
     high = np.fmax(np.fmax.reduce(X, axis=0, initial=-np.inf), np.fmax.reduce(Y, axis=0, initial=-np.inf))
     low, high = np.where(low <= high, low, 0.0), np.where(low <= high, high, 0.0)
     near, far = (-widened(-low)).tolist(), widened(high).tolist()
-    most = POLYNOMIALS * min(len(X), len(Y))
+    most = MAX_POLYNOMIAL_SHARE * min(len(X), len(Y))
     bases: list[Basis | TwoSided | None] = []
     for channel in channels:
         column = channel.columns[0] if len(channel.columns) == 1 else None
@@ -215,7 +215,7 @@ class Sums:
 
     def chunks(self, kernels: np.ndarray) -> list[np.ndarray]:
         """Chunks of those of the kernels that have a short sum."""
-        most = CHUNK // max(1, *self.shape)
+        most = MAX_CHUNK_VALUES // max(1, *self.shape)
         known = kernels[self.batches.labels[kernels] != ALONE]
         return list(self.batches.chunks(known, lambda form: most // max(1, form.size)))
 
@@ -299,7 +299,7 @@ class Sums:
         return np.concatenate([_times(self.left(members, rows), inside) for rows in slices(m, step)])
 
     def _rows_at_once(self, members: np.ndarray) -> int:
-        return max(1, CHUNK // max(1, self.size(members)))
+        return max(1, MAX_CHUNK_VALUES // max(1, self.size(members)))
 
     def _work(self, chunks: Sequence[np.ndarray]) -> int:
         return sum(self.size(members) for members in chunks) * max(self.shape)

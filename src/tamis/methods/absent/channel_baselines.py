@@ -29,13 +29,13 @@ import numpy as np
 
 from tamis.arrays import Array
 from tamis.base.expansion import KernelExpansion
+from tamis.base.kernel_model import KernelModel
 from tamis.base.kernel_space import PreparedRows
 from tamis.base.memory import MemoryEstimate, Size
-from tamis.base.model import Model
 from tamis.base.stack_classifier import Answer, StackClassifier, Task
 from tamis.codec import stored
 from tamis.errors import check_choice
-from tamis.explain.explanation import ChannelExplanation
+from tamis.explain.kernel_explanation import ChannelExplanation
 from tamis.kernels.recipes import per_feature
 from tamis.kernels.stacks.base import DenseStack, KernelStack
 from tamis.methods.absent import solver as absent_mkl
@@ -47,13 +47,13 @@ from tamis.methods.absent.channels import (
     mirrored,
     used_parts,
 )
-from tamis.methods.absent.estimator import QUICK, nothing, sizes
+from tamis.methods.absent.estimator import FOLD_GAP, nothing, sizes
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
 from tamis.optim.polytope import Polytope
 from tamis.optim.svm import Machine, solve_svm
 
-ROUNDS = 5  # of MMAF
-FLOOR = 1e-3  # least c
+MMAF_ROUNDS = 5  # of MMAF
+MIN_NORM = 1e-3  # least c
 SQUARES = {"fusion": 4.0, "mean_filling": 10.0, "max_margin": 2.4}  # matrices between all rows that solvers hold
 METHODS = ("fusion", "mean_filling", "max_margin")
 
@@ -145,7 +145,7 @@ class FusedExpansion(KernelExpansion):
         return self.intercept + total / self._counts(Z)
 
     def _counts(self, Z: Array) -> np.ndarray:
-        """How many machines speak for each output about each row (rows, q), at least one."""
+        """Number of machines that score each row for each output (rows, q), at least one."""
         return np.maximum(1, self.bank.presence(Z).astype(int) @ self.coef.any(axis=1).T)
 
     def _contributions(self, Z: np.ndarray) -> np.ndarray:
@@ -169,13 +169,13 @@ def max_margin_iterates(
     K = stack.combine(np.ones(stack.shape[0])).dense()
     seen = np.ones(len(y))
     known: np.ndarray | None = None
-    for turn in range(ROUNDS):
+    for turn in range(MMAF_ROUNDS):
         machine = solve_svm(K, y, cost / seen, tol=tol, start=known, margins=seen if turn else None)
         known = machine.dual_coef
         energies = np.maximum(stack.quad(known), 0.0)
         new = seen_norms(energies, present)
         change = float(np.max(np.abs(new - seen)))
-        done = Status.ROUNDS if turn == ROUNDS - 1 else None
+        done = Status.ROUNDS if turn == MMAF_ROUNDS - 1 else None
         yield Iterate(machine, machine.value, change, done if machine.converged else Status.STALLED)
         seen = new
 
@@ -185,7 +185,7 @@ def seen_norms(energies: np.ndarray, present: np.ndarray) -> np.ndarray:
     total = float(energies.sum())
     if total <= 0:
         return np.ones(len(present))
-    c = np.maximum(np.sqrt(present @ energies / total), FLOOR)
+    c = np.maximum(np.sqrt(present @ energies / total), MIN_NORM)
     return np.where(present.any(axis=1), c, 1.0)
 
 
@@ -199,7 +199,7 @@ def solve_max_margin(
     callback: Callback | None = None,
 ) -> Solution[Machine]:
     """MMAF on the unweighted sum of the kernels."""
-    return run(max_margin_iterates(stack, y, cost, present, tol), tol=tol, max_iter=ROUNDS, callback=callback)
+    return run(max_margin_iterates(stack, y, cost, present, tol), tol=tol, max_iter=MMAF_ROUNDS, callback=callback)
 
 
 # ---------------------------------------------------------------------- the estimator
@@ -341,8 +341,8 @@ class ChannelBaselineClassifier(StackClassifier):
         return f"use {other}AbsentMKLClassifier with landmarks"
 
     def _describe(
-        self, model: Model, prepared: PreparedRows, answers: Sequence[Answer]
-    ) -> tuple[Model, dict[str, Any]]:
+        self, model: KernelModel, prepared: PreparedRows, answers: Sequence[Answer]
+    ) -> tuple[KernelModel, dict[str, Any]]:
         model, attributes = super()._describe(model, prepared, answers)
         return model, {**attributes, "channel_ranges_": channel_ranges(model, prepared.encoded.rows)}
 
@@ -357,7 +357,7 @@ class ChannelBaselineClassifier(StackClassifier):
         return explain_channels(self, X, super().explain(X))
 
     def oriented(self, positive: Any) -> Self:
-        """Return the same two-class classifier, seen from the class `positive`; see `KernelClassifier.oriented`."""
+        """Return the same two-class classifier, seen from the class `positive`; see `ReadableClassifier.oriented`."""
         other = super().oriented(positive)
         if other is not self:
             other.channel_ranges_ = mirrored(self.channel_ranges_)
@@ -383,7 +383,7 @@ class ChannelBaselineClassifier(StackClassifier):
         if not len(seen):
             return nothing(task)
         problem = absent_mkl.Problem(task.stack.take(kernels=seen), task.y, task.cost, Polytope(scale[None, seen]))
-        tol = max(self.tol, QUICK) if task.rough else self.tol
+        tol = max(self.tol, FOLD_GAP) if task.rough else self.tol
         solution = absent_mkl.solve(problem, tol=tol, callback=self._log_callback())
         weights = np.zeros(len(scale))
         weights[seen] = solution.state.weights
@@ -397,7 +397,7 @@ class ChannelBaselineClassifier(StackClassifier):
         machine = solution.state
         return Answer(machine.dual_coef, task.present.any(axis=0).astype(float), machine.intercept, solution)
 
-    def _assemble(self, prepared: PreparedRows, answers: Sequence[Answer]) -> Model:
+    def _assemble(self, prepared: PreparedRows, answers: Sequence[Answer]) -> KernelModel:
         problems = ChannelProblems(prepared, self.multiclass)
         coef, intercept = problems.coefficients(answers)
         if self.method == "mean_filling":

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from tamis.base.expansion import Coefficients
+from tamis.base.kernel_model import KernelModel
 from tamis.base.kernel_space import PreparedRows
-from tamis.base.model import Model, variation_rows
 from tamis.base.stack_classifier import Answer, Task
 from tamis.explain import Explanation
-from tamis.explain.explanation import ChannelExplanation, typical_range
+from tamis.explain.kernel_explanation import ChannelExplanation, typical_range
 from tamis.table.rows import Rows, spread
 
 MULTICLASS = ("one_vs_rest", "one_vs_one")
@@ -94,16 +94,16 @@ class ChannelProblems:
         dual = answer.dual_coef if answer.dual_coef.ndim == 2 else answer.dual_coef[:, None]
         return members, dual * answer.weights
 
-    def model(self, coef: np.ndarray, intercept: np.ndarray, answers: Sequence[Answer]) -> Model:
+    def model(self, coef: np.ndarray, intercept: np.ndarray, answers: Sequence[Answer]) -> KernelModel:
         """The model of coefficients (outputs, n, L) and intercepts (outputs,) of the answers."""
         n, L = coef.shape[1:]
         block = Coefficients(np.arange(n), np.arange(L), coef, intercept)
         return self.prepared.model([block], [a.solution for a in answers])
 
 
-def channel_ranges(model: Model, rows: Rows) -> np.ndarray:
+def channel_ranges(model: KernelModel, rows: Rows) -> np.ndarray:
     """What each channel contributes to training rows that have it (outputs, kept kernels, 3), as quantiles."""
-    Z, most = model.encode(rows.table), variation_rows(model)
+    Z, most = model.encode(rows.table), model.variation_rows
     some, present = spread(len(Z), most), model.expansion.bank.presence(Z)
     wanted = np.union1d(some, _rare_rows(present, some)[:most])
     return typical_range(model.expansion.split(Z[wanted])[1], present[wanted])

@@ -65,14 +65,14 @@ from tamis.optim.losses import slack
 from tamis.optim.polytope import Polytope, widest
 from tamis.optim.svm import relative_gap, solve_svm
 
-RANK = 1e-9  # eigenvalues of a kernel below this share of its largest are none
-NONE = 1e-5  # weights and norms of channels below this share of the largest are none
-INDEFINITE = 1e-6  # eigenvalues below minus this share of the largest are none of a positive semi-definite kernel
-ZERO = 1e-7  # coefficients below this share of the largest are none
-COSTS = 1.0, 1e4  # range of the largest cost that the solver gets
-MARGIN = 1e-9  # tolerance of the margins of the machine
-OVER = 1e-7  # by how much a row may be violated before it is added
-GAP = 1e-5  # relative duality gap of a converged model
+RANK_TOL = 1e-9  # eigenvalues of a kernel below this share of its largest are none
+ZERO_SHARE = 1e-5  # weights and norms of channels below this share of the largest are none
+INDEFINITE_TOL = 1e-6  # eigenvalues below minus this share of the largest are none of a positive semi-definite kernel
+ZERO_COEF = 1e-7  # coefficients below this share of the largest are none
+COST_RANGE = 1.0, 1e4  # range of the largest cost that the solver gets
+MARGIN_TOL = 1e-9  # tolerance of the margins of the machine
+VIOLATION_TOL = 1e-7  # by how much a row may be violated before it is added
+GAP_TOL = 1e-5  # relative duality gap of a converged model
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def solve_conic_program(
     seen = [p for p, K in enumerate(grams) if np.any(K)]
     largest = max((float(np.max(np.diagonal(grams[p]))) for p in seen), default=0.0)
     most = float(cost.max())
-    scale = float(2.0 ** np.round(np.log2(np.clip(most * largest, *COSTS) / most)))
+    scale = float(2.0 ** np.round(np.log2(np.clip(most * largest, *COST_RANGE) / most)))
     model = _solve_scaled([grams[p] / scale for p in seen], y, cost * scale, rows[:, seen].astype(float), program)
     weights = np.zeros(len(grams))
     weights[seen] = model.weights
@@ -175,7 +175,7 @@ def solve_conic_over(
         model = solve_conic_program(grams, y, cost, rows, program)
         worst = polytope.worst(model.weights)
         height = float(worst @ model.weights)
-        if height <= 1.0 + OVER:
+        if height <= 1.0 + VIOLATION_TOL:
             return replace(model, weights=model.weights / max(1.0, height))
         rows = np.vstack([rows, worst])
 
@@ -192,14 +192,18 @@ def _solve_scaled(Ks: list[np.ndarray], y: np.ndarray, cost: np.ndarray, rows: n
     else:
         identity = diags_array(np.ones(sum(ranks)), format="csr")
         point = _solve(_Problem(stacked, identity, ranks, y, cost, rows), direct=program == "direct")
-        weights = _direct_weights(rows, point) if program == "direct" else _inside(rows, _without_small(point.sizes))
+        sizes = _without_small(point.sizes)
+        if program == "direct":
+            weights = _over(sizes, rows.T @ point.mu)
+        else:  # scaled so that ``rows @ weights <= 1`` holds, not only to the tolerance of the solver
+            weights = sizes / max(1.0, _largest(rows @ sizes))
         dual_coef, intercept = _machine(Ks, weights, y, cost, point)
     images = np.array([K @ dual_coef for K in Ks]).reshape(-1, len(y))
     norms = weights * np.sqrt(np.maximum(images @ dual_coef, 0.0))
     loss = float(cost @ slack(weights @ images + intercept, y))
     objective = _regulariser(program, rows, weights, norms, point.mu) + loss
     gap = relative_gap(objective, _bound(program, Ks, y, cost, rows, point))
-    return ConicModel(dual_coef, weights, intercept, objective, gap, point.solution.iterations, gap <= GAP)
+    return ConicModel(dual_coef, weights, intercept, objective, gap, point.solution.iterations, gap <= GAP_TOL)
 
 
 def _bound(
@@ -208,7 +212,7 @@ def _bound(
     """A lower bound of the optimum: the dual value of beta, made to satisfy ``0 <= beta <= cost, y'beta = 0``.
 
     With ``g_p = L_p'(beta*y)`` it is ``sum(beta) - 1/2 max over A of sum_p a_p |g_p|^2`` and, in "direct",
-    ``sum(beta) - 1/2 (max over A of sum_p a_p |g_p|)^2``. For "literal" it is what the solver says.
+    ``sum(beta) - 1/2 (max over A of sum_p a_p |g_p|)^2``. For "literal" it is the bound that the solver reports.
     """
     if program == "literal" or not Ks:
         return point.solution.bound if point.solution.outcome in (Outcome.SOLVED, Outcome.ROUGH) else -np.inf
@@ -234,9 +238,9 @@ def _factor(K: np.ndarray) -> np.ndarray:
     """L (n, r) with ``K = LL'``; rows of zeros in K are rows of zeros in L."""
     there = np.diagonal(K) != 0
     values, vectors = np.linalg.eigh(K[np.ix_(there, there)])
-    if np.any(K[~there]) or values[0] < -INDEFINITE * values[-1]:
+    if np.any(K[~there]) or values[0] < -INDEFINITE_TOL * values[-1]:
         raise ValueError("grams must be positive semi-definite: add to their diagonals, or choose other kernels")
-    keep = values > RANK * values[-1]
+    keep = values > RANK_TOL * values[-1]
     L = np.zeros((len(K), int(keep.sum())))
     L[there] = vectors[:, keep] * np.sqrt(values[keep])
     return L
@@ -245,7 +249,7 @@ def _factor(K: np.ndarray) -> np.ndarray:
 def _singular(L: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """``L = U diag(spread) Vt`` without what is none."""
     U, spread, Vt = np.linalg.svd(L, full_matrices=False)
-    keep = spread**2 > RANK * _largest(spread) ** 2
+    keep = spread**2 > RANK_TOL * _largest(spread) ** 2
     return U[:, keep], spread[keep], Vt[keep]
 
 
@@ -295,26 +299,16 @@ def _cones(problem: _Problem, direct: bool) -> tuple[csr_array, csr_array, csr_a
     return of_z, second - top, -second - top, cones
 
 
-def _direct_weights(rows: np.ndarray, point: _Point) -> np.ndarray:
-    """n_p / (R'mu)_p, zero where n_p is none."""
-    return _over(_without_small(point.sizes), rows.T @ point.mu)
-
-
-def _inside(rows: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """Scale weights so that ``rows @ a <= 1`` holds beyond the tolerance of the solver."""
-    return a / max(1.0, _largest(rows @ a))
-
-
 def _machine(
     Ks: list[np.ndarray], weights: np.ndarray, y: np.ndarray, cost: np.ndarray, point: _Point
 ) -> tuple[np.ndarray, float]:
     """dual_coef and intercept of the machine of the weights, or the solver's where it is not found."""
-    near = ZERO * _largest(point.beta)
+    near = ZERO_COEF * _largest(point.beta)
     start = y * np.where(point.beta <= near, 0.0, np.where(point.beta >= cost - near, cost, point.beta))
     if not weights.any():
         return start, point.intercept
     combined = sum((a * K for a, K in zip(weights, Ks, strict=True)), np.zeros((len(y), len(y))))
-    machine = solve_svm(combined, y, cost, tol=MARGIN, start=start)
+    machine = solve_svm(combined, y, cost, tol=MARGIN_TOL, start=start)
     return (machine.dual_coef, machine.intercept) if machine.converged else (start, point.intercept)
 
 
@@ -324,7 +318,7 @@ def _over(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
 
 
 def _without_small(sizes: np.ndarray) -> np.ndarray:
-    return np.where(sizes > NONE * _largest(sizes), sizes, 0.0)
+    return np.where(sizes > ZERO_SHARE * _largest(sizes), sizes, 0.0)
 
 
 def _largest(values: np.ndarray) -> float:

@@ -9,12 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from tamis.base.kernel_model import KernelModel
 from tamis.base.kernel_space import PreparedRows
-from tamis.base.model import Model
 from tamis.base.stack_classifier import Answer, StackClassifier, Task
 from tamis.codec import stored
 from tamis.errors import check_choice, check_number, warn
-from tamis.explain.explanation import ChannelExplanation
+from tamis.explain.kernel_explanation import ChannelExplanation
 from tamis.kernels.recipes import per_feature
 from tamis.kernels.stacks.base import KernelStack
 from tamis.methods.absent import solver as method
@@ -36,9 +36,9 @@ LIU2015 = (
 
 CONIC = ("direct", "literal")  # programs that only a conic solver takes
 SOLVERS = ("alternating", "conic")
-SHARE = 0.5  # what pattern_weight="share" stands for
-CERTAIN = 1e-5  # gap of a conic program that counts as none
-QUICK = 1e-2  # gap that is enough on calibration folds
+PATTERN_SHARE = 0.5  # what pattern_weight="share" stands for
+CERTAIN_GAP = 1e-5  # gap of a conic program that counts as none
+FOLD_GAP = 1e-2  # gap that is enough on calibration folds
 
 
 @dataclass(frozen=True)
@@ -238,15 +238,15 @@ class AbsentMKLClassifier(StackClassifier):
     # ------------------------------------------------------------------ from classes to problems and back
 
     def _describe(
-        self, model: Model, prepared: PreparedRows, answers: Sequence[Answer]
-    ) -> tuple[Model, dict[str, Any]]:
+        self, model: KernelModel, prepared: PreparedRows, answers: Sequence[Answer]
+    ) -> tuple[KernelModel, dict[str, Any]]:
         model, attributes = super()._describe(model, prepared, answers)
         return model, {**attributes, "channel_ranges_": channel_ranges(model, prepared.encoded.rows)}
 
     def _tasks(self, prepared: PreparedRows, rough: bool) -> list[Task]:
         return ChannelProblems(prepared, self.multiclass).tasks(self._costs(prepared.encoded.rows), rough)
 
-    def _assemble(self, prepared: PreparedRows, answers: Sequence[Answer]) -> Model:
+    def _assemble(self, prepared: PreparedRows, answers: Sequence[Answer]) -> KernelModel:
         problems = ChannelProblems(prepared, self.multiclass)
         return problems.model(*problems.coefficients(answers), answers)
 
@@ -255,7 +255,7 @@ class AbsentMKLClassifier(StackClassifier):
         return explain_channels(self, X, super().explain(X))
 
     def oriented(self, positive: Any) -> Self:
-        """Return the same two-class classifier, seen from the class `positive`; see `KernelClassifier.oriented`."""
+        """Return the same two-class classifier, seen from the class `positive`; see `ReadableClassifier.oriented`."""
         other = super().oriented(positive)
         if other is not self:
             other.channel_ranges_ = mirrored(self.channel_ranges_)
@@ -280,7 +280,7 @@ class AbsentMKLClassifier(StackClassifier):
             solution = method.solve(
                 method.Problem(stack, task.y, task.cost, polytope),
                 start=None if start is None else method.State(start.weights[seen], start.dual_coef, start.intercept),
-                tol=max(self.tol, QUICK) if task.rough else self.tol,
+                tol=max(self.tol, FOLD_GAP) if task.rough else self.tol,
                 max_iter=self.max_iter,
                 callback=self._log_callback(),
             )
@@ -302,7 +302,7 @@ class AbsentMKLClassifier(StackClassifier):
         return "sum" if np.all(np.count_nonzero(patterns, axis=1) == 1) else None
 
     def _shape(self, task: Task) -> tuple[bytes, bytes]:
-        """What says whether two settings of programs without a cone allow the same weights."""
+        """A key that is equal for settings of programs without a cone that allow the same weights."""
         scale = sizes(task)
         seen = np.flatnonzero(scale > 0)
         if not len(seen):
@@ -313,7 +313,7 @@ class AbsentMKLClassifier(StackClassifier):
     def _polytope(self, task: Task, scale: np.ndarray, seen: np.ndarray) -> Polytope:
         """The weights of the channels `seen` that are allowed."""
         program = "amkl" if self.program in CONIC else self.program
-        tail = SHARE if self.pattern_weight == "share" else self.pattern_weight
+        tail = PATTERN_SHARE if self.pattern_weight == "share" else self.pattern_weight
         return method.polytope_of(
             program, task.present[:, seen], task.cost, scale[seen], tail=tail, min_share=self.min_share
         )
@@ -330,7 +330,7 @@ class AbsentMKLClassifier(StackClassifier):
         except ArithmeticError as error:
             raise ValueError(f"C={self.C!r}: {error}, or use solver='alternating'") from error
         state = method.State(found.weights / scale, found.dual_coef, found.intercept)
-        status = Status.CONVERGED if found.gap <= max(self.tol, CERTAIN) else Status.STALLED
+        status = Status.CONVERGED if found.gap <= max(self.tol, CERTAIN_GAP) else Status.STALLED
         return run(iter([Iterate(state, found.objective, found.gap, status)]), tol=self.tol, max_iter=1)
 
     def _shares(self, prepared: PreparedRows, answers: Sequence[Answer]) -> np.ndarray:

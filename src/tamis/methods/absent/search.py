@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.base.classifier import KernelClassifier
+from tamis.base.classifier import ReadableClassifier
 from tamis.base.kernel_space import PreparedRows
 from tamis.base.memory import MemoryEstimate, Size
 from tamis.base.model import FitContext, Fitted
@@ -27,7 +27,7 @@ from tamis.base.search import (
 from tamis.base.stack_classifier import Answer, Task, extended, landmarks_in_words, weights_in_words
 from tamis.codec import stored
 from tamis.errors import check_choice, check_values
-from tamis.explain.explanation import ChannelExplanation
+from tamis.explain.kernel_explanation import ChannelExplanation
 from tamis.kernels.recipes import per_feature
 from tamis.methods.absent.channels import explain_channels, mirrored
 from tamis.methods.absent.estimator import LIU2015, AbsentMKLClassifier, check_pattern_weight
@@ -47,7 +47,7 @@ class Cell:
 
 
 @stored
-class AbsentMKLClassifierCV(KernelClassifier):
+class AbsentMKLClassifierCV(ReadableClassifier):
     """Absent multiple kernel learning with its cost and its treatment of patterns chosen by cross-validation [Liu2015].
 
     The kernels of a fold serve all settings, and each goes from the smallest cost up. Scores come from held-out rows
@@ -216,8 +216,7 @@ class AbsentMKLClassifierCV(KernelClassifier):
 
     def _single(self, **point: Any) -> AbsentMKLClassifier:
         """The classifier without a search at one point of the grid."""
-        found: AbsentMKLClassifier = single_classifier(self, AbsentMKLClassifier, **point)
-        return found
+        return single_classifier(self, AbsentMKLClassifier, **point)
 
     def _at(self, cell: Cell) -> AbsentMKLClassifier:
         return self._single(**{**asdict(cell), "kernels": self._kernel_choices()[cell.kernels]}, verbose=0)
@@ -297,7 +296,7 @@ class AbsentMKLClassifierCV(KernelClassifier):
         return explain_channels(self, X, super().explain(X))
 
     def oriented(self, positive: Any) -> Self:
-        """Return the same two-class classifier, seen from the class `positive`; see `KernelClassifier.oriented`."""
+        """Return the same two-class classifier, seen from the class `positive`; see `ReadableClassifier.oriented`."""
         other = super().oriented(positive)
         if other is not self:
             other.channel_ranges_ = mirrored(self.channel_ranges_)

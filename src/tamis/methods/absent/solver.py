@@ -56,21 +56,21 @@ from tamis.optim.quadratic import zero_of_slope
 from tamis.optim.svm import Machine, curvature, objectives, relative_gap, solve_svm
 
 PROGRAMS = ("amkl", "zero_filling", "mean_margin", "sum")
-HELD = 1 << 30  # bytes of Gram matrices that are held
-MARGIN = 1e-2  # tolerance of margins, relative to that of the gap
-FINEST = 1e-8  # tolerance of margins, at the least
-CUTS = 40  # most machines in one search by cutting planes
-IDLE = 8  # machines that change neither the best point nor the bound before a search is given up
+MAX_GRAM_BYTES = 1 << 30  # bytes of Gram matrices that are held
+MARGIN_SHARE = 1e-2  # tolerance of margins, relative to that of the gap
+MIN_MARGIN_TOL = 1e-8  # tolerance of margins, at the least
+MAX_CUTS = 40  # most machines in one search by cutting planes
+MAX_IDLE_CUTS = 8  # machines that change neither the best point nor the bound before a search is given up
 RIDGE = 1e-6  # added to the curvature, relative to its mean diagonal entry
-ENOUGH = 0.1  # share of the gap that a step by the curvature should close
-STUCK = 0.01  # share of the gap below which a step is small
-PATIENCE = 2  # small steps before cutting planes take over: the bound lags behind
-TRIALS = 8  # machines in one line search
-FLAT = 0.1  # share of the slope at which a line search ends
-SMALL = 1e-2  # weights below this share of the largest, in units of their bounds, are tried without
-EASE = 0.01  # share of the gap by which a row of the polytope may be violated on the way
-RARE = 1e-8  # share of a pattern that a linear program takes for zero
-BLOCK = 1 << 24  # most entries of one comparison of patterns
+CLOSED_SHARE = 0.1  # share of the gap that a step by the curvature should close
+SMALL_STEP = 0.01  # share of the gap below which a step is small
+MAX_SMALL_STEPS = 2  # small steps before cutting planes take over: the bound lags behind
+MAX_TRIALS = 8  # machines in one line search
+SLOPE_SHARE = 0.1  # share of the slope at which a line search ends
+SMALL_WEIGHT = 1e-2  # weights below this share of the largest, in units of their bounds, are tried without
+VIOLATION_SHARE = 0.01  # share of the gap by which a row of the polytope may be violated on the way
+RARE_PATTERN = 1e-8  # share of a pattern that a linear program takes for zero
+MAX_COMPARED = 1 << 24  # most entries of one comparison of patterns
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def maximal_patterns(patterns: np.ndarray) -> np.ndarray:
     """The distinct patterns (R, m) that are contained in no other; one without channels is in every other."""
     distinct = np.unique(patterns[patterns.any(axis=1)], axis=0).astype(float)
     size = distinct.sum(axis=1)
-    step = max(1, BLOCK // max(1, len(distinct)))
+    step = max(1, MAX_COMPARED // max(1, len(distinct)))
     contained = [
         np.any((distinct[k : k + step] @ distinct.T == size[k : k + step, None]) & (size[k : k + step, None] < size), 1)
         for k in range(0, len(distinct), step)
@@ -160,7 +160,7 @@ def polytope_of(
     if program == "sum":
         return Polytope(np.diag(scale))
     patterns, share = patterns_of(present, weight)
-    frequent = share >= (min_share if tail is None else max(min_share, RARE))
+    frequent = share >= (min_share if tail is None else max(min_share, RARE_PATTERN))
     alone = np.eye(m, dtype=bool)[~patterns[frequent].any(axis=0)]
     patterns, share = np.vstack([patterns[frequent], alone]), share[frequent]
     if tail is None or len(patterns) == 1:
@@ -225,18 +225,18 @@ class _Scaled:
     @classmethod
     def of(cls, problem: Problem, tol: float) -> _Scaled:
         unit, polytope = problem.polytope.rows.max(axis=0), problem.polytope
-        return cls(problem, problem.stack.held(HELD), unit, replace(polytope, rows=polytope.rows / unit), tol)
+        return cls(problem, problem.stack.held(MAX_GRAM_BYTES), unit, replace(polytope, rows=polytope.rows / unit), tol)
 
     @property
     def over(self) -> float:
-        """By how much a row may be violated before it is looked at."""
-        return EASE * self.tol
+        """By how much a row may be violated before it is added."""
+        return VIOLATION_SHARE * self.tol
 
     def point(self, weights: np.ndarray, known: np.ndarray | None) -> _Point:
         return self.at(weights, self.stack.matrix(weights / self.unit), known)
 
     def at(self, weights: np.ndarray, K: Matrix, known: np.ndarray | None) -> _Point:
-        tol = max(MARGIN * self.tol, FINEST)
+        tol = max(MARGIN_SHARE * self.tol, MIN_MARGIN_TOL)
         return _Point(weights, K, solve_svm(K, self.problem.y, self.problem.cost, tol=tol, start=known))
 
     def images(self, point: _Point) -> np.ndarray:
@@ -274,8 +274,8 @@ def iterates(problem: Problem, start: State | None = None, *, tol: float = 1e-3)
             return
         moved, rows = _moved(scaled, point, images, rows, gap)
         none = moved.machine.value >= machine.value
-        small = moved.machine.value > machine.value * (1.0 - STUCK * min(gap, 1.0))
-        if none or (small and slow >= PATIENCE):
+        small = moved.machine.value > machine.value * (1.0 - SMALL_STEP * min(gap, 1.0))
+        if none or (small and slow >= MAX_SMALL_STEPS):
             moved, better, rows = cuts.lower(moved, bound, rows)
             if moved.machine.value >= machine.value and better <= bound:
                 return
@@ -307,13 +307,13 @@ class _Cuts:
     def lower(self, point: _Point, bound: float, rows: np.ndarray) -> tuple[_Point, float, np.ndarray]:
         """The best point among those where all cuts are lowest, and half way to them, and the bound.
 
-        The search ends where the bound is close enough, where J has fallen by some of the gap, after `CUTS`, or
+        The search ends where the bound is close enough, where J has fallen by some of the gap, after `MAX_CUTS`, or
         where nothing changes any more.
         """
         scaled, best = self.scaled, point
-        enough = point.machine.value * (1.0 - ENOUGH * min(relative_gap(point.machine.primal, bound), 1.0))
+        enough = point.machine.value * (1.0 - CLOSED_SHARE * min(relative_gap(point.machine.primal, bound), 1.0))
         idle = 0
-        for turn in range(CUTS):
+        for turn in range(MAX_CUTS):
             before = best.machine.value, bound
             values, slopes = np.array(self.values), np.array(self.slopes)
             target, shares, rows = lowest(scaled.polytope, values, slopes, rows, scaled.over)
@@ -326,7 +326,7 @@ class _Cuts:
             bound, rows = self.added(new, scaled.images(new), bound, rows)
             best = min(best, new, key=lambda p: p.machine.value)
             idle = idle + 1 if (best.machine.value, bound) == before else 0
-            if idle == IDLE:
+            if idle == MAX_IDLE_CUTS:
                 break
         return best, bound, rows
 
@@ -344,7 +344,7 @@ def _moved(
     H[np.diag_indices(m)] += RIDGE * max(float(np.trace(H)) / m, float(energies.max()))
     target, rows = nearest(polytope, H, H @ point.weights + 0.5 * energies, rows, scaled.over)
     best = _towards(scaled, point, scaled.point(target, known))
-    if best.machine.value > point.machine.value * (1.0 - ENOUGH * min(gap, 1.0)):
+    if best.machine.value > point.machine.value * (1.0 - CLOSED_SHARE * min(gap, 1.0)):
         weights, rows = spread(polytope, point.weights * np.sqrt(energies), rows, scaled.over)
         if weights.any():
             best = min(best, scaled.point(weights, known), key=lambda p: p.machine.value)
@@ -363,13 +363,13 @@ def _towards(scaled: _Scaled, point: _Point, end: _Point) -> _Point:
         trial = scaled.at(weights, K, end.machine.dual_coef)
         return trial, slope(trial)
 
-    trials = zero_of_slope(at, slope(point), slope(end), length=1.0, trials=TRIALS, flat=FLAT)
+    trials = zero_of_slope(at, slope(point), slope(end), length=1.0, trials=MAX_TRIALS, flat=SLOPE_SHARE)
     return min([end, *trials], key=lambda p: p.machine.value)
 
 
 def _pruned(scaled: _Scaled, point: _Point, bound: float) -> _Point:
     """The point without its small weights, if the gap stays within the tolerance."""
-    rest = np.where(point.weights < SMALL * point.weights.max(), 0.0, point.weights)
+    rest = np.where(point.weights < SMALL_WEIGHT * point.weights.max(), 0.0, point.weights)
     if np.array_equal(rest, point.weights) or not rest.any():
         return point
     new = scaled.point(rest / scaled.polytope.height(rest), point.machine.dual_coef)

@@ -14,7 +14,7 @@ of steps to a given accuracy varies a hundredfold with the cost of errors, so th
 2. A coordinate at a corner of h, where z stays and the multiplier moves, gets 10 r; one between corners, where the
    multiplier stays and z moves, gets r / 10.
 
-They are looked at after 10 steps, and again whenever a fifth more steps were made, so that there are few
+They are updated after 10 steps, and again whenever a fifth more steps were made, so that there are few
 factorisations and, with fixed penalties for ever longer, the convergence of the textbook.
 """
 
@@ -38,12 +38,12 @@ ZHANG2022 = (
 )
 
 RELAXATION = 1.6
-FIRST_LOOK = 10  # steps before penalties are looked at
-LATER_LOOKS = 5  # one more look after a share 1 / LATER_LOOKS of the steps made
+FIRST_UPDATE = 10  # steps before penalties are first updated
+UPDATE_EVERY = 5  # the next update comes after a share 1 / UPDATE_EVERY of the steps made
 STIFF, SOFT = 10.0, 0.1  # penalties at corners of h and between them
-TOLERATED = 1.5  # factor by which the size of the penalties may be off
+SIZE_TOL = 1.5  # factor by which the size of the penalties may be off
 LARGEST_CHANGE = 10.0
-LEVEL = 1e-12  # slopes below this share of the total cost are none
+SLOPE_TOL = 1e-12  # slopes below this share of the total cost are none
 
 
 class Splitting(Protocol):
@@ -101,7 +101,7 @@ def splits(problem: Splitting, image: np.ndarray, multiplier: np.ndarray, size: 
     v = image + multiplier / penalty
     z = problem.prox(v, penalty)
     u = v - z
-    look = FIRST_LOOK
+    update = FIRST_UPDATE
     for step in count(1):
         target = z - u
         x = minimise(target)
@@ -109,9 +109,9 @@ def splits(problem: Splitting, image: np.ndarray, multiplier: np.ndarray, size: 
         z = problem.prox(v, penalty)
         u = v - z
         yield Split(x, z, penalty * (target - x), penalty * u)
-        if step < look:
+        if step < update:
             continue
-        look = step + max(FIRST_LOOK, step // LATER_LOOKS)
+        update = step + max(FIRST_UPDATE, step // UPDATE_EVERY)
         size = _matched(size, penalty * u, z)
         changed = size * np.where(problem.corner(z), STIFF, SOFT)
         if np.any(changed != penalty):
@@ -126,7 +126,7 @@ def _matched(size: float, multiplier: np.ndarray, z: np.ndarray) -> float:
     if length == 0 or other == 0:
         return size
     factor = length / other / size
-    if 1.0 / TOLERATED <= factor <= TOLERATED:
+    if 1.0 / SIZE_TOL <= factor <= SIZE_TOL:
         return size
     return size * min(max(factor, 1.0 / LARGEST_CHANGE), LARGEST_CHANGE)
 
@@ -160,7 +160,7 @@ class Certificate:
 def certified(
     alpha: np.ndarray, y: np.ndarray, cost: np.ndarray, apply: Callable[[np.ndarray], np.ndarray]
 ) -> Certificate:
-    """Make alpha admissible, and say what it is worth.
+    """Make alpha admissible, with its primal and dual values.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def best_intercept(f: np.ndarray, y: np.ndarray, cost: np.ndarray) -> float:
     corners = y - f
     order = np.argsort(corners, kind="stable")
     slope = np.cumsum(cost[order]) - cost[y > 0].sum()  # after each corner
-    level = LEVEL * float(cost.sum())
+    level = SLOPE_TOL * float(cost.sum())
     first = int(np.argmax(slope >= -level))
     last = int(np.argmax(slope > level)) if slope[-1] > level else len(y) - 1
     return 0.5 * float(corners[order[first]] + corners[order[last]])

@@ -19,7 +19,7 @@ Departures from the paper, with reasons:
    expansion stores. That sum of large terms is right long after the w of the linear system is, so alpha is moved
    on the rows next to their margin until the two agree, where this narrows the gap.
 4. The loop stops on the duality gap relative to the objective, which certifies the machine that is returned; the
-   paper stops on residuals, whose size says little.
+   paper stops on residuals, whose size is no measure of accuracy.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from tamis.optim.prox import prox_hinge
 from tamis.optim.svm import check_labels, relative_gap
 from tamis.table.rows import Rows, check_cost
 
-NEAR = 2  # rows next to their margin on which alpha is moved, for every dimension
-MOVES = 4  # how often it is moved, leaving out the rows that met an end of their range
+ROWS_PER_DIMENSION = 2  # rows next to their margin on which alpha is moved, for every dimension
+MAX_MOVES = 4  # how often it is moved, leaving out the rows that met an end of their range
 RIDGE = 1e-10  # added to the system for the moves, relative to its trace
-DIGITS = 1e-8  # share of the decisions that rounding of the terms of support vectors may reach
+ROUNDING_SHARE = 1e-8  # share of the decisions that rounding of the terms of support vectors may reach
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Problem:
 
     @cached_property
     def design(self) -> np.ndarray:
-        """Centred rows beside a constant of their size (n, r + 1).
+        """Centred rows with a constant column of their size (n, r + 1).
 
         Where rows are fewer than columns they are given by coordinates of their span.
         """
@@ -141,9 +141,9 @@ def iterates(problem: Problem, start: State | None = None) -> Iterator[Iterate[S
 def _moved(problem: Problem, alpha: np.ndarray, margin: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Move alpha on the rows next to their margin so that it gives the w of `target`, whose values leave the box."""
     A, y = problem.design, problem.y
-    rows = np.argsort(np.abs(1.0 - margin), kind="stable")[: NEAR * A.shape[1]]
+    rows = np.argsort(np.abs(1.0 - margin), kind="stable")[: ROWS_PER_DIMENSION * A.shape[1]]
     alpha = alpha.copy()
-    for _ in range(MOVES):
+    for _ in range(MAX_MOVES):
         if not len(rows):
             break
         part = A[rows]
@@ -289,7 +289,7 @@ def _check_digits(P: np.ndarray, state: State) -> None:
     """Refuse support vectors whose terms are so large that their sum has too few digits left."""
     terms = float(np.max(np.abs(P) @ (np.abs(P).T @ np.abs(state.dual_coef)), initial=0.0))
     decision = float(np.max(np.abs(P @ state.w + state.intercept), initial=0.0))
-    if terms * np.finfo(float).eps > DIGITS * max(decision, 1.0):
+    if terms * np.finfo(float).eps > ROUNDING_SHARE * max(decision, 1.0):
         raise ValueError(
             f"scaling=None: columns of X reach {np.max(np.abs(P)):.1e} from their mean, and the terms of the support "
             f"vectors, up to {terms:.1e}, cancel to decisions of {decision:.1e}, which rounding would spoil: use "

@@ -19,8 +19,8 @@ from tamis.kernels.stacks.base import KernelStack
 from tamis.optim.driver import Callback, Iterate, Solution, run
 from tamis.optim.svm import relative_gap, solve_svm
 
-SHARPER = 10.0  # margins are solved to this fraction of tol when the gap asks for more
-ATTEMPTS = 4
+MARGIN_FACTOR = 10.0  # margins are solved to this fraction of tol when the gap requires it
+MAX_ATTEMPTS = 4
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ def iterates(problem: Problem, tol: float) -> Iterator[Iterate[State]]:
     L = problem.stack.shape[0]
     weights = np.full(L, 1.0 / L)
     K = problem.stack.matrix(weights)
-    for attempt in range(ATTEMPTS):
-        machine = solve_svm(K, problem.y, problem.cost, tol=tol / SHARPER**attempt)
+    for attempt in range(MAX_ATTEMPTS):
+        machine = solve_svm(K, problem.y, problem.cost, tol=tol / MARGIN_FACTOR**attempt)
         gap = relative_gap(machine.primal, machine.value)
         yield Iterate(State(weights, machine.dual_coef, machine.intercept), machine.value, gap, weights=weights)
 
 
 def solve(problem: Problem, *, tol: float = 1e-3, callback: Callback | None = None) -> Solution[State]:
     """Solve to a relative duality gap of `tol`."""
-    return run(iterates(problem, tol), tol=tol, max_iter=ATTEMPTS + 1, callback=callback)
+    return run(iterates(problem, tol), tol=tol, max_iter=MAX_ATTEMPTS + 1, callback=callback)
 
 
 # ---------------------------------------------------------------------- the estimator

@@ -48,8 +48,8 @@ AIOLLI2015 = (
     "Aiolli, Fabio; Donini, Michele (2015). EasyMKL: a scalable multiple kernel learning algorithm. Neurocomputing."
 )
 
-FINER = (1.0, 1e-3, 1e-6)  # tolerances of margins, relative to that of the gap
-ROUGH = 0.1  # of a kernel's largest value: how far a rough matrix may be off
+MARGIN_TOLS = (1.0, 1e-3, 1e-6)  # tolerances of margins, relative to that of the gap
+ROUGH_ERROR = 0.1  # of a kernel's largest value: how far a rough matrix may be off
 ROUNDING = 1e-13  # a distance below this share of the energies of both classes is none
 
 
@@ -147,7 +147,7 @@ class _Ridged:
 
     def machine(self, y: np.ndarray, cost: np.ndarray, tol: float) -> Machine:
         """The support vector machine of the matrix."""
-        rough = self.stack.rough(ROUGH)
+        rough = self.stack.rough(ROUGH_ERROR)
         K = with_diagonal(rough.matrix(self.weights), self.ridge)
         return solve_svm(K, y, cost, tol=tol) if rough is self.stack else solve_svm_on(self, K, y, cost, tol=tol)
 
@@ -180,7 +180,7 @@ def kernel_weights(problem: Problem, gamma: np.ndarray) -> tuple[np.ndarray, boo
 
 def iterates(problem: Problem, tol: float) -> Iterator[Iterate[State]]:
     """The solution with margins to within `tol`, and again with finer ones."""
-    for margin in (tol * share for share in FINER):
+    for margin in (tol * share for share in MARGIN_TOLS):
         gamma = margin_distribution(problem, margin)
         weights, alike = kernel_weights(problem, gamma)
         final = _Ridged(problem.stack, weights, np.zeros(len(gamma)))
@@ -192,7 +192,7 @@ def iterates(problem: Problem, tol: float) -> Iterator[Iterate[State]]:
 
 def solve(problem: Problem, *, tol: float = 1e-4, callback: Callback | None = None) -> Solution[State]:
     """Find the weights and the machine of their combination to a relative duality gap of `tol`."""
-    return run(iterates(problem, tol), tol=tol, max_iter=len(FINER) + 1, monotone=False, callback=callback)
+    return run(iterates(problem, tol), tol=tol, max_iter=len(MARGIN_TOLS) + 1, monotone=False, callback=callback)
 
 
 # ---------------------------------------------------------------------- the estimator

@@ -41,11 +41,12 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base.classifier import KernelClassifier
+from tamis.base.classifier import ReadableClassifier
 from tamis.base.expansion import Coefficients
+from tamis.base.kernel_model import KernelModel
 from tamis.base.kernel_space import Encoded, KernelSpace
 from tamis.base.memory import MemoryEstimate, Size
-from tamis.base.model import FitContext, Model
+from tamis.base.model import FitContext
 from tamis.base.stack_classifier import factors_of
 from tamis.codec import stored
 from tamis.errors import check_integer, check_number
@@ -64,12 +65,12 @@ WESTON2000 = (
     "(2000). Feature selection for SVMs. Advances in Neural Information Processing Systems."
 )
 
-STAGE = 3  # steps for every budget on the way to the last one
-EASY = 1e-2  # promise at which such a stage ends before that
+STAGE_STEPS = 3  # steps for every budget on the way to the last one
+STAGE_PROMISE = 1e-2  # promise at which such a stage ends before that
 ARMIJO = 1e-4  # share of the promised decrease that a step has to bring
-TRIALS = 30  # steps that are tried before there is none, each half the last
-MARGIN = 1e-2  # tolerance of margins, relative to that of the violation
-FIRST = 0.25  # share of the total that the first step may move
+MAX_TRIALS = 30  # steps that are tried before there is none, each half the last
+MARGIN_SHARE = 1e-2  # tolerance of margins, relative to that of the violation
+FIRST_STEP = 0.25  # share of the total that the first step may move
 SQUARES = 2.6  # matrices between all rows that the solver holds at its peak
 
 
@@ -206,7 +207,7 @@ class _Point:
 def _point(problem: Problem, factors: np.ndarray, known: np.ndarray | None, tol: float) -> _Point:
     """Solve the machine of some factors, given dual coefficients of a similar one."""
     K = problem.gram(factors)
-    machine = solve_svm(K, problem.y, problem.cost, tol=MARGIN * tol, start=known)
+    machine = solve_svm(K, problem.y, problem.cost, tol=MARGIN_SHARE * tol, start=known)
     state = State(factors, machine.dual_coef, machine.intercept)
     return _Point(state, machine.value, machine.primal, problem.gradient(K, machine.dual_coef))
 
@@ -224,7 +225,7 @@ def _trials(problem: Problem, point: _Point, length: float, budget: int) -> Iter
     exchanged = _projected(problem, factors - length * point.gradient, problem.columns, budget)
     if np.any(exchanged[np.setdiff1d(problem.columns, usable)]):
         yield exchanged, length
-    for _ in range(TRIALS):
+    for _ in range(MAX_TRIALS):
         yield _projected(problem, factors - length * point.gradient, usable, budget), length
         length *= 0.5
 
@@ -245,7 +246,7 @@ def _step(problem: Problem, point: _Point, length: float, budget: int, tol: floa
 
 def _first_length(problem: Problem, point: _Point) -> float:
     slopes = point.gradient[problem.columns]
-    return FIRST * problem.total / (float(np.ptp(slopes)) or 1.0)
+    return FIRST_STEP * problem.total / (float(np.ptp(slopes)) or 1.0)
 
 
 def within_budget(problem: Problem, tol: float = 1e-3) -> np.ndarray:
@@ -256,8 +257,8 @@ def within_budget(problem: Problem, tol: float = 1e-3) -> np.ndarray:
     while budget > problem.max_features:
         point = _point(problem, factors, known, tol)
         length = _first_length(problem, point)
-        for _ in range(STAGE):
-            if _promise(problem, point.state.factors, point.gradient, budget) <= EASY * point.value:
+        for _ in range(STAGE_STEPS):
+            if _promise(problem, point.state.factors, point.gradient, budget) <= STAGE_PROMISE * point.value:
                 break
             moved = _step(problem, point, length, budget, tol)
             if moved is None:
@@ -308,7 +309,7 @@ def solve(
 
 
 @stored
-class FeatureScalingSVC(KernelClassifier):
+class FeatureScalingSVC(ReadableClassifier):
     """Support vector machine on a Gaussian kernel with a learned factor for each of a few features [Weston2000].
 
     The kernel is ``exp(-1/2 sum_c factor_c (s_c - t_c)^2 / width^2)`` with at most `max_features` factors that are
@@ -442,7 +443,7 @@ class FeatureScalingSVC(KernelClassifier):
     def _memory(self, size: Size) -> MemoryEstimate:
         return {**super()._memory(size), "matrices between all rows": SQUARES * size.square}
 
-    def _learn(self, rows: Rows, context: FitContext) -> tuple[Model, Mapping[str, Any]]:
+    def _learn(self, rows: Rows, context: FitContext) -> tuple[KernelModel, Mapping[str, Any]]:
         space = KernelSpace(self._recipe, "dense", self.scaling, self.missing, max_features=self.max_features)
         encoded = space.encode(rows, context.seed)
         solutions = [self._solve(encoded, y[:, 0]) for y in rows.problems(shared=False)]

@@ -29,7 +29,7 @@ Departures, with reasons:
 1. The paper maximises the likelihood; the penalty keeps Sigma definite where there are more columns than rows, and
    it decides covariances of columns that no row has together. As it stands per unit of weight, only ratios of
    weights matter.
-2. Rows that have nothing (or no weight) say nothing and are left out, also of W. Columns that no row has are left
+2. Rows without an observed cell, or without weight, are left out, also of W. Columns that no row has are left
    out of F, which has no minimum in them: their law is mean zero, variance one, independent of the others.
 3. Rows of one pattern share a Cholesky factor: of Sigma_oo where they have less than they lack, else of
    inv(Sigma)_mm, whose inverse is C_i; log det Sigma_oo = log det Sigma + log det inv(Sigma)_mm.
@@ -53,9 +53,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tamis.codec import stored
 from tamis.errors import check_integer, check_number
-from tamis.optim.driver import Callback, Iterate, Solution, run
+from tamis.optim.driver import Iterate, Solution, run
 from tamis.parallel import blas_threads
-from tamis.table.rows import LARGEST, check_weights
+from tamis.table.rows import MAX_ENCODED, check_weights
 from tamis.table.table import check_dense
 
 EPS = float(np.finfo(float).eps)
@@ -260,7 +260,6 @@ def fit_gaussian(
     max_iter: int = 30,
     tol: float = 1e-4,
     start: NormalLaw | None = None,
-    callback: Callback | None = None,
 ) -> Solution[NormalLaw]:
     """Fit mean and covariance to rows with missing cells, minimising F by EM.
 
@@ -279,7 +278,7 @@ def fit_gaussian(
     """
     problem = Problem.of_rows(Z, weight, ridge)
     first = None if start is None else start.take(problem.columns)
-    solution = run(iterates(problem, first), tol=tol, max_iter=max_iter, callback=callback)
+    solution = run(iterates(problem, first), tol=tol, max_iter=max_iter)
     return replace(solution, state=solution.state.among(problem.columns, Z.shape[1]))
 
 
@@ -336,7 +335,7 @@ class GaussianImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    EM moves fast at first and slowly later, and filled cells settle long before the covariance does: to end at
+    EM moves fast at first and slowly later, and filled cells converge long before the covariance does: to end at
     `max_iter` is usual and gives no warning. Look at `status_` and `history_`, and raise `max_iter` where the
     likelihood itself matters.
 
@@ -418,7 +417,7 @@ class GaussianImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Columns in units of their spread; refuse numbers whose squares would leave the range of floats."""
         with np.errstate(over="ignore", invalid="ignore"):
             Z = (X - self.centre_) / self.scale_
-        bad = ~np.isnan(X) & ~(np.abs(Z) <= LARGEST)
+        bad = ~np.isnan(X) & ~(np.abs(Z) <= MAX_ENCODED)
         if bad.any():
             row, column = np.argwhere(bad)[0].tolist()
             name = getattr(self, "feature_names_in_", range(X.shape[1]))[column]

@@ -1,6 +1,6 @@
 """Kernel GLVQ: prototypes of each class that move towards its rows and away from others [Schleif2011].
 
-    min over a  of  E = sum_i w_i f((d+ - d-) / (d+ + d-)),   f(m) = 1 / (1 + exp(-SLOPE m))
+    min over a  of  E = sum_i w_i f((d+ - d-) / (d+ + d-)),   f(m) = 1 / (1 + exp(-SIGMOID_SLOPE m))
 
 with the squared distances ``d_j(i) = K_ii - 2 (a K)_ji + (a K a')_jj`` of row i to the points ``sum_m a_jm x_m`` of the
 feature space, d+ that to the nearest prototype of the class of i and d- that to the nearest other one. Rows of a add up
@@ -14,7 +14,7 @@ so that a step keeps the sums: ``a+ <- (1 - r) a+ + r e_i`` and ``a- <- (1 + r) 
 Paper     Here                  Meaning
 gamma     coef a (c, n)         prototypes, one in each row
 c(w_j)    owners (c,)           class of each prototype
-f         sigmoid               of slope `SLOPE`
+f         sigmoid               of slope `SIGMOID_SLOPE`
 mu        m                     relative difference of distances, in [-1, 1], negative for rows that are right
 epsilon   rate                  of learning
 K         K (n, n)              kernel of unit diagonal
@@ -56,11 +56,11 @@ SCHLEIF2011 = (
     "prototype based classification. International Journal of Neural Systems."
 )
 
-SLOPE = 5.0  # of the sigmoid
-DECAY = 10.0  # epochs in which the rate falls to a half
-WINDOW = 3  # epochs in which E must not change much
-NOWHERE = 1e-12  # sum of squared distances at which a row and both its prototypes are one point
-SINGULAR = 1e-9  # relative size of directions in which coefficients are free
+SIGMOID_SLOPE = 5.0  # of the sigmoid
+DECAY_EPOCHS = 10.0  # epochs in which the rate falls to a half
+WINDOW_EPOCHS = 3  # epochs in which E must not change much
+ONE_POINT = 1e-12  # sum of squared distances at which a row and both its prototypes are one point
+SINGULAR_TOL = 1e-9  # relative size of directions in which coefficients are free
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,12 @@ def differences(problem: Problem, state: State) -> np.ndarray:
     own = state.owners[:, None] == problem.codes
     near, other = (np.min(np.where(mask, d, np.inf), axis=0) for mask in (own, ~own))
     total = near + other
-    return np.where(total > NOWHERE, near - other, 0.0) / np.maximum(total, NOWHERE)
+    return np.where(total > ONE_POINT, near - other, 0.0) / np.maximum(total, ONE_POINT)
 
 
 def objective(problem: Problem, state: State) -> float:
     """The cost E."""
-    return float(problem.weight @ expit(SLOPE * differences(problem, state)))
+    return float(problem.weight @ expit(SIGMOID_SLOPE * differences(problem, state)))
 
 
 # ---------------------------------------------------------------------- steps
@@ -118,10 +118,10 @@ def objective(problem: Problem, state: State) -> float:
 def rates(problem: Problem, row: int, near: float, other: float) -> tuple[float, float]:
     """How far a row pulls the nearest prototype of its class and pushes the nearest other one, for a rate of one."""
     total = near + other
-    if total <= NOWHERE:
+    if total <= ONE_POINT:
         return 0.0, 0.0
-    f = expit(SLOPE * (near - other) / total)
-    factor = float(problem.weight[row] * SLOPE * f * (1.0 - f)) * 4.0 / total**2
+    f = expit(SIGMOID_SLOPE * (near - other) / total)
+    factor = float(problem.weight[row] * SIGMOID_SLOPE * f * (1.0 - f)) * 4.0 / total**2
     return factor * other, factor * near
 
 
@@ -164,7 +164,7 @@ def nearest_mixture(K: np.ndarray, images: np.ndarray) -> np.ndarray:
     k = len(K)
     system = np.ones((k + 1, k + 1))
     system[:k, :k], system[k, k] = K, 0.0
-    b = np.linalg.lstsq(system, np.append(images, 1.0), rcond=SINGULAR)[0][:k]
+    b = np.linalg.lstsq(system, np.append(images, 1.0), rcond=SINGULAR_TOL)[0][:k]
     return b / b.sum()
 
 
@@ -195,10 +195,10 @@ def iterates(problem: Problem, begun: State, rate: float, seed: int) -> Iterator
     rate *= 1.0 - float(problem.K.mean())
     state, values = begun, [objective(problem, begun)]
     while True:
-        changes = np.abs(np.diff(values[-WINDOW - 1 :])) / values[-1]
-        yield Iterate(state, values[-1], float(changes.max()) if len(changes) == WINDOW else np.inf)
+        changes = np.abs(np.diff(values[-WINDOW_EPOCHS - 1 :])) / values[-1]
+        yield Iterate(state, values[-1], float(changes.max()) if len(changes) == WINDOW_EPOCHS else np.inf)
         order = rng.permutation(len(problem.codes))
-        state = sparse(problem, epoch(problem, state, order, rate / (1.0 + (len(values) - 1) / DECAY)))
+        state = sparse(problem, epoch(problem, state, order, rate / (1.0 + (len(values) - 1) / DECAY_EPOCHS)))
         values.append(objective(problem, state))
 
 
@@ -212,7 +212,7 @@ def solve(
     max_iter: int = 100,
     callback: Callback | None = None,
 ) -> Solution[State]:
-    """Run epochs until the cost settles."""
+    """Run epochs until the cost converges."""
     return run(iterates(problem, begun, rate, seed), tol=tol, max_iter=max_iter, monotone=False, callback=callback)
 
 
@@ -280,7 +280,7 @@ class KernelGLVQClassifier(PrototypeClassifier):
     kernel_weights_, kernel_importance_ : equal weights of the kernels, which add up to one, and as percentages
     instances_, instance_labels_ : training samples in some prototype, as positions and as index labels
     features_, kernels_, kernel_names_ : features (positions) and kernels that are not constant
-    instance_importance_ : what each sample says for an output through all prototypes, as signed percentages
+    instance_importance_ : the votes of each sample for an output through all prototypes, as signed percentages
     prototype_labels_ : the class of each prototype
     prototypes_per_class_ : how many each class has
     normalised_kernels_ : names of kernels that had no unit diagonal

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base.classifier import KernelClassifier
+from tamis.base.classifier import ReadableClassifier
 from tamis.base.expansion import Coefficients
+from tamis.base.kernel_model import KernelModel
 from tamis.base.kernel_space import UNIT_WIDTH, KernelSpace
-from tamis.base.model import FitContext, Model
+from tamis.base.model import FitContext
 from tamis.kernels.base import Polynomial
 from tamis.kernels.recipes import per_feature
 from tamis.optim.driver import Solution
@@ -44,7 +45,9 @@ class Coordinates:
     def of(cls, Z: np.ndarray, nominal: np.ndarray) -> Coordinates:
         parts, owner = [], []
         for c, (column, category) in enumerate(zip(Z.T, nominal, strict=True)):
-            block = _indicators(column) if category else np.nan_to_num(column)[:, None]
+            block = np.nan_to_num(column)[:, None]
+            if category:  # an indicator for each code
+                block = (column[:, None] == np.unique(column[~np.isnan(column)])).astype(float)
             parts.append(block)
             owner += [c] * block.shape[1]
         P = np.hstack(parts)
@@ -66,7 +69,7 @@ class Found:
     pull: np.ndarray
 
 
-class LinearClassifier(KernelClassifier):
+class LinearClassifier(ReadableClassifier):
     """Base of the linear classifiers: one linear kernel per feature, an indicator for categories."""
 
     _has_margin = True
@@ -78,7 +81,7 @@ class LinearClassifier(KernelClassifier):
     def _solve(self, points: Coordinates, y: np.ndarray, rows: Rows) -> Found:
         """Solve one problem of two classes."""
 
-    def _learn(self, rows: Rows, context: FitContext) -> tuple[Model, Mapping[str, Any]]:
+    def _learn(self, rows: Rows, context: FitContext) -> tuple[KernelModel, Mapping[str, Any]]:
         # the free intercept takes the mean of a column: the same problem without scaling, with fewer digits lost
         space = KernelSpace(LINEAR, "streaming", self.scaling or "centred", self.missing)
         encoded = space.encode(rows, context.seed)
@@ -92,11 +95,6 @@ class LinearClassifier(KernelClassifier):
         dual = np.array([one.pull[kept] for one in found])
         weights = np.array([points.by_column(one.solution.state.w, Z.shape[1])[model.kernels] for one in found])
         return replace(model, dual_coef=dual, kernel_weights=weights), {}
-
-
-def _indicators(column: np.ndarray) -> np.ndarray:
-    """An indicator (n, levels) for each code that is there."""
-    return (column[:, None] == np.unique(column[~np.isnan(column)])).astype(float)
 
 
 def carried(points: Coordinates, w: np.ndarray, intercept: float) -> Coefficients:

@@ -34,7 +34,7 @@ XUESONG2020 = (
     "Applied Intelligence."
 )
 
-SHARP = 1e-6  # KKT violation of one weighted problem, relative to its scale
+KKT_TOL = 1e-6  # KKT violation of one weighted problem, relative to its scale
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def iterates(problem: Problem) -> Iterator[Iterate[State]]:
     yield Iterate(state, objective(problem, state), violation(problem, state))
     while True:
         slopes = problem.penalty.weights(np.abs(state.w))
-        step = solve_nonnegative(B, root, np.concatenate([slopes, slopes, [0.0, 0.0]]), start=d, tol=SHARP)
+        step = solve_nonnegative(B, root, np.concatenate([slopes, slopes, [0.0, 0.0]]), start=d, tol=KKT_TOL)
         d = step.d
         state = State(d[:e] - d[e : 2 * e], float(d[-2] - d[-1]))
         yield Iterate(state, objective(problem, state), violation(problem, state))

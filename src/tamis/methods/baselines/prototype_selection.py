@@ -43,8 +43,8 @@ BIEN2011 = (
     "Applied Statistics."
 )
 
-SLIGHT = 1e-12  # difference of squared distances that is rounding
-DIGITS = 9  # of gains, in units of a row of mean weight
+DISTANCE_ROUNDING = 1e-12  # difference of squared distances that is rounding
+GAIN_DIGITS = 9  # of gains, in units of a row of mean weight
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def quantile_radius(K: np.ndarray, share: float) -> float:
 
 def balls_of(K: np.ndarray, radius: float) -> np.ndarray:
     """Boolean (n, n): whether row i is in the ball of row j."""
-    balls = _squared_distances(K) < radius**2 - SLIGHT
+    balls = _squared_distances(K) < radius**2 - DISTANCE_ROUNDING
     np.fill_diagonal(balls, True)
     return balls
 
@@ -131,7 +131,7 @@ def iterates(problem: Problem) -> Iterator[Iterate[State]]:
     state = State(np.empty(0, dtype=int), np.empty(0, dtype=int), np.zeros(len(codes), dtype=bool))
     value, total = float(weight.sum()), float(weight.sum())
     while True:
-        gain = np.round(fresh - price, DIGITS)
+        gain = np.round(fresh - price, GAIN_DIGITS)
         j, q = np.unravel_index(np.argmax(gain), gain.shape)
         yield Iterate(state, value, max(float(gain[j, q]), 0.0) / total)
         value -= float(fresh[j, q] - price[j, q])
@@ -225,7 +225,7 @@ class PrototypeSelectionClassifier(PrototypeClassifier):
     kernel_weights_, kernel_importance_ : equal weights of the kernels, which add up to one, and as percentages
     instances_, instance_labels_ : training samples that are prototypes, as positions and as index labels
     features_, kernels_, kernel_names_ : features (positions) and kernels that are not constant
-    instance_importance_ : what each sample says for an output, as signed percentages
+    instance_importance_ : the votes of each sample for an output, as signed percentages
     prototype_labels_ : the class of each prototype
     prototypes_per_class_ : how many each class has
     normalised_kernels_ : names of kernels that had no unit diagonal

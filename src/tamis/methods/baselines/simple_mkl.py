@@ -30,14 +30,14 @@ Departures from the paper, with reasons:
 3. K along the direction is K + s K(D): a trial costs one machine, started from the last one, and no pass over
    the kernels.
 4. With many kernels steps are made on those that have weight and the few that violate optimality most; only their
-   Gram matrices are held, and a pass over all kernels says whether others are needed. Such a run starts from
+   Gram matrices are in memory, and a pass over all kernels finds whether others are needed. Such a run starts from
    equal weights of the kernels that the machine of the mean kernel asks for.
 5. The loop stops on the duality gap relative to J, with the primal value of the machine in the place of J, so
    that the certificate holds although machines are solved to a tolerance.
 6. The paper takes J for differentiable. It has kinks where K(d) is singular, as with kernels of few distinct values:
    several alpha are optimal, each gives another gradient, and the one at hand need neither give a direction of
-   descent nor certify the optimum. Once a direction makes no progress, or the gap has not halved in `STALL` rounds,
-   Newton's direction goes on with a smooth function, whatever `solver` is:
+   descent nor certify the optimum. Once a direction makes no progress, or the gap has not halved in `STALL_ROUNDS`
+   rounds, Newton's direction goes on with a smooth function, whatever `solver` is:
 
        J_r(d) = max over the same alpha of sum(alpha) - 1/2 (alpha*y)'(K(d) + r I)(alpha*y)
        J(d) - r/2 sum(cost^2) <= J_r(d) <= J(d)
@@ -62,7 +62,7 @@ from tamis.codec import stored
 from tamis.errors import check_choice
 from tamis.kernels.stacks.base import KernelStack
 from tamis.optim.driver import Callback, Iterate, Solution, run
-from tamis.optim.matrices import LowRank, Matrix, with_diagonal
+from tamis.optim.matrices import Matrix, with_diagonal
 from tamis.optim.quadratic import solve_simplex_qp, zero_of_slope
 from tamis.optim.svm import Machine, curvature, objectives, relative_gap, solve_svm
 
@@ -71,23 +71,23 @@ RAKOTOMAMONJY2008 = (
     "Journal of Machine Learning Research."
 )
 
-FEW = 32  # up to so many kernels all are active
-ENTER = 20  # kernels that may enter the active set at once
-HELD = 1 << 28  # bytes of Gram matrices that are held
-INNER = 60  # most steps on one active set
-EASE = 0.2  # share of the gap that the steps on one active set may leave
-MARGIN = 1e-3  # tolerance of margins, relative to that of the gap
-FINEST = 1e-8  # tolerance of margins, at the least
-TRIALS = 12  # machines in one line search
-FLAT = 0.1  # share of the slope at which a line search ends
-STEEP = 0.5  # share of the slope that is left by a Newton step that is too short
+MAX_ALL_ACTIVE = 32  # up to so many kernels all are active
+MAX_ENTERING = 20  # kernels that may enter the active set at once
+MAX_GRAM_BYTES = 1 << 28  # bytes of Gram matrices that are held
+MAX_INNER_STEPS = 60  # most steps on one active set
+INNER_GAP_SHARE = 0.2  # share of the gap that the steps on one active set may leave
+MARGIN_SHARE = 1e-3  # tolerance of margins, relative to that of the gap
+MIN_MARGIN_TOL = 1e-8  # tolerance of margins, at the least
+MAX_TRIALS = 12  # machines in one line search
+SLOPE_SHARE = 0.1  # share of the slope at which a line search ends
+STEEP_SHARE = 0.5  # share of the slope that is left by a Newton step that is too short
 ROUNDING = 1e-14  # by which J may seem to rise, relative to itself; weights up to this are zero
-KEEP = 1e-3  # share of a direction of which more has to be left for K(D) to be changed in place of computed
-STALL = 10  # rounds in which the gap has to halve
-SHRINK = 0.1  # least factor from one ridge to the next
+KEPT_SHARE = 1e-3  # share of a direction of which more has to be left for K(D) to be changed in place of computed
+STALL_ROUNDS = 10  # rounds in which the gap has to halve
+MIN_SHRINK = 0.1  # least factor from one ridge to the next
 LEAST_RIDGE = 1e-12  # relative to the largest diagonal entry of the kernel
 RIDGE = 1e-6  # added to the curvature, relative to its mean diagonal entry
-QUICK = 1e-2  # gap that is enough on calibration folds
+FOLD_GAP = 1e-2  # gap that is enough on calibration folds
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ def _gradient_step(problem: Problem, stack: KernelStack, point: _Point, images: 
         direction = D.copy()
         direction[[out, largest]] = 0.0
         direction[largest] = -direction.sum()  # zero once the others are: a rest would take out the last kernel
-        keep = np.abs(direction).max() > KEEP * size  # else K(D) would be rounding errors, which long steps enlarge
+        keep = np.abs(direction).max() > KEPT_SHARE * size  # else K(D) is rounding errors, enlarged by long steps
         change = direction - D if keep else direction
         KD = stack.matrix(change)
         line = _Line(direction, line.KD + KD if keep else KD)
@@ -265,7 +265,8 @@ def _newton_step(problem: Problem, stack: KernelStack, point: _Point, images: np
     point = replace(point, touched=point.touched + np.count_nonzero(direction))
     end = line.at(problem, point, 1.0, tol)
     slope, first, left = end.slope(line.KD), point.slope(line.KD), float(line.room(end.weights).min())
-    if STEEP * first <= slope <= FLAT * -first and end.machine.value <= point.machine.value * (1.0 + ROUNDING):
+    level = slope <= SLOPE_SHARE * -first and end.machine.value <= point.machine.value * (1.0 + ROUNDING)
+    if level and slope >= STEEP_SHARE * first:
         return end
     if slope > 0 or end.machine.value >= point.machine.value:
         end = _search(problem, line, point, end, 1.0, tol)
@@ -289,7 +290,7 @@ def _search(problem: Problem, line: _Line, point: _Point, end: _Point, limit: fl
         trial = line.at(problem, point, s, tol)
         return trial, slope(trial)
 
-    trials = zero_of_slope(at, first, slope(end), length=limit, trials=TRIALS, flat=FLAT)
+    trials = zero_of_slope(at, first, slope(end), length=limit, trials=MAX_TRIALS, flat=SLOPE_SHARE)
     best = min([point, end, *trials], key=lambda p: p.machine.value)
     return replace(best, solves=end.solves + len(trials))
 
@@ -301,7 +302,7 @@ SOLVERS: dict[str, Step] = {"newton": _newton_step, "reduced_gradient": _gradien
 def _descend(problem: Problem, stack: KernelStack, point: _Point, step: Step, target: float, tol: float) -> _Point:
     """Steps on the active kernels until their gap is below the target; one step where all kernels are active."""
     active = stack.shape[0]
-    for _ in range(INNER if active < problem.stack.shape[0] else 1):
+    for _ in range(MAX_INNER_STEPS if active < problem.stack.shape[0] else 1):
         images = stack.apply(point.machine.dual_coef)
         point = replace(point, touched=point.touched + active)
         if point.gap(point.machine.dual_coef @ images) <= target:
@@ -318,24 +319,24 @@ def _descend(problem: Problem, stack: KernelStack, point: _Point, step: Step, ta
 
 def _active(weights: np.ndarray, energies: np.ndarray) -> np.ndarray:
     """Kernels with weight, and those without that violate optimality most."""
-    if len(weights) <= FEW:
+    if len(weights) <= MAX_ALL_ACTIVE:
         return np.arange(len(weights))
     excess = np.where(weights > 0, -np.inf, energies - weights @ energies)
-    order = np.argsort(-excess, kind="stable")[:ENTER]
+    order = np.argsort(-excess, kind="stable")[:MAX_ENTERING]
     return np.union1d(np.flatnonzero(weights > 0), order[excess[order] > 0])
 
 
 def _first(problem: Problem, start: State | None, tol: float) -> _Point:
-    """The point of a start; without one equal weights, of all kernels or of those that the mean kernel asks for."""
+    """The point of a start; without one equal weights, of all kernels or of those with the largest energies."""
     L = problem.stack.shape[0]
     if start is not None:
         return _point(problem, start.weights, start.dual_coef, start.passes * L, start.solves, tol)
     point = _point(problem, np.full(L, 1.0 / L), None, 0.0, 0, tol)
-    if L <= FEW:
+    if L <= MAX_ALL_ACTIVE:
         return point
     energies = problem.stack.quad(point.machine.dual_coef)
     weights = np.zeros(L)
-    weights[np.argsort(-energies, kind="stable")[:ENTER]] = 1.0 / ENTER
+    weights[np.argsort(-energies, kind="stable")[:MAX_ENTERING]] = 1.0 / MAX_ENTERING
     return _point(problem, weights, point.machine.dual_coef, point.touched + L, point.solves, tol)
 
 
@@ -362,17 +363,12 @@ def _smoother(problem: Problem, point: _Point, gap: float, tol: float, fine: flo
     """The same weights with a first ridge, or with a smaller one; None where it would be lost in rounding errors."""
     coef = point.machine.dual_coef
     if point.ridge:
-        ridge = point.ridge * max(SHRINK, 0.5 * tol / gap)  # the gap falls with the ridge
+        ridge = point.ridge * max(MIN_SHRINK, 0.5 * tol / gap)  # the gap falls with the ridge
     else:
         ridge = min(gap, 1.0) * point.machine.primal / float(coef @ coef)  # moves J by half its gap
     if ridge <= LEAST_RIDGE * float(np.max(point.K.diagonal())):
         return None
     return _point(problem, point.weights, coef, point.touched, point.solves, fine, ridge)
-
-
-def _among(stack: KernelStack, weights: np.ndarray, point: _Point) -> Matrix:
-    """K, the sum of all kernels, in terms of the active ones, where it is held as factors."""
-    return _matrix(stack, weights, point.ridge) if isinstance(point.K, LowRank) else point.K
 
 
 def iterates(
@@ -388,10 +384,10 @@ def iterates(
     -----
     If no step is left above `tol`, the iterate with the smallest gap comes once more.
     """
-    L, fine, step = problem.stack.shape[0], max(MARGIN * tol, FINEST), SOLVERS[solver]
+    L, fine, step = problem.stack.shape[0], max(MARGIN_SHARE * tol, MIN_MARGIN_TOL), SOLVERS[solver]
     point = _first(problem, start, fine)
     active, stack = np.arange(0), problem.stack
-    best, stuck, goal, rounds = None, False, np.inf, STALL
+    best, stuck, goal, rounds = None, False, np.inf, STALL_ROUNDS
     while True:
         weights, coef = point.weights, point.machine.dual_coef
         energies = (stack if len(active) == L else problem.stack).quad(coef)
@@ -401,19 +397,21 @@ def iterates(
         now = Iterate(state, value, gap, weights=weights)
         yield now
         best = now if best is None or gap < best.violation else best
-        goal, rounds = (0.5 * gap, STALL) if gap <= goal else (goal, rounds - 1)
-        if stuck or not rounds or (point.ridge and point.gap(energies) <= EASE * gap):
+        goal, rounds = (0.5 * gap, STALL_ROUNDS) if gap <= goal else (goal, rounds - 1)
+        if stuck or not rounds or (point.ridge and point.gap(energies) <= INNER_GAP_SHARE * gap):
             smoother = _smoother(problem, point, gap, tol, fine)
             if smoother is None:
                 yield best
                 return
-            point, step, goal, rounds = smoother, _newton_step, np.inf, STALL
+            point, step, goal, rounds = smoother, _newton_step, np.inf, STALL_ROUNDS
         chosen = _active(weights, energies)
         if not np.array_equal(chosen, active):
-            active, stack = chosen, problem.stack.take(kernels=chosen).held(HELD)
+            active, stack = chosen, problem.stack.take(kernels=chosen).held(MAX_GRAM_BYTES)
             point = replace(point, touched=point.touched + len(active))
-        inner = replace(point, weights=weights[active], K=_among(stack, weights[active], point))
-        inner = _descend(problem, stack, inner, step, max(0.5 * tol, EASE * gap), fine)
+        inner = replace(point, weights=weights[active])
+        if stack.error is not None:  # K of low rank, in terms of the factors of the active kernels
+            inner = replace(inner, K=_matrix(stack, inner.weights, point.ridge))
+        inner = _descend(problem, stack, inner, step, max(0.5 * tol, INNER_GAP_SHARE * gap), fine)
         stuck = np.array_equal(inner.weights, weights[active])
         spread = np.zeros(L)
         spread[active] = inner.weights
@@ -567,11 +565,11 @@ class SimpleMKLClassifier(StackClassifier):
         check_choice("solver", self.solver, tuple(SOLVERS))
 
     def _kept_bytes(self, size: Size) -> float:
-        return min(size.values, HELD)
+        return min(size.values, MAX_GRAM_BYTES)
 
     def _solve(self, task: Task) -> Answer:
         problem = Problem(task.stack, task.y, task.cost)
-        tol = max(self.tol, QUICK) if task.rough else self.tol
+        tol = max(self.tol, FOLD_GAP) if task.rough else self.tol
         solution = solve(problem, solver=self.solver, tol=tol, max_iter=self.max_iter, callback=self._log_callback())
         state = solution.state
         details = violation(problem, state), state.passes

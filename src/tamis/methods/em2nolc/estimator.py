@@ -12,15 +12,16 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tamis.base.calibration import Tests, calibrated, each_fold, warn_in_sample
-from tamis.base.classifier import KernelClassifier
+from tamis.base.classifier import ReadableClassifier
 from tamis.base.estimator import WORKING_BYTES, draw_seed
 from tamis.base.expansion import Coefficients
+from tamis.base.kernel_model import KernelModel
 from tamis.base.kernel_space import KernelSpace, Prepared, pool_size
 from tamis.base.memory import NUMBER, MemoryEstimate, Size
-from tamis.base.model import FitContext, Fitted, Model
+from tamis.base.model import FitContext, Fitted
 from tamis.codec import stored
 from tamis.errors import check_choice, check_integer, check_number
-from tamis.kernels.bank import MEMORY, KernelBank
+from tamis.kernels.bank import MAX_DENSE_BYTES, KernelBank
 from tamis.kernels.recipes import check_bandwidth, per_feature
 from tamis.methods.em2nolc import solver as method
 from tamis.methods.em2nolc import sums as em2nolc_sums
@@ -45,8 +46,8 @@ ENGINES = ("auto", "dense", "streaming", "statistics")
 COUPLINGS = ("rank_one", "full")
 REFITS = ("squared", "logistic")
 VALUES, STREAMED = 1.4, 3.0  # copies of kernel values at the peak of a fit: of all kernels, or of one
-SUMMED = 2  # copies of the table, as numbers, where rows are summed
-POLISH = 5  # most rounds of looking for better instances among all rows
+SUMMED_COPIES = 2  # copies of the table, as numbers, where rows are summed
+MAX_POLISH_ROUNDS = 5  # most rounds of looking for better instances among all rows
 
 
 @stored
@@ -249,7 +250,7 @@ class EM2NOLCClassifier(SumsClassifier):
 
     def _out_of_fold(self, rows: Rows, merged: Rows, n_folds: int, context: FitContext) -> tuple[np.ndarray, Tests]:
         fixed = clone(self).set_params(alpha=self._ridge(len(merged)))  # the ridge of the folds is that of the fit
-        return KernelClassifier._out_of_fold(fixed, rows, merged, n_folds, context)
+        return ReadableClassifier._out_of_fold(fixed, rows, merged, n_folds, context)
 
     @property
     def _summed_for(self) -> tuple[Sequence[Any], Sequence[Any], Any]:
@@ -280,7 +281,9 @@ class EM2NOLCClassifier(SumsClassifier):
             "last fit": self.refit,
         }
 
-    def _learn_sums(self, summary: TrainingSums, alpha: float, *, rough: bool = False) -> tuple[Model, dict[str, Any]]:
+    def _learn_sums(
+        self, summary: TrainingSums, alpha: float, *, rough: bool = False
+    ) -> tuple[KernelModel, dict[str, Any]]:
         bandwidth = check_bandwidth(self.bandwidth, len(summary.plan.encoder.names))
         return self._learn_prepared(summary.prepare(self.kernels, per_feature(), bandwidth), alpha, rough=rough)
 
@@ -333,7 +336,7 @@ class EM2NOLCClassifier(SumsClassifier):
         self.statistics_ = statistics
         return self
 
-    def _learn(self, rows: Rows, context: FitContext) -> tuple[Model, Mapping[str, Any]]:
+    def _learn(self, rows: Rows, context: FitContext) -> tuple[KernelModel, Mapping[str, Any]]:
         space = KernelSpace(
             per_feature(),
             self.engine,
@@ -349,7 +352,9 @@ class EM2NOLCClassifier(SumsClassifier):
     def _ridge(self, n_rows: int) -> float:
         return 0.01 * ridge_scale(n_rows) if isinstance(self.alpha, str) else self.alpha
 
-    def _learn_prepared(self, prepared: Prepared, alpha: float, *, rough: bool = False) -> tuple[Model, dict[str, Any]]:
+    def _learn_prepared(
+        self, prepared: Prepared, alpha: float, *, rough: bool = False
+    ) -> tuple[KernelModel, dict[str, Any]]:
         """Solve once per output (or once for all), refit, and keep what is used."""
         check_fits(prepared.bank, self.max_features)
         problems = tasks(prepared, alpha, self._budgets, self.shared_support, thorough=not rough)
@@ -360,23 +365,25 @@ class EM2NOLCClassifier(SumsClassifier):
         attributes: dict[str, Any] = {"alpha_": alpha}
         if self.warm_start and not rough:
             attributes["_states"] = _key(prepared, problems), [s.state for s in solutions]
-        if self.candidates == "all" and isinstance(prepared, PreparedSums) and not rough:
-            prepared, problems, solutions = self._polish(prepared, problems, solutions, alpha)
+        sums = prepared if isinstance(prepared, PreparedSums) and not rough else None
+        if self.candidates == "all" and sums is not None:
+            prepared, problems, solutions = self._polish(sums, problems, solutions, alpha)
+            sums = prepared
         how = {"coupling": self.coupling, "refit": self.refit}
-        finished = [finish(prepared, t, s, how, rough=rough) for t, s in zip(problems, solutions, strict=True)]
+        finished = [finish(sums, t, s, how) for t, s in zip(problems, solutions, strict=True)]
         model = prepared.model([block for block, _ in finished], [solution for _, solution in finished])
-        if isinstance(prepared, PreparedSums) and not rough and how == {"coupling": "rank_one", "refit": "squared"}:
-            em2nolc_sums.warn_of_cancellation(prepared, problems, [solution for _, solution in finished], model)
+        if sums is not None and how == {"coupling": "rank_one", "refit": "squared"}:
+            em2nolc_sums.warn_of_cancellation(sums, problems, [solution for _, solution in finished], model)
         dual, weights = leading_factors(model.expansion.coef, shared=self.shared_support)
         return replace(model, dual_coef=dual, kernel_weights=weights), attributes
 
     def _memory(self, size: Size) -> MemoryEstimate:
         columns = NUMBER * size.rows * pool_size(self.candidates, size.rows)
-        small = columns * size.columns <= MEMORY and not is_grid(self.candidates)
+        small = columns * size.columns <= MAX_DENSE_BYTES and not is_grid(self.candidates)
         dense = self.engine == "dense" or (self.engine == "auto" and small)
         summable = size.single == size.kernels and self.solver != "paper"
         if self.engine == "statistics" or (self.engine == "auto" and summable and not small):
-            return {"rows, read and summed": SUMMED * size.table, "working blocks": WORKING_BYTES}
+            return {"rows, read and summed": SUMMED_COPIES * size.table, "working blocks": WORKING_BYTES}
         kept = VALUES * columns * size.kernels if dense else STREAMED * columns
         return {**super()._memory(size), "values between rows and candidates": kept}
 
@@ -393,7 +400,7 @@ class EM2NOLCClassifier(SumsClassifier):
         self, prepared: PreparedSums, problems: list[Task], solutions: list[Solution[State]], alpha: float
     ) -> tuple[PreparedSums, list[Task], list[Solution[State]]]:
         """Bring in rows that would lower the objective, and solve again from where things stand."""
-        for _ in range(POLISH):
+        for _ in range(MAX_POLISH_ROUNDS):
             before = len(prepared.pool)
             for task, solution in zip(problems, solutions, strict=True):
                 prepared = em2nolc_sums.widened(prepared, task, solution.state)
@@ -432,12 +439,15 @@ def tasks(
 
 
 def finish(
-    prepared: Prepared, task: Task, solution: Solution[State], how: dict[str, str], *, rough: bool
+    sums: PreparedSums | None, task: Task, solution: Solution[State], how: dict[str, str]
 ) -> tuple[Coefficients, Solution[State]]:
-    """Coefficients of pairs from a solution, and the solution with its final objective."""
+    """Coefficients of pairs from a solution, and the solution with its final objective.
+
+    Where the problem was solved on `sums` whose polynomials are not exact enough, the last fit is on exact kernels.
+    """
     found = coefficients(task, solution.state, **how)
-    if isinstance(prepared, PreparedSums) and not rough and em2nolc_sums.doubts(prepared, task, solution, found):
-        return em2nolc_sums.refit_exactly(prepared, task, solution, **how)
+    if sums is not None and em2nolc_sums.doubts(sums, task, solution, found):
+        return em2nolc_sums.refit_exactly(sums, task, solution, **how)
     return found, solution
 
 

@@ -15,7 +15,7 @@ CURVATURE = 0.25  # of the logistic loss at zero, so that one ridge serves both 
 
 
 def coefficients(task: Task, state: State, *, coupling: str = "rank_one", refit: str = "squared") -> Coefficients:
-    """Turn a state into coefficients of pairs, refitted on its supports if asked.
+    """Turn a state into coefficients of pairs, refitted on its supports if requested.
 
     Parameters
     ----------

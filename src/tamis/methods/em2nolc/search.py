@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.calibration import Tests, calibrated
-from tamis.base.design import MomentDesign
 from tamis.base.estimator import add_attributes
 from tamis.base.expansion import Coefficients
 from tamis.base.kernel_space import Encoded, Prepared
@@ -42,6 +41,7 @@ from tamis.kernels.recipes import check_bandwidth, per_feature
 from tamis.methods.em2nolc import solver as method
 from tamis.methods.em2nolc.estimator import COUPLINGS, REFITS, ZHANG2022, EM2NOLCClassifier, ridge_scale, tasks
 from tamis.methods.em2nolc.refit import coefficients
+from tamis.methods.em2nolc.sums import moments_of
 from tamis.methods.em2nolc.sums_classifier import SumsClassifier
 from tamis.optim.driver import Solution
 from tamis.statistics.fit import FoldSums, HeldOutSums, TrainingSums
@@ -49,10 +49,10 @@ from tamis.table.folds import folds, resolve_cv
 from tamis.table.rows import Rows, merge_rows
 
 ALPHAS = (0.01, 0.1)
-SEARCH_LOOK = 20_000  # most held-out rows on which the cells of the search are scored beside the statistics
-GRID = (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100, 200)
-POOL = 300  # most candidates in the search; the final fit draws from more
-COARSE = (0.25, 0.5, 1.0)  # budgets of the first stage, as shares of the largest
+MAX_SCORED_ROWS = 20_000  # most held-out rows on which cells are scored, in addition to the statistics
+BUDGET_GRID = (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 60, 100, 200)
+SEARCH_POOL = 300  # most candidates in the search; the final fit draws from more
+COARSE_SHARES = (0.25, 0.5, 1.0)  # budgets of the first stage, as shares of the largest
 Pair = tuple[int, int]
 
 
@@ -274,8 +274,7 @@ class EM2NOLCClassifierCV(SumsClassifier):
 
     def _single(self, **point: Any) -> EM2NOLCClassifier:
         """The classifier without a search at one point of the grid."""
-        found: EM2NOLCClassifier = single_classifier(self, EM2NOLCClassifier, **point)
-        return found
+        return single_classifier(self, EM2NOLCClassifier, **point)
 
     def _memory(self, size: Size) -> MemoryEstimate:
         return self._single()._memory(size)
@@ -309,7 +308,8 @@ class EM2NOLCClassifierCV(SumsClassifier):
                 "use scoring='squared_error' or give X and y too"
             )
         encoder, kept = one.statistics.plan.encoder, one.folds
-        splits = [(one.summary(fold, pool=POOL), one.held_out(fold, SEARCH_LOOK // len(kept))) for fold in kept]
+        size = MAX_SCORED_ROWS // max(1, len(kept))
+        splits = [(one.summary(fold, pool=SEARCH_POOL), one.held_out(fold, size)) for fold in kept]
         looks = [(held.sample, held.sample) for _, held in splits if held.sample is not None]
         count, d = one.statistics.count, len(encoder.names)
         most = int(min((count.sum() - count[fold] for fold in kept), default=0))
@@ -386,7 +386,7 @@ class EM2NOLCClassifierCV(SumsClassifier):
         return self._single(**{name: getattr(cell, name) for name in names})
 
     def _grid(self, n_rows: int, d: int, numeric: bool, seed: int) -> Grid:
-        """All settings, no budgets yet; `numeric` says whether some column is a number."""
+        """All settings, no budgets yet; `numeric`: whether some column holds numbers."""
         widths = [check_bandwidth(b, d) for b in self.bandwidths]
         if not numeric and self.kernels is None:
             widths = widths[:1]  # indicator kernels have no bandwidth
@@ -403,7 +403,7 @@ class EM2NOLCClassifierCV(SumsClassifier):
                 "scaling": self.scaling,
                 "missing": self.missing,
                 "max_features": min(self.max_features, d),
-                "candidates": min(self.candidates, POOL) if isinstance(self.candidates, int) else POOL,
+                "candidates": min(self.candidates, SEARCH_POOL) if isinstance(self.candidates, int) else SEARCH_POOL,
                 "seed": seed,
             },
             shared=self.shared_support,
@@ -414,7 +414,7 @@ class EM2NOLCClassifierCV(SumsClassifier):
         most = min(self.max_instances, n_rows), min(self.max_features, n_features)
         if self.budgets == "full":
             return list(range(1, most[0] + 1)), list(range(1, most[1] + 1))
-        first, second = ([*(g for g in GRID if g < limit), limit] for limit in most)
+        first, second = ([*(g for g in BUDGET_GRID if g < limit), limit] for limit in most)
         return first, second
 
 
@@ -443,7 +443,7 @@ def _search_attributes(
 
 def _diagonal(instances: list[int], features: list[int]) -> list[tuple[int, int]]:
     """A few pairs of budgets that grow together, the largest last."""
-    return list(dict.fromkeys((_nearest(instances, share), _nearest(features, share)) for share in COARSE))
+    return list(dict.fromkeys((_nearest(instances, share), _nearest(features, share)) for share in COARSE_SHARES))
 
 
 def _nearest(grid: list[int], share: float) -> int:
@@ -554,8 +554,8 @@ class _Sums:
         return cls(test.sums, values)
 
     def __call__(self, point: Point, blocks: list[Coefficients]) -> HeldOut:
-        designs = [task.design for task in point.problems if isinstance(task.design, MomentDesign)]
-        residual = np.concatenate([d.residual(b) for d, b in zip(designs, blocks, strict=True)], axis=1)
+        pairs = zip(point.problems, blocks, strict=True)
+        residual = np.concatenate([moments_of(task).residual(block) for task, block in pairs], axis=1)
         used = np.flatnonzero(np.any(residual != 0, axis=1))
         squares = max(0.0, float(np.vdot(residual[used], self.sums[np.ix_(used, used)] @ residual[used])))
         decision = None

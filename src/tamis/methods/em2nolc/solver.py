@@ -165,7 +165,7 @@ def _closest(problem: Quadratic, budget: Budget, chosen: np.ndarray) -> tuple[fl
 def density_start(task: Task) -> State:
     """No instances yet; kernels that best separate the class densities, or all where the densities are alike.
 
-    Candidates are merged rows: where most values come in both classes, only their weights tell the densities apart.
+    Candidates are merged rows: where most values come in both classes, the densities differ by their weights only.
     """
     design = task.design
     some = slice(None, None, -(-design.n_candidates // START_ROWS))

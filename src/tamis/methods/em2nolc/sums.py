@@ -14,21 +14,21 @@ import numpy as np
 
 from tamis.base.design import MomentDesign, RowDesign, Sums
 from tamis.base.expansion import Coefficients
-from tamis.base.model import Model, Pool
+from tamis.base.kernel_model import KernelModel, Pool
 from tamis.errors import warn
 from tamis.methods.em2nolc import solver as method
 from tamis.methods.em2nolc.refit import coefficients
 from tamis.methods.em2nolc.solver import State, Task
 from tamis.optim.driver import Solution
-from tamis.optim.subset import EXCHANGE, PIVOT, Fit, exchange_gains, fit_support
+from tamis.optim.subset import MIN_GAIN, PIVOT_TOL, Fit, exchange_gains, fit_support
 from tamis.parallel import thread_map
 from tamis.statistics.fit import PreparedSums
 from tamis.statistics.profile import SAMPLE_ROWS
 from tamis.statistics.sums import CHUNK_ROWS, PairFunctions
 
-DECISION = 1e-4  # error of a decision that calls for exact kernels
-MANY = 2e6  # rows (in weight) that are not read again for the sake of a close choice
-MOST_PAIRS = 2000  # of instance and kernel that an exact refit takes on
+DECISION_TOL = 1e-4  # error of a decision that calls for exact kernels
+MAX_REREAD_WEIGHT = 2e6  # rows (in weight) that are not read again for the sake of a close choice
+MAX_PAIRS = 2000  # of instance and kernel that an exact refit takes on
 
 
 def widened(prepared: PreparedSums, task: Task, state: State) -> PreparedSums:
@@ -55,11 +55,11 @@ def widened(prepared: PreparedSums, task: Task, state: State) -> PreparedSums:
 def doubts(prepared: PreparedSums, task: Task, solution: Solution[State], found: Coefficients) -> bool:
     """Whether the error of the short forms matters, and all rows are at hand to do without them.
 
-    It matters if a decision is wrong by more than DECISION on some candidate (warned of, where no exact
-    refit can follow), or, unless rows are MANY, if a choice hangs on less. If the part of a member is wrong by
-    e, J per unit of weight is wrong by ``mean(r e + e^2 / 2)``, with residuals r; it is estimated on the
-    candidates, plus two standard errors. What counts is the member that the closest exchange would drop,
-    twice, because the one that would come in errs too.
+    It matters if a decision is wrong by more than `DECISION_TOL` on some candidate; where no exact refit can follow,
+    that is warned of. For a weight of at most `MAX_REREAD_WEIGHT` it also matters if the error could change a choice:
+    if the part of a member is wrong by e, J per unit of weight is wrong by ``mean(r e + e^2 / 2)``, with residuals r,
+    estimated on the candidates plus two standard errors. That of the member which the closest exchange would drop
+    counts twice, because the one that would come in errs too.
     """
     state = solution.state
     pairs = len(state.instances) * len(state.kernels)
@@ -67,16 +67,16 @@ def doubts(prepared: PreparedSums, task: Task, solution: Solution[State], found:
         return False
     by_instance, by_kernel, residual = _errors(prepared, task, found)
     error = float(np.abs(by_kernel.sum(axis=1)).max())
-    if prepared.summary.exact_sums is None or pairs > MOST_PAIRS:
-        if error > DECISION:
+    if prepared.summary.exact_sums is None or pairs > MAX_PAIRS:
+        if error > DECISION_TOL:
             warn(
                 f"the polynomials in the place of kernels move decisions by up to {error:.1g}, and there is no exact "
                 "refit from statistics alone or of so many pairs: use more degrees or shorter ranges in the plan, a "
                 "wider bandwidth or a larger alpha",
             )
         return False
-    if error > DECISION or task.design.total_weight > MANY:
-        return error > DECISION
+    if error > DECISION_TOL or task.design.total_weight > MAX_REREAD_WEIGHT:
+        return error > DECISION_TOL
     value = solution.objective / task.design.total_weight
     for (margin, member), parts in zip(method.closest_exchanges(task, state), (by_instance, by_kernel), strict=True):
         effect = np.sum(residual * parts[:, member] + 0.5 * parts[:, member] ** 2, axis=1)
@@ -88,7 +88,7 @@ def doubts(prepared: PreparedSums, task: Task, solution: Solution[State], found:
 
 def _errors(prepared: PreparedSums, task: Task, found: Coefficients) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """On the candidates: errors of the parts of instances (p, k, q) and kernels (p, f, q), residuals (p, q)."""
-    Z, design = prepared.pool.Z, _moments(task)
+    Z, design = prepared.pool.Z, moments_of(task)
     by_instance = np.zeros((len(Z), len(found.instances), design.n_outputs))
     by_kernel = np.zeros((len(Z), len(found.kernels), design.n_outputs))
     residual = found.intercept - design.candidate_targets
@@ -105,7 +105,7 @@ def _errors(prepared: PreparedSums, task: Task, found: Coefficients) -> tuple[np
 
 
 def warn_of_cancellation(
-    prepared: PreparedSums, problems: Sequence[Task], solutions: Sequence[Solution[State]], model: Model
+    prepared: PreparedSums, problems: Sequence[Task], solutions: Sequence[Solution[State]], model: KernelModel
 ) -> None:
     """Warn if the squared error of rank-one coefficients is not that on rows: they are so large that digits cancel."""
     look = prepared.summary.sample
@@ -132,7 +132,7 @@ def refit_exactly(
     """Fit the kernel weights (every pair if "full") of the chosen instances and kernels again, from their
     exact values on all rows.
 
-    The choice itself stays: what it hangs on is less than the short forms can tell.
+    The choice itself stays: its margin is below the accuracy of the short forms.
     """
     state = solution.state
     exact, start = _exact(prepared, task, state)
@@ -145,7 +145,7 @@ def refit_exactly(
 
 def _exact(prepared: PreparedSums, task: Task, state: State) -> tuple[Task, State]:
     """The problem on the chosen instances and kernels only, from exact kernel values of all rows."""
-    again, design = prepared.summary.exact_sums, _moments(task)
+    again, design = prepared.summary.exact_sums, moments_of(task)
     assert again is not None
     bank = prepared.bank.take(state.kernels)
     columns = bank.columns
@@ -173,7 +173,8 @@ def _exact(prepared: PreparedSums, task: Task, state: State) -> tuple[Task, Stat
     return replace(task, design=exact, incidence=incidence, thorough=False), start
 
 
-def _moments(task: Task) -> MomentDesign:
+def moments_of(task: Task) -> MomentDesign:
+    """The design of a problem on sums."""
     assert isinstance(task.design, MomentDesign)
     return task.design
 
@@ -196,8 +197,7 @@ def better_rows(
     short : coefficients (rows, size) of each kept kernel for the rows of a slice
     blocks : slices of all rows
     """
-    design = task.design
-    assert isinstance(design, MomentDesign)
+    design = moments_of(task)
     unit = state.weights / (np.linalg.norm(state.weights) or 1.0)
     at = np.concatenate([design.positions[m] for m in state.kernels.tolist()])
     centred, cross = design.sums.centred[np.ix_(at, at)], design.cross[at]
@@ -205,7 +205,7 @@ def better_rows(
     fit = fit_support(problem, state.instances)
     own = [w * design.short[m][state.instances] for w, m in zip(unit, state.kernels.tolist(), strict=True)]
     members = np.concatenate(own, axis=1)
-    floor = PIVOT * problem.diagonal.max()
+    floor = PIVOT_TOL * problem.diagonal.max()
 
     def look(rows: slice) -> tuple[np.ndarray, np.ndarray]:
         U = np.concatenate([w * a for w, a in zip(unit, short(rows), strict=True)], axis=1)
@@ -223,5 +223,5 @@ def better_rows(
     gains, rows = (np.array(part) for part in zip(*found, strict=True))
     best = np.argmax(gains, axis=0)
     members_of = np.arange(gains.shape[1])
-    worth = gains[best, members_of] > EXCHANGE * fit.objective
+    worth = gains[best, members_of] > MIN_GAIN * fit.objective
     return np.unique(rows[best, members_of][worth])

@@ -10,9 +10,10 @@ from typing import Any, Self, cast
 import numpy as np
 
 from tamis.arrays import is_tensor
-from tamis.base.classifier import KernelClassifier
+from tamis.base.classifier import ReadableClassifier
 from tamis.base.estimator import draw_seed
-from tamis.base.model import FitContext, Fitted, measured_variation, variation_shares
+from tamis.base.kernel_model import KernelModel
+from tamis.base.model import FitContext, Fitted
 from tamis.errors import warn
 from tamis.kernels.recipes import check_bandwidth, per_feature
 from tamis.parallel import blas_threads
@@ -25,10 +26,10 @@ from tamis.table.rows import Rows
 from tamis.table.sources.source import Source, by_name, source_of, table_source
 from tamis.table.table import TableReader
 
-OUTSIDE = 0.01  # share of a column's cells beyond the plan's range that is worth a warning
+OUTSIDE_SHARE = 0.01  # share of a column's cells beyond the plan's range that is worth a warning
 
 
-class SumsClassifier(KernelClassifier):
+class SumsClassifier(ReadableClassifier):
     """Base of the classifiers that can be fitted from sums over rows."""
 
     kernels: Any  # parameters, set by the constructors
@@ -56,8 +57,8 @@ class SumsClassifier(KernelClassifier):
         """Fit the model to rows in memory, or to more rows than memory holds.
 
         Rows that come in blocks are read twice, first for ranges, levels and samples and then for their sums (see
-        `Statistics`), and a third time if the kernels' polynomials turn out not to be good enough; memory does not
-        grow with them, and no `memory_limit` is asked about.
+        `Statistics`), and a third time if the polynomials in place of kernels are not accurate enough; memory does not
+        grow with them, and `memory_limit` is not used.
 
         Parameters
         ----------
@@ -161,8 +162,8 @@ class SumsClassifier(KernelClassifier):
         Parameters
         ----------
         statistics : Statistics. Scaling, missing cells, categories, class weights, candidates and folds are
-            those of its plan, whatever the parameters of the same name say here.
-        X, y, sample_weight, groups : rows for a second look, if they are at hand; a sample will do.
+            those of its plan; the parameters of the same names are not used.
+        X, y, sample_weight, groups : rows of the same kind, all of them or a sample.
             Probabilities, logistic refits and scores other than the squared error need them.
 
         Returns
@@ -188,12 +189,12 @@ class SumsClassifier(KernelClassifier):
         """Make a model from a pass over rows, and set what was learned."""
         plan = one.statistics.plan
         fitted = self._fit_pass(one, FitContext(seed, self._kernel_choices()))
-        model = fitted.model
+        model = cast(KernelModel, fitted.model)
         if one.sample is None:
-            shares = variation_shares(model, plan.pool.Z[:, model.columns], np.ones(len(plan.pool)))
+            measured = model.measured_on(plan.pool.Z[:, model.columns], np.ones(len(plan.pool)))
         else:
-            shares = measured_variation(model, one.sample)
-        self._publish(plan.classes, fitted, reader, seed, shares)
+            measured = model.measured(one.sample)
+        self._publish(plan.classes, fitted, reader, seed, measured)
         place = {position: k for k, position in enumerate(plan.pool.position.tolist())}
         self.instance_labels_ = plan.pool_labels[[place[i] for i in self.instances_.tolist()]]
         self._warn()
@@ -216,7 +217,7 @@ class SumsClassifier(KernelClassifier):
     def _report_outside(self, statistics: Statistics) -> None:
         """Publish and, where they are many, warn of cells beyond the plan's ranges."""
         self.outside_ = statistics.outside
-        bar = (OUTSIDE + 2 * statistics.plan.winsorise) * statistics.n_rows
+        bar = (OUTSIDE_SHARE + 2 * statistics.plan.winsorise) * statistics.n_rows
         many = [f"{name!r} ({100 * n / statistics.n_rows:.1f}%)" for name, n in self.outside_.items() if n > bar]
         if many:
             warn(

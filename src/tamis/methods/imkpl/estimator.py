@@ -26,7 +26,7 @@ HOSSEINI2019 = (
 )
 
 STARTS = ("greedy", "random")
-LARGEST = 1e6  # price
+MAX_PRICE = 1e6  # price
 SPARSE = ("align", "graph")  # rules that know kappa and max_kernels
 MIN_REPRESENTED = 0.5  # share of training samples that prototypes should represent
 
@@ -91,7 +91,7 @@ class IMKPLClassifier(PrototypeClassifier):
     calibration : int or None, default=3
         Number of folds whose out-of-fold decisions fit the probabilities. None: no `predict_proba`, and a faster fit.
     class_weight : dict, "balanced" or None, default=None
-        Multiplies what samples of a class count in the fit and what they say for it in a decision.
+        Multiplies the weights of the samples of a class in the fit, and their votes in a decision.
     scaling : {"standard", "rank", None}, default="standard"
         "standard": numbers of mean zero and variance one; "rank": ranks, for long tails; None: numbers as they are.
     missing : {"absent", "median", None}, default="absent"
@@ -118,7 +118,7 @@ class IMKPLClassifier(PrototypeClassifier):
         `encode` does not, and represents a sample by prototypes of other classes more often; not in a model file
     code_violation_ : largest relative violation of the optimality conditions of these codes, rounding where all is well
     instances_, instance_labels_ : training samples in some prototype, as positions and as index labels
-    instance_importance_ : what each sample says for an output through all prototypes, as signed percentages
+    instance_importance_ : the votes of each sample for an output through all prototypes, as signed percentages
     prototype_labels_ : the class of each prototype
     prototypes_per_class_ : how many each class has
     normalised_kernels_ : names of kernels that had no unit diagonal
@@ -219,7 +219,7 @@ class IMKPLClassifier(PrototypeClassifier):
     def check_parameters(self) -> None:
         super().check_parameters()
         for name in ("lam", "mu", "tau", "kappa"):
-            check_number(name, getattr(self, name), 0.0, LARGEST)
+            check_number(name, getattr(self, name), 0.0, MAX_PRICE)
         if self.kappa >= 1:
             raise ValueError(f"kappa={self.kappa!r} must be below 1, where no kernel would be left")
         check_integer("prototype_size", self.prototype_size, 1)

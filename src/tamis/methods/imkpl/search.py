@@ -111,7 +111,7 @@ class IMKPLClassifierCV(PrototypeClassifier):
         "best": the best score, ties to fewer features; "one_se": the fewest features within one standard error of it.
     kernels : as in `IMKPLClassifier`, or for tables a dict {name: choice} to choose among, default=None
     class_weight : dict, "balanced" or None, default=None
-        Multiplies what samples of a class count in the fit and what they say for it in a decision.
+        Multiplies the weights of the samples of a class in the fit, and their votes in a decision.
     scaling : {"standard", "rank", None}, default="standard"
         "standard": numbers of mean zero and variance one; "rank": ranks, for long tails; None: numbers as they are.
     missing : {"absent", "median", None}, default="absent"
@@ -139,7 +139,7 @@ class IMKPLClassifierCV(PrototypeClassifier):
         `encode` does not, and represents a sample by prototypes of other classes more often; not in a model file
     code_violation_ : largest relative violation of the optimality conditions of these codes, rounding where all is well
     instances_, instance_labels_ : training samples in some prototype, as positions and as index labels
-    instance_importance_ : what each sample says for an output through all prototypes, as signed percentages
+    instance_importance_ : the votes of each sample for an output through all prototypes, as signed percentages
     prototype_labels_ : the class of each prototype
     prototypes_per_class_ : how many each class has
     normalised_kernels_ : names of kernels that had no unit diagonal
@@ -248,8 +248,7 @@ class IMKPLClassifierCV(PrototypeClassifier):
 
     def _single(self, **point: Any) -> IMKPLClassifier:
         """The classifier without a search at one point of the grid."""
-        found: IMKPLClassifier = single_classifier(self, IMKPLClassifier, **point)
-        return found
+        return single_classifier(self, IMKPLClassifier, **point)
 
     def _at(self, cell: Cell) -> IMKPLClassifier:
         return self._single(**{**asdict(cell), "kernels": None}, verbose=0)

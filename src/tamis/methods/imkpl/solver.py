@@ -57,7 +57,7 @@ from tamis.optim.matrices import fill_diagonal, inner
 from tamis.optim.nqp import nqp_violation, solve_nqp
 from tamis.optim.quadratic import solve_nonnegative_qp
 
-LEAST = 1e-9  # of the weight of all rows: changes of J are compared with no less
+MIN_CHANGE_SCALE = 1e-9  # of the weight of all rows: changes of J are compared with no less
 Rule = Callable[["Problem", Array, np.ndarray], np.ndarray]  # (problem, M, old weights) -> weights
 
 
@@ -149,7 +149,7 @@ def local_separation(problem: Problem, K: Array) -> float:
 
 
 def code_step(problem: Problem, state: State) -> State:
-    """Code every row anew [Eq. 7]; where the old code is better it stays, settled on its own prototypes."""
+    """Code every row anew [Eq. 7]; where the old code is better it stays, solved anew on its own prototypes."""
     Q, linear = coding(problem, state.K, state.U)
     old = state.G.T
     codes = solve_nqp(2.0 * Q, linear, problem.size)
@@ -269,14 +269,15 @@ def iterates(problem: Problem, state: State) -> Iterator[Iterate[State]]:
         M, constant = slopes(problem, state)
         state = weight_step(problem, state, M)
         before, value = value, inner(state.K, M) + constant + problem.tau * float(state.U.sum())
-        scale = max(value - problem.mu * local_separation(problem, state.K), LEAST * float(problem.rows.weight.sum()))
+        least = MIN_CHANGE_SCALE * float(problem.rows.weight.sum())
+        scale = max(value - problem.mu * local_separation(problem, state.K), least)
         yield Iterate(state, value, abs(before - value) / scale, weights=state.weights)
 
 
 def solve(
     problem: Problem, begun: State, *, tol: float = 1e-3, max_iter: int = 20, callback: Callback | None = None
 ) -> Solution[State]:
-    """Alternate until J settles; then code all rows in the final kernel and merge equal prototypes."""
+    """Alternate until J converges; then code all rows in the final kernel and merge equal prototypes."""
     solution = run(iterates(problem, begun), tol=tol, max_iter=max_iter, monotone=False, callback=callback)
     state = merged(code_step(problem, solution.state))
     return replace(solution, state=state, objective=objective(problem, state))

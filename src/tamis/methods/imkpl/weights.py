@@ -38,9 +38,9 @@ from tamis.optim.prox import project_simplex
 from tamis.optim.quadratic import solve_nonnegative_qp
 
 RULES = ("align", "graph", "lp", "ball", "entropy", "uniform")
-ADDED = 64  # kernels that join the working set in a round
-SLIGHT = 1e-9  # slopes, relative to the steepest one, that count as zero
-SHARE = 0.25  # of the kernels are effective in the rule "ball" by default
+MAX_ADDED = 64  # kernels that join the working set in a round
+SLOPE_TOL = 1e-9  # slopes, relative to the steepest one, that count as zero
+EFFECTIVE_SHARE = 0.25  # of the kernels are effective in the rule "ball" by default
 
 
 def weight_rule(name: str, *, kappa: float = 0.1, spread: float | None = None, max_kernels: int | None = None) -> Rule:
@@ -77,7 +77,7 @@ def aligned(
     """
     a = kernels.inner(_centred(_hollow(_centred(M))))
     steepest = -a.min()
-    if not steepest > SLIGHT * inner(M, M) ** 0.5:
+    if not steepest > SLOPE_TOL * inner(M, M) ** 0.5:
         return None
     begun = np.zeros(len(a)) if begun is None or np.all(begun > 0) else begun
     b = _working_set(kernels, a / steepest + kappa, begun, max_kernels)
@@ -106,10 +106,10 @@ def _working_set(kernels: UnitKernels, linear: np.ndarray, begun: np.ndarray, li
         b = b * max(0.0, -float(linear[joined] @ b) / float(b @ Q[:, joined] @ b))
     slope = linear + b @ Q
     for _ in range(2 * len(linear) + 2):
-        steep = np.setdiff1d(np.flatnonzero(slope < -SLIGHT), joined[b > 0])
+        steep = np.setdiff1d(np.flatnonzero(slope < -SLOPE_TOL), joined[b > 0])
         if limit is not None and len(joined) >= limit:
             break
-        new = steep[np.argsort(slope[steep], kind="stable")[: ADDED if limit is None else 1]]
+        new = steep[np.argsort(slope[steep], kind="stable")[: MAX_ADDED if limit is None else 1]]
         joined, b = np.union1d(joined, new), _placed(joined, b, np.union1d(joined, new))
         Q = kernels.gram(joined)
         b = solve_nonnegative_qp(Q[:, joined], linear[joined], b)
@@ -137,7 +137,7 @@ def _least(problem: Problem, M: Array, old: np.ndarray) -> np.ndarray:
 
 
 def _ball(problem: Problem, M: Array, old: np.ndarray, *, spread: float | None) -> np.ndarray:
-    m = max(1.0, SHARE * len(old)) if spread is None else spread
+    m = max(1.0, EFFECTIVE_SHARE * len(old)) if spread is None else spread
     return least_on_ball(energies(problem, M), m)
 
 

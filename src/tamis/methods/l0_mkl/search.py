@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.base.classifier import KernelClassifier
+from tamis.base.classifier import ReadableClassifier
 from tamis.base.explaining import feature_shares, support_mask
 from tamis.base.memory import MemoryEstimate, Size
 from tamis.base.model import FitContext, Fitted
@@ -45,7 +45,7 @@ from tamis.methods.l0_mkl.estimator import (
 from tamis.table.rows import Rows, merge_rows
 
 SIGMOIDS = {f"sigmoid {a}, {r}": per_feature(Sigmoid(a, r)) for a, r in ((0.1, 0.1), (0.1, 1.0), (0.3, 0.1))}
-HELD_BYTES = 1 << 28  # bytes of kernel values, or of their short forms, that a fold of the search may hold
+MAX_FOLD_BYTES = 1 << 28  # bytes of kernel values, or of their short forms, that a fold of the search may hold
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Cell:
 
 
 @stored
-class L0MKLClassifierCV(SelectorMixin, KernelClassifier):
+class L0MKLClassifierCV(SelectorMixin, ReadableClassifier):
     """Search of l0-MKL: penalty, tightness and kernels chosen by cross-validation [XueSong2020].
 
     For all kernels and every lambda1 the first machine and its pass over the kernels serve all penalties, and each path
@@ -232,8 +232,7 @@ class L0MKLClassifierCV(SelectorMixin, KernelClassifier):
 
     def _single(self, **point: Any) -> L0MKLClassifier:
         """The classifier without a search at one point of the grid."""
-        found: L0MKLClassifier = single_classifier(self, L0MKLClassifier, **point)
-        return found
+        return single_classifier(self, L0MKLClassifier, **point)
 
     def _at(self, cell: Cell) -> L0MKLClassifier:
         return self._single(**{**asdict(cell), "kernels": self._kernel_choices()[cell.kernels]}, verbose=0)
@@ -257,7 +256,7 @@ class L0MKLClassifierCV(SelectorMixin, KernelClassifier):
             first = self._at(Cell(name, lambda1s[0], thetas[0], lambda2s[0]))
             prepared = first._space().prepare(train, first.kernels, seed)
             if self.engine == "auto":
-                prepared = replace(prepared, stack=prepared.stack.held(HELD_BYTES))
+                prepared = replace(prepared, stack=prepared.stack.held(MAX_FOLD_BYTES))
             tasks = first._tasks(prepared, rough=True)
             for lambda1 in lambda1s:
                 begun = None

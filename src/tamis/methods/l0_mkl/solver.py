@@ -21,7 +21,7 @@ Departures from the paper, with reasons:
 1. (7) is unbounded below as soon as one kernel is not positive semi-definite: keep the scores and scale beta up and d
    down. Algorithm 3 diverges on most data. So the machine is by default a *stationary* point of (10), which for
    positive semi-definite kernels is its minimum. There may be none; then lambda1 is raised for this machine to where
-   there is exactly one, which the state tells. "ridge" puts ``lambda1 sum_i beta_i^2 / cost_i`` and "flip" the
+   there is exactly one, and the state holds it. "ridge" puts ``lambda1 sum_i beta_i^2 / cost_i`` and "flip" the
    kernels with the moduli of their eigenvalues in place of the quadratic term, and then (7) is bounded. "paper" is
    Algorithm 3 with the gradient of h in (11), which is twice the printed one; where a direction proves that the
    objective has no minimum the run ends with the status "unbounded" and no model.
@@ -57,9 +57,8 @@ from tamis.methods.l0_mkl.steps import (
     weight_step,
 )
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
-from tamis.optim.penalties import L1
 
-LEAST = 1e-5  # weights below are zero
+MIN_WEIGHT = 1e-5  # weights below are zero
 
 
 @dataclass(frozen=True)
@@ -184,8 +183,8 @@ def _nothing(problem: Problem, status: Status, reason: str) -> Iterate[State]:
 def _scaled(problem: Problem, weights: np.ndarray) -> np.ndarray:
     """Without weights that are next to nothing, the largest one if that is the rule."""
     largest = float(weights.max(initial=0.0))
-    kept = np.where(weights >= LEAST * (largest if problem.relative else 1.0), weights, 0.0)
-    return kept / largest if problem.relative and largest > 0 and not isinstance(problem.penalty, L1) else kept
+    kept = np.where(weights >= MIN_WEIGHT * (largest if problem.relative else 1.0), weights, 0.0)
+    return kept / largest if problem.relative and largest > 0 and problem.penalty.concave else kept
 
 
 def _relative(weights: np.ndarray) -> np.ndarray:

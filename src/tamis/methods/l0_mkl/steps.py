@@ -18,19 +18,19 @@ from tamis.optim.penalties import Penalty
 BETA_STEPS = ("stationary", "ridge", "flip", "paper")
 DCA_STEPS = 500  # of Algorithm 3
 DC_STEPS = 50  # of Algorithm 4
-HUGE = 1e7  # a coefficient beyond it is on its way to infinity
+MAX_COEF = 1e7  # a coefficient beyond it is on its way to infinity
 INSTEAD = "beta_step='stationary' or 'ridge' has a model"
-SETTLED = 1e-14  # relative squared change at which a DC iteration stops
-SHARP = 1e-6  # KKT violation of a weight step, relative to its scale
-SIGN = 1e-9  # a form below minus this share of its terms is negative
+DC_TOL = 1e-14  # relative squared change at which a DC iteration stops
+KKT_TOL = 1e-6  # KKT violation of a weight step, relative to its scale
+SIGN_TOL = 1e-9  # a form below minus this share of its terms is negative
 HALVINGS = 60
-STATIONARY = 1e-5  # residual of a machine that counts as stationary
-RAISE = 1.01  # lambda1 over the modulus of the least eigenvalue, where there must be a stationary machine
+STATIONARY_TOL = 1e-5  # residual of a machine that counts as stationary
+RIDGE_FACTOR = 1.01  # lambda1 over the modulus of the least eigenvalue, where there must be a stationary machine
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Kernels, labels, costs of rows and what is asked of them.
+    """Kernels, labels, costs of rows and the terms of the objective.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Images:
 class Weighed:
     """Weights (L,), the kernels that had one before the cap on columns, best first, and the violation of optimality.
 
-    `clipped` says whether gamma had to be cut at zero for them, `reason` why there is no minimum, or "".
+    `clipped`: whether gamma had to be cut at zero for them; `reason`: why there is no minimum, or "".
     """
 
     weights: np.ndarray
@@ -128,10 +128,10 @@ def _stationary(problem: Problem, K: np.ndarray, start: Machine | None) -> Machi
     """
     lam, beta = problem.lambda1, None if start is None else start.dual_coef
     point = stationary(K, problem.y, problem.cost, lam, start=beta)
-    if point.residual > STATIONARY:
+    if point.residual > STATIONARY_TOL:
         root = np.sqrt(problem.cost)
         centred = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
-        lam = max(lam, -RAISE * float(np.linalg.eigvalsh(root[:, None] * centred * root)[0]))
+        lam = max(lam, -RIDGE_FACTOR * float(np.linalg.eigvalsh(root[:, None] * centred * root)[0]))
         point = stationary(K, problem.y, problem.cost, lam, start=beta)
     image = K @ point.beta
     value = lam * float(point.beta @ image) + problem.loss(image + point.intercept)
@@ -157,10 +157,10 @@ def published(problem: Problem, K: np.ndarray, start: Machine | None = None, ste
         point = solve_hinge(K, problem.y, problem.cost, problem.lambda1 * rho, linear=linear, start=(beta, b))
         moved = float(np.sum((point.beta - beta) ** 2) + (point.intercept - b) ** 2)
         beta, b = point.beta, point.intercept
-        if falls(problem, K @ beta, beta, b) or np.abs(beta).max() > HUGE:
+        if falls(problem, K @ beta, beta, b) or np.abs(beta).max() > MAX_COEF:
             reason = f"the machine of fixed weights has no minimum: its objective falls along the iterates; {INSTEAD}"
             break
-        if moved <= SETTLED * float(beta @ beta + b * b):
+        if moved <= DC_TOL * float(beta @ beta + b * b):
             break
     image = K @ beta
     value = problem.lambda1 * float(beta @ image) + problem.loss(image + b)
@@ -183,12 +183,12 @@ def falls(problem: Problem, image: np.ndarray, beta: np.ndarray, intercept: floa
     """
     quadratic = problem.lambda1 * float(beta @ image)
     rising = float(problem.cost @ np.maximum(0.0, -problem.y * (image + intercept)) ** 2)
-    return quadratic + rising < -SIGN * (abs(quadratic) + rising)
+    return quadratic + rising < -SIGN_TOL * (abs(quadratic) + rising)
 
 
 def _falling_eigenvector(problem: Problem, eigenvalues: np.ndarray, vectors: np.ndarray) -> str:
     """The reason why no minimum exists if (10) falls along an eigenvector with its best intercept, else ""."""
-    negative = eigenvalues < -SIGN * np.abs(eigenvalues).max(initial=0.0)
+    negative = eigenvalues < -SIGN_TOL * np.abs(eigenvalues).max(initial=0.0)
     if not negative.any():
         return ""
     images = vectors[:, negative] * eigenvalues[negative]
@@ -274,7 +274,7 @@ def weight_step(
     d, near = origin, origin if hint is None else hint
     for _ in range(DC_STEPS):
         q = seen.gamma + lambda2 * problem.penalty.weights(d)
-        step = solve_nonnegative(B, c, q, start=near, tol=SHARP)
+        step = solve_nonnegative(B, c, q, start=near, tol=KKT_TOL)
         if step.ray is not None and problem.beta_step == "paper":
             kernels = np.count_nonzero(step.ray)
             reason = f"the weight step has no minimum: its objective falls for ever along {kernels} kernels; {INSTEAD}"
@@ -284,13 +284,13 @@ def weight_step(
             return replace(weight_step(problem, bounded, intercept, lambda2, origin, hint), clipped=True)
         moved = float(np.sum((step.d - d) ** 2))
         d = near = step.d
-        if moved <= SETTLED * float(d @ d):
+        if moved <= DC_TOL * float(d @ d):
             break
     order = by_contribution(seen.scores, d)
     kept = within(order, problem.max_features, problem.incidence)
     if len(kept) == len(order):
         return Weighed(d, order, step.violation)
-    step = solve_nonnegative(B[:, kept], c, q[kept], start=d[kept], tol=SHARP)
+    step = solve_nonnegative(B[:, kept], c, q[kept], start=d[kept], tol=KKT_TOL)
     d = np.zeros_like(d)
     d[kept] = step.d
     return Weighed(d, order, step.violation)

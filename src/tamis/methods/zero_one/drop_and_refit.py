@@ -22,17 +22,17 @@ from tamis.kernels.stacks.base import KernelStack
 from tamis.methods.baselines import simple_mkl
 from tamis.methods.zero_one.certificate import Point, slacks, value
 from tamis.optim.matrices import Matrix, corner
-from tamis.optim.svm import HARD, solve_svm
+from tamis.optim.svm import HARD_MARGIN, solve_svm
 
-MARGIN = 1e-6  # tolerance of margins
-ROUNDS = 30  # most rounds of learning weights
+MARGIN_TOL = 1e-6  # tolerance of margins
+MAX_ROUNDS = 30  # most rounds of learning weights
 COSTS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)  # of the proposing machines, per unit of mean cost over mean diagonal
 SLACKS = (0.0, 0.5, 1.0, 1.5)
-FINALISTS = 6
-EXCHANGES = 4  # rows tried on either side in one round of exchanges
-WORK = 30_000  # rows times trials of exchanges
-NEAR = 1.6  # fits with at most so many times the lowest objective are refined by exchanges
-REACH = 3.0  # a row is given up only if that pays with a slack of so much: the energy falls by at most w_i u_i
+N_FINALISTS = 6
+MAX_EXCHANGES = 4  # rows tried on either side in one round of exchanges
+MAX_TRIED = 30_000  # rows times trials of exchanges
+REFINED_RATIO = 1.6  # fits with at most so many times the lowest objective are refined by exchanges
+MAX_SLACK = 3.0  # a row is given up only if that pays with a slack of so much: the energy falls by at most w_i u_i
 
 
 def energy(point: Point, y: np.ndarray) -> float:
@@ -52,7 +52,7 @@ def hard_margin(
     if np.all(sides > 0) or np.all(sides < 0):
         return Point(weights, np.zeros(len(y)), float(sides[0]) if len(sides) else 1.0)
     inner = K if len(rows) == len(y) else corner(K, rows)
-    found = solve_svm(inner, sides, _no_slack(inner), tol=MARGIN, start=None if start is None else start[rows])
+    found = solve_svm(inner, sides, _no_slack(inner), tol=MARGIN_TOL, start=None if start is None else start[rows])
     if not found.converged:
         return None
     dual_coef = np.zeros(len(y))
@@ -68,14 +68,14 @@ def learn_weights(stack: KernelStack, point: Point, y: np.ndarray, kept: np.ndar
     inner = stack.take(rows=rows, cols=rows)
     problem = simple_mkl.Problem(inner, y[rows], _no_slack(inner.matrix(point.weights)))
     start = simple_mkl.State(point.weights, point.dual_coef[rows], point.intercept)
-    weights = simple_mkl.solve(problem, start=start, tol=tol, max_iter=ROUNDS).state.weights
+    weights = simple_mkl.solve(problem, start=start, tol=tol, max_iter=MAX_ROUNDS).state.weights
     better = hard_margin(stack.matrix(weights), weights, y, kept, point.dual_coef)
     return point if better is None or energy(better, y) > energy(point, y) else better
 
 
 def _no_slack(K: Matrix) -> np.ndarray:
     """A cost (n,) that no coefficient reaches where the rows of K can be separated."""
-    return np.full(len(K), HARD / (float(np.max(K.diagonal())) or 1.0))
+    return np.full(len(K), HARD_MARGIN / (float(np.max(K.diagonal())) or 1.0))
 
 
 # ---------------------------------------------------------------------- the search
@@ -122,7 +122,7 @@ class Problem:
         """Give up one row or take one back, the weights staying, as long as that lowers the objective."""
         weights = fit.point.weights
         K = self.stack.matrix(weights)
-        trials = max(1, WORK // (len(self.y) * FINALISTS))
+        trials = max(1, MAX_TRIED // (len(self.y) * N_FINALISTS))
         while trials > 0:
             better = None
             for row in self._movable(fit, K)[:trials]:
@@ -140,10 +140,10 @@ class Problem:
     def _movable(self, fit: Fit, K: Matrix) -> list[int]:
         """In turn the rows that hold the margin hardest for their cost and those nearest to being fitted."""
         pull = self.y * fit.point.dual_coef / self.cost
-        hard = [int(i) for i in np.argsort(-pull, kind="stable")[:EXCHANGES] if REACH * pull[i] > 1]
+        hard = [int(i) for i in np.argsort(-pull, kind="stable")[:MAX_EXCHANGES] if MAX_SLACK * pull[i] > 1]
         u = np.where(fit.kept, np.inf, slacks(fit.point, K, self.y))
-        near = [int(i) for i in np.argsort(u, kind="stable")[:EXCHANGES] if np.isfinite(u[i])]
-        return [i for k in range(EXCHANGES) for i in hard[k : k + 1] + near[k : k + 1]]
+        near = [int(i) for i in np.argsort(u, kind="stable")[:MAX_EXCHANGES] if np.isfinite(u[i])]
+        return [i for k in range(MAX_EXCHANGES) for i in hard[k : k + 1] + near[k : k + 1]]
 
 
 def proposals(problem: Problem, K: Matrix) -> Iterator[np.ndarray]:
@@ -187,14 +187,14 @@ def search(
     fits.sort(key=_objective)
     yield fits[0]
     better: list[Fit] = []
-    for fit in _finalists(fits, FINALISTS if thorough else 2):
+    for fit in _finalists(fits, N_FINALISTS if thorough else 2):
         if not better or fit.paid < min(better, key=_objective).objective:
             better.append(problem.learned(fit, tol))
     best = min(better, key=_objective)
     yield best
     if not thorough:
         return
-    better = [fit for fit in better if fit.objective <= NEAR * best.objective]
+    better = [fit for fit in better if fit.objective <= REFINED_RATIO * best.objective]
     best = min((problem.exchanged(fit) for fit in better), key=_objective)
     yield problem.learned(best, tol)
 

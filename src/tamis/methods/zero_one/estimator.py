@@ -16,7 +16,7 @@ from tamis.methods.zero_one.steps import D_STEPS, Problem, leaves_start
 
 ZHU2023 = "Zhu, Bin; Shi, Yijie (2023). MKL-L0/1-SVM."
 
-QUICK = 100  # most rounds on calibration folds
+MAX_FOLD_ITER = 100  # most rounds on calibration folds
 RHO2 = {"simplex_qp": 16.0, "paper": 256.0}
 RHO3 = 256.0
 
@@ -202,7 +202,7 @@ class ZeroOneMKLClassifier(StackClassifier):
             solver="admm" if task.stack.error is not None else self.solver,
             d_step=self.d_step,
             tol=self.tol,
-            max_iter=min(self.max_iter, QUICK) if task.rough else self.max_iter,
+            max_iter=min(self.max_iter, MAX_FOLD_ITER) if task.rough else self.max_iter,
             thorough=not task.rough,
             callback=self._log_callback(),
         )

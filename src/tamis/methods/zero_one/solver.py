@@ -22,12 +22,12 @@ Departures, with the reason for each:
 3. The working set (64) is closed on the right: zero wins the tie.
 4. A run stops on the six residuals of P-stationarity, relative to the size of the point; the printed d
    step, whose limits need not satisfy them, on the printed step norms, made relative. A limit is then
-   checked, and the status says what it is.
+   checked, and the status reports what it is.
 5. With one kernel the w step is restricted to the working set, as in the single-kernel precursor: the fixed
    points are the same, because the multiplier is zero elsewhere.
 6. Each row has its own cost, so that weights of rows and classes work; (32) holds row by row.
-7. Kernels that stay at zero are looked at in some rounds only, and weights that have settled are left alone for
-   a few rounds, in which nothing is formed or factored; a run ends only where all kernels were looked at.
+7. Kernels that stay at zero are updated in some rounds only, and weights that no longer change are skipped for
+   a few rounds, in which nothing is formed or factored; a run ends only after a round with all kernels.
 8. Nothing promises convergence (the working set may cycle): the best point seen is returned. The model
    of a point is ``-y o multiplier``, which is sparse and equals w at a fixed point.
 9. With the exact d step the result is the hard-margin machine of the rows that u does not give up, on the kernel
@@ -65,15 +65,15 @@ from tamis.methods.zero_one.steps import (
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
 
 SOLVERS = ("best", "admm", "drop_and_refit")
-PATIENCE = 150  # changes of the working set without a better point that count as cycling
+MAX_CHANGES = 150  # changes of the working set without a better point that count as cycling
 STAGES = 10  # more than a search for rows to give up has
-COUNT = 10.0  # a slack up to this many tol is zero when costs are counted, and a limit may be off by as much
+SLACK_FACTOR = 10.0  # a slack up to this many tol is zero when costs are counted, and a limit may be off by as much
 LEAST_ZERO = 1e-5  # machines are exact to a tenth of that
 
 
 def zero_slack(tol: float) -> float:
     """Up to where a slack costs nothing."""
-    return max(COUNT * tol, LEAST_ZERO)
+    return max(SLACK_FACTOR * tol, LEAST_ZERO)
 
 
 def iterates(
@@ -86,7 +86,7 @@ def iterates(
 ) -> Iterator[Iterate[State]]:
     """Points of ADMM, beginning with `start` (default: the prescribed one).
 
-    `tol` says which slack counts as zero and when all kernels are looked at for the violation; a change of
+    `tol` is the slack that counts as zero, and decides when the violation is computed over all kernels; a change of
     weights of at most `settled` (default: a hundredth of tol) counts as none.
     """
     state = start or dead_start(problem)
@@ -98,7 +98,7 @@ def iterates(
     while True:
         objective = value(state.point(problem), space.K, problem.y, problem.cost, zero_slack(tol))
         best, changes = (objective, 0) if objective < best else (best, changes)
-        status = Status.CYCLING if changes > PATIENCE else None
+        status = Status.CYCLING if changes > MAX_CHANGES else None
         yield Iterate(state, objective, off, status, state.weights)
 
         old = state
@@ -118,7 +118,7 @@ def iterates(
 def violation(problem: Problem, state: State, image: np.ndarray, tol: float) -> float:
     """The largest of the six residuals at a point of the algorithm, with ``image = K(d) w`` and gamma = 1 / rho1.
 
-    The fourth, a pass over the kernels, is looked at when the others are within `tol`.
+    The fourth, a pass over the kernels, is computed when the others are within `tol`.
     """
     y, w, u, lam = problem.y, state.dual_coef, state.slack, state.multiplier
     worst = max(
@@ -155,7 +155,7 @@ def solve_admm(
     start: State | None = None,
     callback: Callback | None = None,
 ) -> Solution[State]:
-    """Run ADMM and say what its limit is; without convergence, the best point by objective."""
+    """Run ADMM and classify its limit; without convergence, return the best point by objective."""
     points = iterates(problem, d_step=d_step, tol=tol, start=start)
     solution = run(points, tol=tol, max_iter=max_iter, monotone=False, callback=callback)
     if d_step == "simplex_qp":
@@ -268,6 +268,6 @@ def _judge(problem: Problem, solution: Solution[State], tol: float) -> Status:
     if solution.status is not Status.CONVERGED:
         return solution.status
     found = certificate(problem, solution.state, tol)
-    if found.worst > COUNT * tol or found.kernels > 2.0 * tol:
+    if found.worst > SLACK_FACTOR * tol or found.kernels > 2.0 * tol:
         return Status.STALLED
     return Status.CONVERGED if found.n_given_up else Status.HARD_MARGIN

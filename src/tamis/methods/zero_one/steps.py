@@ -12,13 +12,13 @@ from scipy.linalg import solve as solve_dense
 
 from tamis.kernels.stacks.base import KernelStack
 from tamis.methods.zero_one.certificate import Point
-from tamis.optim.matrices import Factor, LowRank, ShiftedSolver, factor, with_diagonal
+from tamis.optim.matrices import Factor, ShiftedSolver, factor, with_diagonal
 from tamis.optim.prox import project_simplex, prox_zero_one
 from tamis.optim.quadratic import solve_simplex_qp
 
 D_STEPS = ("simplex_qp", "paper")
-RESTS = 10  # rounds for which settled weights are left alone
-CALM = 3  # rounds with hardly any change of weights after which they count as settled
+REST_ROUNDS = 10  # rounds for which weights that no longer change are skipped
+CALM_ROUNDS = 3  # rounds with hardly any change after which weights count as no longer changing
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Split:
-    """What the printed d step carries along: z (L,), theta (L,) and alpha."""
+    """The variables that only the printed d step has: z (L,), theta (L,) and alpha."""
 
     copy: np.ndarray
     lean: np.ndarray
@@ -59,7 +59,7 @@ class State:
 
 
 def dead_start(problem: Problem) -> State:
-    """The prescribed start: equal weights, nothing but the class of larger cost."""
+    """The start of the paper: equal weights, and every row in the class of larger cost."""
     L, n, _ = problem.stack.shape
     sign = 1.0 if problem.cost @ problem.y >= 0 else -1.0
     split = Split(np.zeros(L), np.zeros(L), 0.0)
@@ -136,10 +136,10 @@ class Combination:
         self.problem, self.solver = problem, ShiftedSolver(problem.rho1)
         self._set: tuple[np.ndarray, Factor] | None = None
         self.move(weights)
-        self.restricted = problem.stack.shape[0] == 1 and not isinstance(self.K, LowRank)
+        self.restricted = problem.stack.shape[0] == 1 and problem.stack.error is None
 
     def move(self, weights: np.ndarray) -> None:
-        """Follow the weights."""
+        """Set the weights and their matrix."""
         self.weights, self.K = weights, self.problem.stack.matrix(weights)
 
     def dual_step(self, state: State, u: np.ndarray, working: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -163,10 +163,11 @@ class Combination:
 
 
 class Pace:
-    """Which kernels the next d step looks at: all of them, those with a weight, or none (departure 7).
+    """Selects the kernels of the next d step: all of them, those with a weight, or none (departure 7).
 
-    Kernels whose weights have been zero for a few rounds are looked at now and then, and weights that have
-    hardly changed for a few rounds are left alone as long; the printed step looks at all in every round.
+    Kernels whose weights have been zero for `CALM_ROUNDS` rounds are included every `REST_ROUNDS` rounds. Where the
+    weights have hardly changed for as long, the steps between are skipped. The printed step has all kernels in every
+    round.
     """
 
     def __init__(self, stack: KernelStack, d_step: str, small: float):
@@ -175,21 +176,21 @@ class Pace:
         self._face: tuple[np.ndarray, KernelStack] = np.arange(stack.shape[0]), stack
 
     def step(self, problem: Problem, state: State, image: np.ndarray) -> tuple[State, np.ndarray]:
-        """The state with new weights, and ``K(d) w`` for them; the very same weights where they rest."""
+        """The state with new weights, and ``K(d) w`` for them; the same array of weights where the step is skipped."""
         if len(state.weights) == 1:
             return state, image
         if self.d_step == "paper":
             A = self.stack.apply(state.dual_coef)
             state = paper_step(problem, state, A)
             return state, A @ state.weights
-        if self._wait and self._calm >= CALM:
+        if self._wait and self._calm >= CALM_ROUNDS:
             self._wait -= 1
             return state, image
         return self._on(*self._looked_at(state.weights), problem, state)
 
     def _looked_at(self, weights: np.ndarray) -> tuple[np.ndarray, KernelStack]:
-        if self._same < CALM or not self._wait:
-            self._wait = RESTS
+        if self._same < CALM_ROUNDS or not self._wait:
+            self._wait = REST_ROUNDS
             return np.arange(len(weights)), self.stack
         self._wait -= 1
         support = np.flatnonzero(weights)
@@ -205,6 +206,6 @@ class Pace:
         weights[kernels] = part
         self._same = self._same + 1 if np.array_equal(weights > 0, old > 0) else 0
         self._calm = self._calm + 1 if np.max(np.abs(weights - old)) <= self.small else 0
-        if self._calm > CALM:
+        if self._calm > CALM_ROUNDS:
             return state, A @ old[kernels]
         return replace(state, weights=weights), A @ part

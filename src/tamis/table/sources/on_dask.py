@@ -153,7 +153,7 @@ def _delayed(X: Any, name: str) -> list[Any]:
 
 
 def _like(values: Any, X: Any, name: str) -> list[Any]:
-    """The parts of what stands beside X, cut as X is."""
+    """The parts of labels, weights or groups, cut as X is."""
     count = X.npartitions if _is_frame(X) else X.numblocks[0]
     if values is None:
         return [None] * count

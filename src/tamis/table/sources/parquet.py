@@ -19,7 +19,7 @@ INDEX_PREFIX = "__index_level_"  # of the names of columns that are the index of
 
 
 def arrow() -> Any:
-    """Return the pyarrow package; raise an error that says how to install it."""
+    """Return pyarrow; if it is missing, raise an error with the command that installs it."""
     try:
         import pyarrow
         import pyarrow.compute

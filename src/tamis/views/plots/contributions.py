@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 
 from tamis.base import explaining
-from tamis.base.estimator import KernelEstimator
+from tamis.base.classifier import ReadableClassifier
+from tamis.base.estimator import ReadableEstimator
+from tamis.explain import AdditiveExplanation
 from tamis.explain.explanation import PREDICTION, Explanation, Kept
 from tamis.explain.intervals import Interval
 from tamis.explain.measures import Stability
-from tamis.results.text import shortened
+from tamis.results.additive import is_additive, shuffled_losses
+from tamis.results.text import LOG_ODDS, shortened
 from tamis.views.plots.drawing import (
     COLOURS,
+    DECISION,
     HATCH,
     PLAIN,
     PLUS,
@@ -26,6 +30,7 @@ from tamis.views.plots.drawing import (
     label,
     legend_beside,
     name_rows,
+    score_name,
     signed_bars,
 )
 from tamis.views.studies import stability_across_folds
@@ -40,32 +45,63 @@ KINDS = ("waterfall", "beeswarm")
 class ImportanceDisplay(Display):
     """Kept features and kept cases: signed importance, and share in the variation of the decision.
 
+    Of an additive model, if rows are given, the mean modulus of what every part contributes to their scores instead,
+    and beside it by how much the log-loss grows when a feature is shuffled, if their classes are given too.
+
     Parameters
     ----------
     features, cases : Kept
     outputs : names of the outputs, the rows of the arrays in `features` and `cases`
+    sizes : (outputs, parts) mean moduli of contributions, or None
+    losses : (1, parts) growth of the log-loss, NaN for what is no feature, or None
+    score : what the contributions are added to
 
     Attributes
     ----------
     figure_, ax_ : figure, and array of axes
     importance_bars_, variation_bars_ : lists of bar containers, one per kind and output; the first list
-        is empty for a method without such factors
+        is empty for a method without such factors; with `sizes` the first has these, and the second is empty
+    loss_bars_ : list of one bar container, with `losses`
     """
 
     features: Kept
     cases: Kept
     _: KW_ONLY
     outputs: Sequence[Any]
+    sizes: np.ndarray | None = None
+    losses: np.ndarray | None = None
+    score: str = DECISION
 
     @classmethod
     def from_estimator(
-        cls, estimator: KernelEstimator, *, of: str = "both", ax: Any = None, max_display: int = MAX_KEPT
+        cls,
+        estimator: ReadableEstimator,
+        X: Any = None,
+        y: Any = None,
+        *,
+        of: str = "both",
+        ax: Any = None,
+        max_display: int = MAX_KEPT,
     ) -> ImportanceDisplay:
-        """Draw what a fitted classifier keeps; see `plot`."""
+        """Draw what a fitted estimator keeps.
+
+        Parameters
+        ----------
+        estimator : fitted classifier or regressor
+        X : rows on which the contributions of an additive model are measured, or None
+        y : their classes, with which features are shuffled; better of rows that the model has not seen; or None
+        of, ax, max_display : see `plot`
+        """
         cls._check_matplotlib()
-        display = cls(
-            explaining.kept_features(estimator), explaining.kept_cases(estimator), outputs=explaining.outputs(estimator)
-        )
+        kept = explaining.kept_features(estimator), explaining.kept_cases(estimator)
+        found: dict[str, Any] = {}
+        if X is not None and is_additive(estimator):
+            found["sizes"] = np.abs(estimator.explain(X).by_part).mean(axis=0)
+            if y is not None and isinstance(estimator, ReadableClassifier):
+                rows = explaining.kept_values(estimator, X)
+                losses = shuffled_losses(estimator, rows, np.asarray(y))
+                found["losses"] = np.array([[losses.get(name, np.nan) for name in kept[0].names]])
+        display = cls(*kept, outputs=explaining.outputs(estimator), score=score_name(estimator), **found)
         return display.plot(ax, of=of, max_display=max_display)
 
     def plot(self, ax: Any = None, *, of: str = "both", max_display: int = MAX_KEPT) -> ImportanceDisplay:
@@ -83,6 +119,8 @@ class ImportanceDisplay(Display):
             raise ValueError(f"of={of!r} is unknown: use 'both', 'features' or 'cases'")
         shown = {name: k for name, k in kinds.items() if of in ("both", name)}
         counts = [max(1, min(len(k), max_display)) for k in shown.values()]
+        if self.sizes is not None and of != "cases":
+            return self._plot_sizes(ax, max_display)
         signed = any(k.importance is not None for k in shown.values())
         height = 0.26 * max(1.0, 0.6 * len(self.outputs))
         size = (8.5 if signed else 5.5, 1.0 * len(shown) + height * sum(counts) + 0.4)
@@ -108,11 +146,33 @@ class ImportanceDisplay(Display):
             axes[-1, 0].set_title(f"likeness to a case with + favours {label(self.outputs[0])}", fontsize="small")
         return self
 
-    def _bars(self, ax: Any, values: np.ndarray, *, signed: bool) -> list[Any]:
-        """Bars of each output (outputs, p), side by side."""
+    def _plot_sizes(self, ax: Any, max_display: int) -> ImportanceDisplay:
+        """Mean moduli of contributions, and losses beside them."""
+        assert self.sizes is not None
+        order = np.argsort(-self.sizes.sum(axis=0), kind="stable")[:max_display]
+        columns = 1 if self.losses is None else 2
+        height = 0.26 * max(1.0, 0.6 * len(self.outputs)) * max(1, len(order))
+        axes = self._panels(ax, (1, columns), (1.5 + 3.5 * columns, 1.4 + height))[0]
+        for panel in axes:
+            name_rows(panel, [self.features.names[k] for k in order])
+        self.variation_bars_ = []
+        self.importance_bars_ = self._bars(axes[0], self.sizes[:, order], signed=False, digits=2)
+        axes[0].set_xlabel(f"moves the {decision_name(self.outputs[0], self.score)} by, on average")
+        if self.losses is not None:
+            axes[1].tick_params(labelleft=False)
+            self.loss_bars_ = self._bars(axes[1], self.losses[:, order], signed=True, digits=3)
+            axes[1].axvline(0.0, color="black", linewidth=0.8)
+            axes[1].set_xlabel("log-loss added by shuffling")
+        if len(self.outputs) > 1:
+            legend_beside(axes[-1], self.importance_bars_, self.outputs, "class")
+        return self
+
+    def _bars(self, ax: Any, values: np.ndarray, *, signed: bool, digits: int | None = None) -> list[Any]:
+        """Bars of each output (outputs, p), side by side, with numbers of so many digits; None: as percentages."""
         n, p = values.shape
         height, out = 0.8 / n, []
-        for q, row in enumerate(values):
+        known = np.isfinite(values)
+        for q, row in enumerate(np.nan_to_num(values)):
             at = np.arange(p) + (q - (n - 1) / 2) * height
             if n == 1 and signed:
                 bars = signed_bars(ax, row, at=at, height=height)
@@ -120,9 +180,11 @@ class ImportanceDisplay(Display):
                 bars = ax.barh(at, row, height=height, color=PLAIN if n == 1 else COLOURS[q % len(COLOURS)])
                 for bar, value in zip(bars, row, strict=True):
                     bar.set(hatch=HATCH if value < 0 else None, edgecolor="white", linewidth=0.0)
-            digits = [0 if abs(v) >= 1 else 1 for v in row]
-            texts = [f"{v:+.{d}f}" if signed else f"{v:.{d}f}" for v, d in zip(row, digits, strict=True)]
-            texts = ["" if n > 1 and abs(v) < 0.05 else text for v, text in zip(row, texts, strict=True)]
+            places = [digits if digits is not None else 0 if abs(v) >= 1 else 1 for v in row]
+            texts = [f"{v:+.{d}f}" if signed else f"{v:.{d}f}" for v, d in zip(row, places, strict=True)]
+            if digits is None:
+                texts = ["" if n > 1 and abs(v) < 0.05 else text for v, text in zip(row, texts, strict=True)]
+            texts = [text if there else "" for text, there in zip(texts, known[q], strict=True)]
             ax.bar_label(bars, texts, padding=2, fontsize="small" if n < 3 else "x-small")
             out.append(bars)
         ax.margins(x=0.15)
@@ -147,7 +209,7 @@ class StabilityDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: KernelEstimator, X: Any, y: Any, *, cv: Any = 5, groups: Any = None, ax: Any = None
+        cls, estimator: ReadableEstimator, X: Any, y: Any, *, cv: Any = 5, groups: Any = None, ax: Any = None
     ) -> StabilityDisplay:
         """Fit the same kind of model on folds, and draw how well the choices of features agree.
 
@@ -217,6 +279,7 @@ class ContributionDisplay(Display):
     rows : names of the rows
     output : name of the output
     values : (rows, parts) values of the features, or None
+    score : what the contributions are added to
 
     Attributes
     ----------
@@ -234,6 +297,7 @@ class ContributionDisplay(Display):
     rows: Sequence[Any]
     output: Any
     values: np.ndarray | None = None
+    score: str = DECISION
 
     @property
     def decision(self) -> np.ndarray:
@@ -241,7 +305,7 @@ class ContributionDisplay(Display):
         return self.base_value + self.contributions.sum(axis=1)
 
     @classmethod
-    def from_estimator(cls, estimator: KernelEstimator, X: Any, **options: Any) -> ContributionDisplay:
+    def from_estimator(cls, estimator: ReadableEstimator, X: Any, **options: Any) -> ContributionDisplay:
         """Explain rows and draw, with the values of the features; options as in `from_explanation`."""
         cls._check_matplotlib()
         return cls.from_explanation(estimator.explain(X), data=explaining.kept_values(estimator, X), **options)
@@ -267,7 +331,9 @@ class ContributionDisplay(Display):
         kind : {"waterfall", "beeswarm"}
             One row from its base value to its decision, or all rows at once.
         by : {"part", "instance"}
-            Contributions of features and groups of features, or of kept cases.
+            Contributions of features and groups of features, or of kept cases. In an additive model both add up
+            together: the waterfall of the parts has each case in a line, and among the cases stands one line for what
+            features and pairs contribute.
         row : position of the row of a waterfall
         output : name of the output; None: the only one, or the class with the largest decision about
             `row` (waterfall), or the first (beeswarm)
@@ -288,13 +354,24 @@ class ContributionDisplay(Display):
         else:
             raise ValueError(f"output={output!r} is not explained: use one of {outputs}")
         of_parts = by == "part"
+        values = explanation.part_values(data) if of_parts and data is not None else None
+        contributions = (explanation.by_part if of_parts else explanation.by_instance)[:, q]
+        names = explanation.part_names if of_parts else [f"case {name}" for name in explanation.instances]
+        if isinstance(explanation, AdditiveExplanation):
+            if not of_parts:
+                rest = explanation.decision[:, q] - explanation.base_value[q] - contributions.sum(axis=1)
+                contributions = np.column_stack([rest, contributions])
+                names = ["features and pairs", *names]
+            elif kind == "waterfall":
+                contributions, names, values = _with_each_case(explanation, row, q, values)
         display = cls(
-            (explanation.by_part if of_parts else explanation.by_instance)[:, q],
+            contributions,
             base_value=float(explanation.base_value[q]),
-            names=explanation.part_names if of_parts else [f"case {name}" for name in explanation.instances],
+            names=names,
             rows=explanation.rows,
             output=outputs[q],
-            values=explanation.part_values(data) if of_parts and data is not None else None,
+            values=values,
+            score=LOG_ODDS if isinstance(explanation, AdditiveExplanation) and outputs[q] != PREDICTION else DECISION,
         )
         return display.plot(ax, kind=kind, row=row, max_display=max_display)
 
@@ -346,8 +423,10 @@ class ContributionDisplay(Display):
         low, high = min(*ends, self.base_value), max(*ends, self.base_value)
         room = 0.2 * ((high - low) or 1.0)  # for the numbers next to the bars
         ax.set_xlim(low - room, high + room)
-        ax.set_xlabel(f"decision value{self._favoured}" if self._favoured else PREDICTION)
-        words = f"base value {self.base_value:.4g} (dotted), {decision_name(self.output)} {decision:.4g} (dashed)"
+        value = "decision value" if self.score == DECISION else self.score
+        ax.set_xlabel(f"{value}{self._favoured}" if self._favoured else PREDICTION)
+        named = decision_name(self.output, self.score)
+        words = f"base value {self.base_value:.4g} (dotted), {named} {decision:.4g} (dashed)"
         ax.set_title(f"row {label(self.rows[rows[0]])}: {words}", fontsize="small")
 
     def _beeswarm(self, ax: Any, rows: np.ndarray, order: np.ndarray, others: np.ndarray) -> None:
@@ -368,11 +447,25 @@ class ContributionDisplay(Display):
             self.points_.append(coloured)
         name_rows(ax, names, width=62)
         ax.axvline(0.0, color="black", linewidth=0.8)
-        ax.set_xlabel(f"contribution to the {decision_name(self.output)}{self._favoured}")
+        ax.set_xlabel(f"contribution to the {decision_name(self.output, self.score)}{self._favoured}")
         ax.set_title(f"{len(rows)} rows, base value {self.base_value:.3g}", fontsize="small")
         if coloured is not None:
             bar = ax.figure.colorbar(coloured, ax=ax, ticks=[0.0, 1.0], label="feature value")
             bar.ax.set_yticklabels(["low", "high"])
+
+
+def _with_each_case(
+    explanation: AdditiveExplanation, row: int, q: int, values: np.ndarray | None
+) -> tuple[np.ndarray, list[str], np.ndarray | None]:
+    """Contributions to one output, their names, and values: of features and pairs, and of every case by itself."""
+    n = len(explanation.features) + len(explanation.pairs)
+    contributions = np.concatenate([explanation.by_part[:, q, :n], explanation.by_case[:, q]], axis=1)
+    alike = explanation.similarity[row]
+    cases = [f"resembles case {case}: {share:.2f} of 1" for case, share in zip(explanation.instances, alike)]
+    if values is not None:
+        none = np.full((len(values), len(cases)), np.nan, dtype=values.dtype)
+        values = np.concatenate([values[:, :n], none], axis=1)
+    return contributions, [*explanation.part_names[:n], *cases], values
 
 
 def _is_number(cell: Any) -> bool:

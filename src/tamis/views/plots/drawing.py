@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tamis.explain.explanation import PREDICTION
-from tamis.results.text import shortened
+from tamis.results.additive import is_additive
+from tamis.results.text import LOG_ODDS, shortened
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # of Okabe and Ito
 MORE_COLOURS = (*COLOURS, "#882255", "#999933", "#332288", "#44AA99", "#8C564B", "#999999")  # with those of Tol
@@ -90,16 +91,24 @@ def label(name: Any, width: int = 28) -> str:
     return f" {text}" if text.startswith("_") else text  # legends leave out what starts so
 
 
-def decision_name(output: Any) -> str:
+DECISION = "decision"
+
+
+def decision_name(output: Any, score: str = DECISION) -> str:
     """The word for what an estimator computes for a row."""
-    return PREDICTION if output == PREDICTION else "decision"
+    return PREDICTION if output == PREDICTION else score
 
 
-def added(outputs: Sequence[Any], between: str = " ") -> str:
+def score_name(estimator: Any) -> str:
+    """What the decisions of an estimator are called: log-odds, if it is an additive classifier."""
+    return LOG_ODDS if is_additive(estimator) and hasattr(estimator, "classes_") else DECISION
+
+
+def added(outputs: Sequence[Any], between: str = " ", score: str = DECISION) -> str:
     """The axis label of shapes and surfaces, with the class that positive values favour."""
     class_alone = len(outputs) == 1 and outputs[0] != PREDICTION
     towards = f"{between}(+ for {label(outputs[0], 18)})" if class_alone else ""
-    return f"added to the {decision_name(outputs[0])}{towards}"
+    return f"added to the {decision_name(outputs[0], score)}{towards}"
 
 
 def line_style(k: int) -> dict[str, Any]:

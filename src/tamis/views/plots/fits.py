@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tamis.base import explaining
-from tamis.base.estimator import KernelEstimator
+from tamis.base.estimator import ReadableEstimator
 from tamis.optim.driver import History
-from tamis.results.data import Curve
+from tamis.results.data import ScoreCurve
 from tamis.results.describe import curve_of
 from tamis.results.text import LOWER_IS_BETTER, SCORES
 from tamis.views.plots.drawing import (
@@ -178,7 +178,7 @@ def _free(estimator: Any) -> Any:
     return model.set_params(**{name: value for name, value in freed.items() if name in model.get_params(deep=False)})
 
 
-def histories(estimator: KernelEstimator) -> tuple[list[History], list[Any]]:
+def histories(estimator: ReadableEstimator) -> tuple[list[History], list[Any]]:
     """The histories of all problems that were solved, and what each is about."""
     about = explaining.outputs(estimator)
     found = estimator.history_
@@ -210,7 +210,7 @@ class ConvergenceDisplay(Display):
     measure: str = "violation of optimality"
 
     @classmethod
-    def from_estimator(cls, estimator: KernelEstimator, *, ax: Any = None) -> ConvergenceDisplay:
+    def from_estimator(cls, estimator: ReadableEstimator, *, ax: Any = None) -> ConvergenceDisplay:
         """Draw the fit of a classifier; several classes are several lines."""
         cls._check_matplotlib()
         found, names = histories(estimator)
@@ -266,7 +266,7 @@ class KernelWeightDisplay(Display):
     names: Sequence[Any]
 
     @classmethod
-    def from_estimator(cls, estimator: KernelEstimator, *, ax: Any = None) -> KernelWeightDisplay:
+    def from_estimator(cls, estimator: ReadableEstimator, *, ax: Any = None) -> KernelWeightDisplay:
         """Draw the fit of a classifier."""
         cls._check_matplotlib()
         found, names = histories(estimator)
@@ -299,7 +299,7 @@ class KSCurveDisplay(Display):
 
     Parameters
     ----------
-    curve : Curve
+    curve : ScoreCurve
 
     Attributes
     ----------
@@ -307,7 +307,7 @@ class KSCurveDisplay(Display):
     negative_line_, positive_line_, gap_line_ : lines; the last one marks the distance
     """
 
-    curve: Curve
+    curve: ScoreCurve
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, pos_label: Any = None, ax: Any = None) -> KSCurveDisplay:

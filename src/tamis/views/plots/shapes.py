@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tamis.base import explaining
-from tamis.base.estimator import KernelEstimator
-from tamis.results.describe import bin_edges, shape_of, surface_of
+from tamis.base.estimator import ReadableEstimator
+from tamis.explain import SIMILAR
+from tamis.results.additive import is_additive
+from tamis.results.describe import shape_of, surface_of
+from tamis.results.shapes import LINEAR, LOG, QUANTILE, bin_edges, choose_scale
+from tamis.results.text import LOG_ODDS
 from tamis.views.plots.drawing import (
     COLOURS,
+    DECISION,
     HATCH,
     PLAIN,
     Display,
@@ -21,6 +27,7 @@ from tamis.views.plots.drawing import (
     class_style,
     label,
     legend_beside,
+    score_name,
 )
 
 MAX_RUG_ROWS = 200  # rows up to which each gets a tick; more get a histogram
@@ -38,12 +45,14 @@ class Shape:
     grid : (g,) its values; an object array of levels for a category
     values : (g, outputs) what they add to the decision
     data : values of the feature in some rows, or None
+    missing : (outputs,) what a missing value adds, or None where that is not shown
     """
 
     name: str
     grid: np.ndarray
     values: np.ndarray
     data: np.ndarray | None
+    missing: np.ndarray | None = None
 
     @property
     def nominal(self) -> bool:
@@ -55,24 +64,30 @@ class Shape:
 class ShapeFunctionDisplay(Display):
     """A panel per feature: lines over numbers, bars over categories, and where the data lie.
 
+    Curves of an additive model have their steps and slopes. Where rows are given, a column with a long tail has a
+    logarithmic or stretched axis, and a diamond shows what a missing value adds if one of the rows has one.
+
     Parameters
     ----------
     shapes : list of Shape
     outputs : names of the outputs
+    score : what the values are added to
 
     Attributes
     ----------
     figure_, ax_ : figure and axes, one per feature
     lines_ : {feature: list of lines or bar containers, one per output}
+    missing_points_ : {feature: list of diamonds, one per output} of features with missing values
     """
 
     shapes: Sequence[Shape]
     _: KW_ONLY
     outputs: Sequence[Any]
+    score: str = DECISION
 
     @classmethod
     def from_estimator(
-        cls, estimator: KernelEstimator, X: Any = None, *, features: Any = None, ax: Any = None
+        cls, estimator: ReadableEstimator, X: Any = None, *, features: Any = None, ax: Any = None
     ) -> ShapeFunctionDisplay:
         """Draw the shape functions of a fitted classifier.
 
@@ -86,8 +101,9 @@ class ShapeFunctionDisplay(Display):
         """
         cls._check_matplotlib()
         if features is None:
-            found, parts = explaining.kept_features(estimator), list(dict.fromkeys(explaining.parts(estimator)))
-            features = [parts[k][0] for k in found.order if len(parts[k]) == 1]
+            found, parts = explaining.kept_features(estimator), explaining.parts(estimator)
+            parts = parts if is_additive(estimator) else list(dict.fromkeys(parts))
+            features = [parts[k][0] for k in found.order if len(parts[k]) == 1 and found.names[k] != SIMILAR]
         elif isinstance(features, str | int | np.integer):
             features = [features]
         if not len(features):
@@ -97,15 +113,17 @@ class ShapeFunctionDisplay(Display):
         for feature in features:
             grid, values = shape_of(estimator, feature)
             name = _name(estimator, feature)
-            shapes.append(Shape(name, grid, values, data.get(name)))
-        return cls(shapes, outputs=explaining.outputs(estimator)).plot(ax)
+            missing = _at_missing(estimator, feature, grid, data.get(name))
+            shapes.append(Shape(name, grid, values, data.get(name), missing))
+        return cls(shapes, outputs=explaining.outputs(estimator), score=score_name(estimator)).plot(ax)
 
     def plot(self, ax: Any = None) -> ShapeFunctionDisplay:
         """Draw; `ax` may be as many axes as features."""
         axes, columns = self._grid(ax, len(self.shapes), (0.8, 0.3), (3.2, 2.7), sharey=True)
         self.lines_: dict[str, list[Any]] = {}
-        ends = np.array([[min(0.0, each.values.min()), max(0.0, each.values.max())] for each in self.shapes])
-        low, high = ends.min(), ends.max()
+        self.missing_points_: dict[str, list[Any]] = {}
+        drawn = [v for each in self.shapes for v in (each.values, each.missing) if v is not None]
+        low, high = min(0.0, *(v.min() for v in drawn)), max(0.0, *(v.max() for v in drawn))
         room = (high - low) or 1.0
         for k, (axis, each) in enumerate(zip(axes, self.shapes, strict=True)):
             axis.axhline(0.0, color="black", linewidth=0.8)
@@ -113,7 +131,7 @@ class ShapeFunctionDisplay(Display):
             axis.set_ylim(low - (DATA_SHARE + 0.04) * room, high + 0.04 * room)  # one scale, and room for the data
             axis.set_xlabel(label(each.name, 40))
             if k % columns == 0:
-                axis.set_ylabel(added(self.outputs, "\n"), fontsize="small")
+                axis.set_ylabel(added(self.outputs, "\n", self.score), fontsize="small")
         if len(self.outputs) > 1:
             lines = self.lines_[self.shapes[0].name]
             legend_beside(axes[columns - 1], lines, self.outputs, "class")
@@ -124,7 +142,16 @@ class ShapeFunctionDisplay(Display):
         lines = [ax.plot(shape.grid, column, **class_style(q))[0] for q, column in enumerate(shape.values.T)]
         if shape.data is not None:
             known = shape.data[np.isfinite(shape.data)].clip(shape.grid[0], shape.grid[-1])
+            if self.score == LOG_ODDS:
+                _spread_axis(ax, known)
             _mark_rows(ax, known)
+        if shape.missing is not None:
+            place = {"transform": ax.get_yaxis_transform(), "marker": "D", "linestyle": "none", "markersize": 5}
+            self.missing_points_[shape.name] = [
+                ax.plot([0.97], [value], color=class_style(q)["color"], clip_on=False, zorder=4, **place)[0]
+                for q, value in enumerate(shape.missing)
+            ]
+            ax.set_title("\u25c6 missing", loc="right", fontsize="x-small", color=PLAIN)
         return lines
 
     def _bars(self, ax: Any, shape: Shape) -> list[Any]:
@@ -145,12 +172,33 @@ class ShapeFunctionDisplay(Display):
         return out
 
 
-def _name(estimator: KernelEstimator, feature: int | str) -> str:
+def _name(estimator: ReadableEstimator, feature: int | str) -> str:
     """The name of a kept feature, which may be given by its position in the input."""
     if isinstance(feature, str):
         return feature
     name: str = estimator.model_.encoder.names[estimator.features_.tolist().index(feature)]
     return name
+
+
+def _at_missing(estimator: Any, feature: int | str, grid: np.ndarray, data: np.ndarray | None) -> np.ndarray | None:
+    """What a missing number adds (outputs,) in an additive model, if one of the rows lacks it."""
+    if data is None or grid.dtype == object or not is_additive(estimator) or not np.isnan(data).any():
+        return None
+    return np.ravel(estimator.curve(feature, [np.nan])[1])
+
+
+def _spread_axis(ax: Any, values: np.ndarray) -> None:
+    """A logarithmic axis, or one that is stretched where many rows are, for a column with a long tail."""
+    scale = choose_scale(values) if len(values) else LINEAR
+    if scale == LOG:
+        ax.set_xscale("log")
+    elif scale == QUANTILE:
+        edges = bin_edges(values, scale)
+        places = np.arange(len(edges), dtype=float)
+        functions = (partial(np.interp, xp=edges, fp=places), partial(np.interp, xp=places, fp=edges))
+        ax.set_xscale("function", functions=functions)
+        ticks = [float(f"{v:.2g}") for v in edges[np.linspace(0, len(edges) - 1, 5).astype(int)]]
+        ax.set_xticks(ticks, [f"{v:g}" for v in ticks])
 
 
 def _mark_rows(ax: Any, values: np.ndarray) -> None:
@@ -161,7 +209,8 @@ def _mark_rows(ax: Any, values: np.ndarray) -> None:
     if len(values) <= MAX_RUG_ROWS:
         ax.vlines(values, 0.0, 0.4 * DATA_SHARE, transform=place, color=PLAIN, linewidth=0.6, alpha=0.6)
         return
-    counts, edges = np.histogram(values, bins=bin_edges(values))
+    scale = {"log": LOG, "function": QUANTILE}.get(ax.get_xscale(), LINEAR)
+    counts, edges = np.histogram(values, bins=bin_edges(values, scale))
     heights = 0.9 * DATA_SHARE * counts / counts.max()
     ax.bar(edges[:-1], heights, np.diff(edges), align="edge", transform=place, color=PLAIN, alpha=0.5)
 
@@ -210,13 +259,16 @@ class Direction:
 
 @dataclass(eq=False, repr=False)
 class SurfaceDisplay(Display):
-    """A heat map of what the kernels on exactly two features add, with the kept cases; blue adds, red takes away.
+    """A heat map of what exactly two features add together; blue adds, red takes away.
+
+    That of an additive model has coarse cells; that of kernels is smooth, with the kept cases.
 
     Parameters
     ----------
     first, second : Direction, along the horizontal and the vertical axis
     values : (len(first.grid), len(second.grid), outputs) what the pair adds to the decision
     outputs : names of the outputs
+    score : what the values are added to
 
     Attributes
     ----------
@@ -231,10 +283,11 @@ class SurfaceDisplay(Display):
     values: np.ndarray
     _: KW_ONLY
     outputs: Sequence[Any]
+    score: str = DECISION
 
     @classmethod
     def from_estimator(
-        cls, estimator: KernelEstimator, first: int | str, second: int | str, *, X: Any = None, ax: Any = None
+        cls, estimator: ReadableEstimator, first: int | str, second: int | str, *, X: Any = None, ax: Any = None
     ) -> SurfaceDisplay:
         """Draw the surface of a pair of kept features, such as one of ``estimator.pairs_``.
 
@@ -248,10 +301,12 @@ class SurfaceDisplay(Display):
         cls._check_matplotlib()
         *grids, values = surface_of(estimator, first, second)
         cases = explaining.case_values(estimator)
+        if is_additive(estimator):  # its cases have no part in its pairs
+            cases = {name: values[:0] for name, values in cases.items()}
         data = {} if X is None else explaining.kept_values(estimator, X)
         names = [_name(estimator, feature) for feature in (first, second)]
         a, b = (Direction(n, g, cases[n], data.get(n, np.empty(0))) for n, g in zip(names, grids, strict=True))
-        return cls(a, b, values, outputs=explaining.outputs(estimator)).plot(ax)
+        return cls(a, b, values, outputs=explaining.outputs(estimator), score=score_name(estimator)).plot(ax)
 
     def plot(self, ax: Any = None) -> SurfaceDisplay:
         """Draw; `ax` may be as many axes as outputs."""
@@ -264,9 +319,17 @@ class SurfaceDisplay(Display):
             self._panel(axis, self.values[:, :, q].T, top)
             if len(axes) > 1:
                 axis.set_title(label(self.outputs[q]), fontsize="small")
-        bar = self.figure_.colorbar(self.maps_[-1], ax=list(axes), label=added(self.outputs), format="%+.2g")
+        bar = self.figure_.colorbar(
+            self.maps_[-1], ax=list(axes), label=added(self.outputs, score=self.score), format="%+.2g"
+        )
         bar.ax.axhline(0.0, color="black", linewidth=1.5)
         return self
+
+    @property
+    def _is_smooth(self) -> bool:
+        """Whether it is a surface over two numbers without steps."""
+        sides = self.first, self.second
+        return not any(side.levels or len(set(side.grid.tolist())) < len(side.grid) for side in sides)
 
     def _panel(self, ax: Any, z: np.ndarray, top: float) -> None:
         """The surface z (second, first) of one output."""
@@ -277,7 +340,7 @@ class SurfaceDisplay(Display):
         if self.first.levels and self.second.levels:
             below = 0.3  # the numbers stand in the middle of the cells
             cell_texts(ax, z, "+.2g", np.abs(z) > DARK_SHARE * top)
-        elif not self.first.levels and not self.second.levels and z.min() < 0 < z.max():
+        elif self._is_smooth and z.min() < 0 < z.max():
             self.zero_lines_.append(ax.contour(x, y, z, levels=[0.0], colors="black", linewidths=1.0))
         for direction, side in ((self.first, ax.xaxis), (self.second, ax.yaxis)):
             side.set_label_text(label(direction.name, 40))

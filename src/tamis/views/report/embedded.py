@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from tamis.base.calibration import Calibrator
+from tamis.explain import KernelExplanation
 from tamis.explain.explanation import plain
+from tamis.flagship.tables import model_tables
 from tamis.kernels.portable import Expression, NotPortable, needed
+from tamis.results.additive import expansion_of, tables_of
 from tamis.results.data import Results
-from tamis.results.describe import as_cell
+from tamis.results.shapes import as_cell
 
 MAX_EMBEDDED_CELLS = 12_000  # most values of shown rows, so that the page stays small
 ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}  # would end a script element, or start a comment in it
@@ -28,25 +31,43 @@ def to_json(value: Any) -> str:
 def embedded(results: Results) -> dict[str, Any]:
     """What the page computes with."""
     model = results.model
-    classes = model.classes_.tolist()
     order = case_order(results)
-    recomputed = model_data(results, order)
+    computes = results.is_additive or model_data(results, order) is not None
     names = [name for name, _ in _columns(results)]
     met = dict.fromkeys(name for part in results.parts for name in part.features)
     return {
         "target": results.task.target,
-        "classes": classes,
+        "classes": model.classes_.tolist(),
         "outputs": results.outputs,
         "score": results.score_name,
-        "parts": [{"name": part.name, "features": part.features} for part in results.parts],
+        "additive": results.is_additive,
+        "parts": [{"name": part.name, "features": part.features, "kind": part.kind} for part in results.parts],
         "cases": [{"label": case.label, "truth": case.truth} for case in results.cases],
-        "columns": [_column(name, column) for name, column in _columns(results)],
         "inputs": [names.index(name) for name in met if name in names],  # in the order in which a reader meets them
-        "model": recomputed,
-        "base": model.model_.expansion.intercept,
+        "base": model.model_.base_value,
         "start": None if not results.cases else [results.cases[0].values.get(name) for name in names],
-        "rows": row_data(results, order, stored=recomputed is None),
+        "rows": row_data(results, order, stored=not computes),
+        **(_additive(results, order) if results.is_additive else _of_kernels(results, order)),
     }
+
+
+def _additive(results: Results, order: np.ndarray) -> dict[str, Any]:
+    """The tables of an additive model, and the order in which the page shows what they add."""
+    tables = model_tables(results.model)
+    keys = ("name", "kind", "levels", "low", "high", "fill")
+    names, pairs = results.model.model_.encoder.names, tables_of(results.model).pair_names
+    place: dict[Any, int] = {(name,): k for k, name in enumerate(names)}
+    place |= {pair: len(names) + k for k, pair in enumerate(pairs)}
+    last = len(names) + len(pairs)
+    parts = [last if part.kind == "cases" else place[part.features] for part in results.parts]
+    columns = [{key: feature[key] for key in keys} for feature in tables["features"]]
+    return {"columns": columns, "model": tables, "order": {"parts": parts, "cases": order}}
+
+
+def _of_kernels(results: Results, order: np.ndarray) -> dict[str, Any]:
+    """A model of kernels and its columns."""
+    columns = [_column(name, column) for name, column in _columns(results)]
+    return {"columns": columns, "model": model_data(results, order)}
 
 
 def _columns(results: Results) -> list[tuple[str, Any]]:
@@ -70,13 +91,13 @@ def part_places(results: Results) -> list[int]:
     """For each kernel of the model the part that it belongs to."""
     names = results.model.model_.encoder.names
     place = {part.features: k for k, part in enumerate(results.parts)}
-    return [place[tuple(names[c] for c in ch.columns)] for ch in results.model.model_.expansion.bank.channels]
+    return [place[tuple(names[c] for c in ch.columns)] for ch in expansion_of(results.model).bank.channels]
 
 
 def model_data(results: Results, order: np.ndarray) -> dict[str, Any] | None:
     """Kernels and coefficients, the cases in the order of `results`; None if the page cannot compute with them."""
     model = results.model
-    expansion, calibrator = model.model_.expansion, getattr(model, "calibrator_", None)
+    expansion, calibrator = expansion_of(model), getattr(model, "calibrator_", None)
     known = all(column.kind != "position" for _, column in _columns(results))
     if not known or expansion.row_dependent or (calibrator is not None and type(calibrator) is not Calibrator):
         return None
@@ -116,7 +137,7 @@ def row_data(results: Results, order: np.ndarray, *, stored: bool) -> dict[str, 
         "truth": None if rows.truth is None else rows.truth[some],
         "predicted": rows.predicted[some],
         "decision": rows.decision[some],
-        "probability": None if rows.probability is None else rows.probability[some],
+        "probability": rows.probability[some] if stored and rows.probability is not None else None,
         "total": n,
     }
     if stored and len(some):
@@ -132,6 +153,7 @@ def _cell(value: Any, column: Any) -> Any:
 def contributions(results: Results, order: np.ndarray, some: np.ndarray) -> dict[str, np.ndarray]:
     """Contributions by part (rows, outputs, parts) and by case, in the order of `results`."""
     explanation = results.model.explain({name: values[some] for name, values in results.rows.values.items()})
+    assert isinstance(explanation, KernelExplanation)
     member = np.zeros((len(explanation.kernels), len(results.parts)))
     member[np.arange(len(member)), part_places(results)] = 1.0
     return {"byPart": explanation.by_kernel @ member, "byCase": explanation.by_instance[:, :, order]}

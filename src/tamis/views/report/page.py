@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -14,13 +14,20 @@ from tamis.explain import SIMILAR
 from tamis.results import tables
 from tamis.results.data import Results
 from tamis.results.tables import sentence
-from tamis.views.report import features, scores
+from tamis.results.text import number, signed
+from tamis.views.report import features, pairs, scores
 from tamis.views.report.embedded import embedded, to_json
-from tamis.views.report.style import DARK, Chart
+from tamis.views.report.style import DARK, NAMED, Chart
 
-SHOWING = ("model.js", "charts.js")  # scripts of a page that only shows
-SCRIPTS = (*SHOWING, "waterfall.js", "whatif.js")
-DIGITS = 10  # significant ones of the numbers in charts
+SHOWING = ("data.js", "draw.js", "charts.js")  # scripts of a page that only shows
+EVALUATING = {True: "tables.js", False: "model.js"}  # scripts that compute scores, of additive models and of kernels
+TITLES = {
+    "chart-importance": "Signed importance",
+    "chart-share": "Share of variation",
+    "chart-size": "Average effect",
+    "chart-shuffled": "Loss when a feature is shuffled",
+}
+DIGITS = 6  # significant ones of the numbers in charts
 
 
 def render(results: Results) -> str:
@@ -52,16 +59,17 @@ def document(template: str, charts: Sequence[Chart], data: dict[str, Any], /, **
     data : what the page computes with; empty for a page that only shows
     context : further names of the template
     """
-    jinja2, plotly = _third_parties()
+    jinja2 = _jinja2()
     loader = jinja2.FunctionLoader(_asset)
     environment = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    scripts = [plotly(), *(_asset(name) for name in (SCRIPTS if data else SHOWING))]
+    names = (*SHOWING, EVALUATING[data["additive"]], "waterfall.js", "whatif.js") if data else SHOWING
+    scripts = [_asset(name) for name in names]
     figures = {chart.id: _rounded(chart.figure) for chart in charts}
     return environment.get_template(template).render(
         css=_asset("page.css"),
-        data_json=to_json({**data, "charts": figures, "dark": DARK}),
+        data_json=to_json({**data, "charts": figures, "dark": DARK, "colours": NAMED}),
         scripts=scripts,
         policy=_policy(scripts),
         **context,
@@ -75,13 +83,12 @@ def write(results: Results, path: str | os.PathLike) -> None:
         temporary.write_bytes(text)
 
 
-def _third_parties() -> tuple[Any, Callable[[], str]]:
+def _jinja2() -> Any:
     try:
         import jinja2
-        from plotly.offline import get_plotlyjs
     except ImportError:
-        raise ImportError("the report needs jinja2 and plotly: pip install 'tamis[report]'") from None
-    return jinja2, get_plotlyjs
+        raise ImportError("the report needs jinja2: pip install 'tamis[report]'") from None
+    return jinja2
 
 
 def _asset(name: str) -> str:
@@ -105,6 +112,7 @@ def _panels(results: Results) -> dict[str, Any]:
         "classes": classes,
         "outputs": results.outputs,
         "score_name": results.score_name,
+        "additive": results.is_additive,
         "learned": _learned(results, classes),
         "features": _features(results),
         "cases": {
@@ -132,7 +140,7 @@ def _contents(panels: dict[str, Any]) -> list[tuple[str, str]]:
         "features": "The features",
         "cases": "The cases",
         "why": "Why this prediction",
-        "path": "Choice of the budgets",
+        "path": "How many features" if panels["additive"] else "Choice of the budgets",
         "stability": "Stability of the selection",
         "data": "Data and settings",
     }
@@ -146,41 +154,73 @@ def _learned(results: Results, classes: list) -> dict[str, Any]:
     return {
         "metrics": tables.measures(evaluation),
         "confusion": tables.confusion(evaluation, classes),
-        "charts": scores.score_charts(evaluation, classes),
+        "charts": scores.score_charts(evaluation, classes, results.score_name),
     }
 
 
 def _features(results: Results) -> dict[str, Any]:
     parts, outputs = results.parts, results.outputs
+    empty: dict[str, Any] = {"charts": [], "shapes": [], "surfaces": [], "table": None, "undrawn": 0, "folded": ()}
     if not parts:
-        return {"charts": [], "shapes": [], "surfaces": [], "table": None, "undrawn": 0}
-    bars = [features.importance_chart(parts, outputs), features.share_chart(parts, outputs)]
-    single, pairs = [p for p in parts if not p.is_surface], [p for p in parts if p.is_surface]
+        return empty
+    if results.is_additive:
+        bars = [features.size_chart(results), features.shuffled_chart(results)]
+    else:
+        bars = [features.importance_chart(parts, outputs), features.share_chart(parts, outputs)]
+    folded = [part for part in parts if part.is_folded]
+    maps = [part for part in parts if part.is_surface and not part.is_folded]
+    single = [part for part in parts if not part.is_surface and part.kind != "cases"]
+    ends = features.shape_range(results)
     drawn = [
         {
             "part": part,
-            "direction": tables.direction(part),
-            "chart": features.shape_chart(results, part, k),
-            "lacking": tables.without_value(results.model, part),
+            "note": _note(results, part),
+            "chart": features.shape_chart(results, part, k, ends),
         }
         for k, part in enumerate(single[: features.MAX_SHAPES])
     ]
     drawn_pairs = [
-        {"part": part, "chart": features.surface_chart(results, part, k)}
-        for k, part in enumerate(pairs[: features.MAX_SURFACES])
+        {"part": part, "note": _note(results, part), "chart": pairs.surface_chart(results, part, k)}
+        for k, part in enumerate(maps[: pairs.MAX_SURFACES])
     ]
     return {
-        "charts": [chart for chart in bars if chart is not None],
+        **empty,
+        "charts": [(TITLES[chart.id], chart) for chart in bars if chart is not None],
         "shapes": drawn,
         "surfaces": drawn_pairs,
         "table": tables.part_table(results),
         "counted": any(part.counts.size for part in parts),
-        "undrawn": len(parts) - len(drawn) - len(drawn_pairs),
+        "sized": any(part.size.size for part in parts),
+        "undrawn": len(single) - len(drawn) + len(maps) - len(drawn_pairs),
+        "folded": [part.name for part in folded],
     }
+
+
+def _note(results: Results, part: Any) -> str:
+    """What is known of a part in one line."""
+    if not part.size.size:
+        words = [f"{part.variation.mean():.1f}% of the variation"]
+        words += [] if part.is_surface else [tables.direction(part)]
+    else:
+        words = [f"moves the {results.score_name} by {tables.moved(part, results)} on average"]
+        if part.kind == "number":
+            words.append(tables.course(part, results.score_name))
+        if part.permuted == part.permuted:
+            words.append(f"shuffling it changes the held-out log-loss by {signed(part.permuted, 2)}")
+        if len(part.by_fold):
+            words.append(f"chosen {tables.chosen_in_folds(part)}")
+    if part.missing:
+        lacking = tables.without_value(results.model, part)
+        words.append(f"training rows without a value: {number(part.missing)}, {lacking}")
+    text = "; ".join(words)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _path(results: Results) -> dict[str, Any] | None:
     path, model = results.path, results.model
+    if path and results.is_additive:
+        chart = scores.feature_path_chart(path, len(model.features_))
+        return None if chart is None else {"charts": [("Held-out log-loss", chart)], "chosen": None}
     if not path or "max_instances" not in path:
         return None
     chosen = None

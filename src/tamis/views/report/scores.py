@@ -8,24 +8,29 @@ from typing import Any
 import numpy as np
 
 from tamis.explain.measures import Stability
-from tamis.results.data import Curve, Evaluation
+from tamis.results.data import Evaluation, ScoreCurve
 from tamis.results.tables import Table
-from tamis.results.text import LOWER_IS_BETTER, SCORES, interval, literal, number, percent
+from tamis.results.text import LOWER_IS_BETTER, SCORES, interval, number, percent, shortened
 from tamis.views.report.style import (
-    BLACK,
     BLUE,
     DEEP,
-    GRID,
     INK,
     MUTED,
     PALE,
     SYMBOLS,
     VERMILLION,
     Chart,
-    Figure,
+    Mark,
     axis,
-    layout,
+    bars,
+    cells,
+    dots,
+    figure,
     line,
+    names_axis,
+    panel,
+    span,
+    stroke,
 )
 
 HEIGHT = 340
@@ -33,43 +38,30 @@ STEPS = 11  # points of a curve in its table
 USUAL = ("log_loss", "accuracy", "roc_auc")  # shown in addition to the score of the choice
 MAX_NUMBERS = 12  # rows and columns of a map whose cells hold numbers
 MAX_FEATURES = 40  # of the map of correlations
-SIZE_MARKS = [unit * 10**power for power in range(6) for unit in (1, 2, 5)]
-SIZE_TICKS = {"tickmode": "array", "tickvals": SIZE_MARKS, "ticktext": [f"{mark:,}" for mark in SIZE_MARKS]}
 STEP = 1.04  # between points that would hide one another
-MARGIN = {"l": 8, "r": 12, "t": 10, "b": 8}  # of a heat map
 
 
-def score_charts(evaluation: Evaluation, classes: Sequence[Any]) -> list[Chart]:
+def score_charts(evaluation: Evaluation, classes: Sequence[Any], score: str = "score") -> list[Chart]:
     """ROC and KS curves of the classes; none if the test rows have a single class."""
-    curves = [curve for curve in evaluation.curves if len(curve.threshold)]
+    curves = [found for found in evaluation.curves if len(found.threshold)]
     if not curves:
         return []
-    return [_roc(curves, classes), _ks(curves[0], classes) if len(classes) == 2 else _gaps(curves, classes)]
+    two = len(classes) == 2
+    return [_roc(curves, classes), _ks(curves[0], classes, score) if two else _gaps(curves, classes)]
 
 
-def _figure(traces: list[dict[str, Any]], **more: Any) -> Figure:
-    """Curves with a legend of those that have a name."""
-    names = [trace["name"] for trace in traces if "name" in trace]
-    return {"data": traces, "layout": layout(HEIGHT, names, **more)}
-
-
-def _roc(curves: Sequence[Curve], classes: Sequence[Any]) -> Chart:
-    chance = {"x": [0, 1], "y": [0, 1], "mode": "lines", "hoverinfo": "skip", "showlegend": False}
-    traces: list[dict[str, Any]] = [{**chance, "line": {"color": MUTED, "width": 1, "dash": "dot"}}]
+def _roc(curves: Sequence[ScoreCurve], classes: Sequence[Any]) -> Chart:
+    marks: list[Mark] = [stroke([0, 1], [0, 1], colour=MUTED, width=1, dash="dot")]
+    legend = []
     for curve in curves:
-        k = list(classes).index(curve.label)
-        traces.append(
-            {
-                "x": curve.false_positive,
-                "y": curve.true_positive,
-                "name": f"{literal(curve.label)} (AUC {number(curve.auc.value, 3)})",
-                "mode": "lines",
-                "line": line(k, len(classes)),
-                "hovertemplate": "%{y:.1%} found, %{x:.1%} false alarms<extra></extra>",
-            }
-        )
-    share = {"range": [-0.02, 1.02], "tickformat": ".0%", "zeroline": False}
-    figure = _figure(traces, xaxis=axis("false alarms", **share), yaxis=axis("found", **share))
+        look = line(list(classes).index(curve.label), len(classes))
+        tip = [f"{curve.label}: ", ["y", "percent"], " found, ", ["x", "percent"], " false alarms"]
+        marks.append(stroke(curve.false_positive, curve.true_positive, tip=tip, **look))
+        name = f"{shortened(curve.label, 26)} (AUC {number(curve.auc.value, 3)})"
+        legend.append({"name": name, "look": "line", **look})
+    share: dict[str, Any] = {"low": -0.02, "high": 1.02, "form": "percent"}
+    own = panel(axis("false alarms", **share, grid=True), axis("found", **share), marks)
+    drawn = figure(HEIGHT, [own], legend)
     areas = "; ".join(
         f"{curve.label}: area {', 95% interval '.join(filter(None, interval(curve.auc)))}" for curve in curves
     )
@@ -80,59 +72,51 @@ def _roc(curves: Sequence[Curve], classes: Sequence[Any]) -> Chart:
         ["False alarms", *(f"Found: {curve.label}" for curve in curves)],
         [[f"{g:.0%}", *(f"{column[i]:.1%}" for column in found)] for i, g in enumerate(grid)],
     )
-    return Chart("chart-roc", figure, f"ROC curve. {areas}.", table)
+    return Chart("chart-roc", drawn, f"ROC curve. {areas}.", table)
 
 
-def _ks(curve: Curve, classes: Sequence[Any]) -> Chart:
+def _ks(found: ScoreCurve, classes: Sequence[Any], score: str) -> Chart:
     """Shares of the two classes below each score; the largest gap is the KS statistic."""
-    traces: list[dict[str, Any]] = [
-        {
-            "x": curve.threshold,
-            "y": share,
-            "name": literal(label),
-            "mode": "lines",
-            "line": {**line(k, 2), "shape": "hv"},
-            "hovertemplate": "%{y:.1%} have a score up to %{x:.3g}<extra></extra>",
-        }
-        for k, (label, share) in enumerate(zip(classes, (curve.negative, curve.positive), strict=True))
-    ]
-    at = int(np.argmin(np.abs(curve.threshold - curve.ks_at)))
-    ends = sorted((float(curve.negative[at]), float(curve.positive[at])))
-    gap = {"type": "line", "x0": curve.ks_at, "x1": curve.ks_at, "y0": ends[0], "y1": ends[1]}
-    text = {"x": curve.ks_at, "y": sum(ends) / 2, "text": f"KS {number(curve.ks.value, 3)}", "showarrow": False}
-    figure = _figure(
-        traces,
-        xaxis=axis("score"),
-        yaxis=axis("share with at most this score", range=[-0.02, 1.02], tickformat=".0%"),
-        shapes=[{**gap, "line": {"color": INK, "width": 3}}],
-        annotations=[{**text, "xanchor": "left", "xshift": 8, "bgcolor": GRID, "font": {"color": INK}}],
-    )
-    rows = sorted({*np.linspace(0, len(curve.threshold) - 1, STEPS).astype(int).tolist(), at})
+    marks: list[Mark] = []
+    legend = []
+    for k, (label, share) in enumerate(zip(classes, (found.negative, found.positive), strict=True)):
+        tip = [f"{label}: ", ["y", "percent"], f" have a {score} up to ", ["x", "short"]]
+        marks.append(stroke(found.threshold, share, tip=tip, shape="hv", **line(k, 2)))
+        legend.append({"name": shortened(label, 26), "look": "line", **line(k, 2)})
+    at = int(np.argmin(np.abs(found.threshold - found.ks_at)))
+    ends = sorted((float(found.negative[at]), float(found.positive[at])))
+    marks.append(stroke([found.ks_at] * 2, ends, colour=INK, width=3))
+    text = {"kind": "texts", "x": [found.ks_at], "y": [sum(ends) / 2], "texts": [f"KS {number(found.ks.value, 3)}"]}
+    marks.append({**text, "anchor": "start", "shift": 8, "colour": INK})
+    y = axis("share of the class", -0.02, 1.02, form="percent")
+    drawn = figure(HEIGHT, [panel(axis(score, *span(found.threshold, zero=False), grid=True), y, marks)], legend)
+    rows = sorted({*np.linspace(0, len(found.threshold) - 1, STEPS).astype(int).tolist(), at})
     table = Table(
-        "KS curve: share of each class with at most a given score",
-        ["Score", *(str(label) for label in classes)],
-        [[number(curve.threshold[i], 3), f"{curve.negative[i]:.1%}", f"{curve.positive[i]:.1%}"] for i in rows],
+        f"KS curve: share of each class with at most a given {score}",
+        [score.capitalize(), *(str(label) for label in classes)],
+        [[number(found.threshold[i], 3), f"{found.negative[i]:.1%}", f"{found.positive[i]:.1%}"] for i in rows],
     )
-    words = f"KS curve. The shares are furthest apart, by {number(curve.ks.value, 3)}, at score {number(curve.ks_at)}."
-    return Chart("chart-ks", figure, words, table)
+    words = (
+        f"KS curve. The shares are furthest apart, by {number(found.ks.value, 3)}, at {score} {number(found.ks_at)}."
+    )
+    return Chart("chart-ks", drawn, words, table)
 
 
-def _gaps(curves: Sequence[Curve], classes: Sequence[Any]) -> Chart:
+def _gaps(curves: Sequence[ScoreCurve], classes: Sequence[Any]) -> Chart:
     """For several classes the gap itself, a curve each."""
-    traces = []
-    for curve in curves:
-        traces.append(
-            {
-                "x": curve.threshold,
-                "y": curve.negative - curve.positive,
-                "name": f"{literal(curve.label)} (KS {number(curve.ks.value, 3)})",
-                "mode": "lines",
-                "line": {**line(list(classes).index(curve.label), len(classes)), "shape": "hv"},
-                "hovertemplate": "%{y:.1%} apart at score %{x:.3g}<extra></extra>",
-            }
-        )
-    yaxis = axis("rest below minus class below", tickformat=".0%")
-    figure = _figure(traces, xaxis=axis("score of the class"), yaxis=yaxis)
+    marks: list[Mark] = []
+    legend = []
+    for found in curves:
+        look, gap = line(list(classes).index(found.label), len(classes)), found.negative - found.positive
+        tip = [f"{found.label}: ", ["y", "percent"], " apart at score ", ["x", "short"]]
+        marks.append(stroke(found.threshold, gap, tip=tip, shape="hv", **look))
+        name = f"{shortened(found.label, 26)} (KS {number(found.ks.value, 3)})"
+        legend.append({"name": name, "look": "line", **look})
+    thresholds = [v for found in curves for v in found.threshold.tolist()]
+    x = axis("score of the class", *span(thresholds, zero=False), grid=True)
+    gaps_all = [v for found in curves for v in (found.negative - found.positive).tolist()]
+    y = axis("rest below minus class below", *span(gaps_all), form="percent")
+    drawn = figure(HEIGHT, [panel(x, y, marks)], legend)
     table = Table(
         "KS: where the share of the other rows below a score is furthest above that of the class",
         ["Class", "KS", "95% interval", "At score"],
@@ -143,7 +127,7 @@ def _gaps(curves: Sequence[Curve], classes: Sequence[Any]) -> Chart:
         ],
     )  # fmt: skip
     gaps = "; ".join(f"{c.label}: {number(c.ks.value, 3)} at score {number(c.ks_at, 3)}" for c in curves)
-    return Chart("chart-ks", figure, f"KS curves, one class against the rest. {gaps}.", table)
+    return Chart("chart-ks", drawn, f"KS curves, one class against the rest. {gaps}.", table)
 
 
 # ---------------------------------------------------------------------- budgets
@@ -163,22 +147,20 @@ def _budget_map(path: Mapping[str, np.ndarray], score: str, chosen: tuple[int, i
     cases, features = path["max_instances"].tolist(), path["max_features"].tolist()
     values = np.asarray(path[score], dtype=float)
     digits = ".3f" if np.nanmax(np.abs(values)) < 100 else ".4g"
-    trace = _heatmap(
-        values,
-        digits,
-        reversescale=score in LOWER_IS_BETTER,
-        customdata=[[[c, f] for f in features] for c in cases],
-        hovertemplate="at most %{customdata[0]} cases and %{customdata[1]} features: %{z:.4g}<extra></extra>",
-    )
-    frame, mark = [], ""
+    tips = [
+        f"at most {c} cases and {f} features: {number(v)}"
+        for c, row in zip(cases, values)
+        for f, v in zip(features, row)
+    ]
+    marks = [_heatmap(values, digits, tips, falling=score in LOWER_IS_BETTER)]
+    mark = ""
     if chosen is not None and chosen[0] in cases and chosen[1] in features:
         i, j = cases.index(chosen[0]), features.index(chosen[1])
-        box = {"type": "rect", "x0": j - 0.5, "x1": j + 0.5, "y0": i - 0.5, "y1": i + 0.5}
-        frame = [{**box, "line": {"color": VERMILLION, "width": 4}}]
+        marks.append(bars([j - 0.5], [j + 0.5], [i - 0.5], [i + 0.5], colour=VERMILLION, hollow=True))
         mark = f" Chosen: at most {chosen[0]} cases and {chosen[1]} features, {number(values[i, j])}."
-    x, y = _ticks("most features", features), _ticks("most cases", cases)
-    own = layout(110 + 30 * len(cases), margin=MARGIN, xaxis=x, yaxis=y, shapes=frame)
-    figure = {"data": [trace], "layout": own}
+    x = {**names_axis([str(v) for v in features], title="most features"), "loose": True}
+    y = {**names_axis([str(v) for v in cases], title="most cases"), "grid": False}
+    drawn = figure(110 + 30 * len(cases), [panel(x, y, marks)])
     rows = [
         [str(c), *(number(v) + (" (chosen)" if (c, f) == chosen else "") for f, v in zip(features, row))]
         for c, row in zip(cases, values)
@@ -187,24 +169,56 @@ def _budget_map(path: Mapping[str, np.ndarray], score: str, chosen: tuple[int, i
     table = Table(
         f"{title} by most cases (rows) and most features (columns)", ["Most cases", *map(str, features)], rows
     )
-    return Chart(f"chart-path-{score}", figure, f"Map of {title} over budgets.{mark}", table)
+    return Chart(f"chart-path-{score}", drawn, f"Map of {title} over budgets.{mark}", table)
 
 
-def _heatmap(values: np.ndarray, digits: str, **more: Any) -> dict[str, Any]:
-    """Coloured cells; few of them hold their numbers, of a size that fits on a phone."""
+def _heatmap(
+    values: np.ndarray,
+    digits: str,
+    tips: Sequence[str],
+    *,
+    falling: bool = False,
+    downward: bool = False,
+    ends: tuple[float, float] | None = None,
+) -> Mark:
+    """Coloured cells; few of them hold their numbers. The first row is at the bottom, or at the top with `downward`."""
     rows, columns = values.shape
-    trace = {"type": "heatmap", "z": values, "x": list(range(columns)), "y": list(range(rows)), "xgap": 1, "ygap": 1}
-    trace |= {"colorscale": DEEP, "colorbar": {"thickness": 10, "outlinewidth": 0}, **more}
-    if max(rows, columns) > MAX_NUMBERS:
-        return trace
-    font = {"size": 10 if columns <= 6 else 8, "color": BLACK}
-    return trace | {"texttemplate": f"%{{z:{digits}}}", "colorscale": PALE, "textfont": font, "showscale": False}
+    numbered = max(rows, columns) <= MAX_NUMBERS
+    stops: tuple[tuple[float, str], ...] = PALE if numbered else DEEP
+    if falling:
+        stops = tuple((1.0 - at, colour) for at, colour in reversed(stops))
+    low, high = (float(np.nanmin(values)), float(np.nanmax(values))) if ends is None else ends
+    texts = [format(v, digits) for v in values.ravel()] if numbered else None
+    edges = np.arange(rows + 1) - 0.5
+    look = {"stops": stops, "low": low, "high": high, "texts": texts, "gap": 1}
+    return cells(np.arange(columns + 1) - 0.5, -edges if downward else edges, values, tips, **look)
 
 
-def _ticks(title: str, labels: Sequence[Any]) -> dict[str, Any]:
-    n = len(labels)
-    own = {"tickvals": list(range(n)), "ticktext": [str(v) for v in labels], "range": [-0.6, n - 0.4]}
-    return axis(title, **own, showgrid=False, zeroline=False, ticks="")
+def feature_path_chart(path: Mapping[str, np.ndarray], kept: int) -> Chart | None:
+    """Held-out loss over the number of features, with its standard error; None where nothing was tried."""
+    sizes, loss, error = (np.asarray(path[name], dtype=float) for name in ("n_features", "loss", "error"))
+    known = np.isfinite(loss)
+    if not known.any():
+        return None
+    sizes, loss, error = sizes[known], loss[known], np.where(np.isfinite(error[known]), error[known], 0.0)
+    tips = [f"{int(n)} features: {number(v)}" for n, v in zip(sizes, loss)]
+    marks = [stroke(sizes, loss, colour=BLUE, width=1.6)]
+    marks.append(dots(sizes, loss, tips, colour=BLUE, size=4.5, symbol="circle", low=loss - error, high=loss + error))
+    at = np.flatnonzero(sizes == kept)
+    legend = [{"name": "held-out log-loss, with its standard error", "look": "dot", "colour": BLUE, "symbol": "circle"}]
+    if len(at):
+        ring = {"symbol": "diamond", "size": 7, "colour": VERMILLION}
+        marks.append(dots(sizes[at], loss[at], [f"chosen: {tips[at[0]]}"], **ring))
+        legend.append({"name": "chosen", "look": "dot", "colour": VERMILLION, "symbol": "diamond"})
+    low, high = span([*(loss - error), *(loss + error)], zero=False)
+    y = axis("log-loss", low, high)
+    x = axis("number of features", sizes.min() - 0.5, sizes.max() + 0.5)
+    rows = [
+        [str(int(n)) + (" (chosen)" if n == kept else ""), number(v), number(e)] for n, v, e in zip(sizes, loss, error)
+    ]
+    table = Table("Held-out log-loss by the number of features", ["Features", "Log-loss", "Standard error"], rows)
+    words = f"Held-out log-loss over the number of features, from {tips[0]} to {tips[-1]}."
+    return Chart("chart-feature-path", figure(HEIGHT, [panel(x, y, marks)], legend), words, table)
 
 
 # ---------------------------------------------------------------------- stability
@@ -217,14 +231,15 @@ def correlation_chart(stability: Stability) -> Chart | None:
         return None
     names, values = stability.features[:n], stability.correlation[:n, :n]
     spots = list(range(n))
-    side = axis(tickvals=spots, showgrid=False, zeroline=False, ticks="", tickfont={"size": 11 if n <= 20 else 9})
-    places, labels = [str(k + 1) for k in spots], [f"{literal(name, 22)}  {k + 1}" for k, name in enumerate(names)]
-    text = [[f"{literal(a)} and {literal(b)}" for b in names] for a in names]
-    trace = _heatmap(values, ".2f", zmin=0, zmax=1, text=text, hovertemplate="%{text}: %{z:.2f}<extra></extra>")
-    x = {**side, "ticktext": places, "tickangle": 0, "range": [-0.5, n - 0.5]}
-    y = {**side, "ticktext": labels, "range": [n - 0.5, -0.5]}
-    own = layout(70 + (28 if n <= 20 else 18) * n, margin=MARGIN, xaxis=x, yaxis=y)
-    figure = {"data": [trace], "layout": own}
+    labels = [f"{shortened(name, 22)}  {k + 1}" for k, name in enumerate(names)]
+    tips = [
+        f"{shortened(a, 26)} and {shortened(b, 26)}: {v:.2f}"
+        for a, row in zip(names, values)
+        for b, v in zip(names, row)
+    ]
+    x = {**names_axis([str(k + 1) for k in spots]), "loose": True}
+    mark = _heatmap(values, ".2f", tips, downward=True, ends=(0.0, 1.0))
+    drawn = figure(70 + (28 if n <= 20 else 18) * n, [panel(x, names_axis(labels, downward=True), [mark])])
     rows = [[name, *(f"{v:.2f}" for v in row)] for name, row in zip(names, values)]
     table = Table("Correlation of the features that some fold chose", ["Feature", *names], rows)
     pairs = [(float(values[i, j]), i, j) for i in spots for j in spots[:i]]
@@ -232,7 +247,7 @@ def correlation_chart(stability: Stability) -> Chart | None:
     if pairs:
         top, i, j = max(pairs)
         words += f" The strongest is {top:.2f}, between {names[j]} and {names[i]}."
-    return Chart("chart-correlation", figure, words, table, min(600, 220 + 18 * n))
+    return Chart("chart-correlation", drawn, words, table, min(600, 220 + 18 * n))
 
 
 # ---------------------------------------------------------------------- comparison of methods
@@ -243,34 +258,24 @@ def size_chart(entries: Sequence[dict[str, Any]], size: str, title: str) -> Char
     known = [entry for entry in entries if entry[size]]
     if not known:
         return None
-    traces: list[dict[str, Any]] = []
     sizes = [entry[size] for entry in known]
+    marks: list[Mark] = []
+    legend = []
     for k, entry in enumerate(known):
-        accuracy = entry["accuracy"]
-        bars = {
-            "type": "data",
-            "symmetric": False,
-            "array": [100 * (accuracy["high"] - accuracy["value"])],
-            "arrayminus": [100 * (accuracy["value"] - accuracy["low"])],
-            "thickness": 1.2,
-        }
-        colour = BLUE if entry["own"] else VERMILLION
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": literal(entry["method"]),
-                "x": [sizes[k] * STEP ** sizes[:k].count(sizes[k])],  # equal sizes side by side
-                "y": [100 * accuracy["value"]],
-                "error_y": {**bars, "color": colour},
-                "marker": {"color": colour, "size": 11, "symbol": SYMBOLS[k % len(SYMBOLS)]},
-                "hovertemplate": f"{number(entry[size], 3)} {title}, %{{y:.1f}}%",
-            }
-        )
-    plain = {"gridcolor": GRID, "zeroline": False, "linecolor": MUTED, "automargin": True}
-    xaxis = {**plain, **SIZE_TICKS, "title": {"text": f"{title} (logarithmic)"}, "type": "log"}
-    figure = _figure(traces, xaxis=xaxis, yaxis={**plain, "title": {"text": "accuracy, %"}})
+        accuracy = {name: 100 * value for name, value in entry["accuracy"].items()}
+        look = {"colour": BLUE if entry["own"] else VERMILLION, "symbol": SYMBOLS[k % len(SYMBOLS)]}
+        name = shortened(entry["method"], 40)
+        tip = f"{name}: {number(entry[size], 3)} {title}, {accuracy['value']:.1f}%"
+        x = sizes[k] * STEP ** sizes[:k].count(sizes[k])  # equal sizes side by side
+        ends = {"low": [accuracy["low"]], "high": [accuracy["high"]]}
+        marks.append(dots([x], [accuracy["value"]], [tip], size=5.5, **ends, **look))
+        legend.append({"name": name, "look": "dot", **look})
+    heights = [100 * entry["accuracy"][name] for entry in known for name in ("low", "high")]
+    low, high = 0.8 * min(sizes), 1.3 * max(sizes)
+    x_axis = axis(f"{title} (logarithmic)", low, high, scale="log", grid=True)
+    y = axis("accuracy, %", *span(heights, zero=False))
+    drawn = figure(HEIGHT, [panel(x_axis, y, marks)], legend)
     rows = [[e["method"], number(e[size], 3), percent(100 * e["accuracy"]["value"])] for e in known]
     words = "; ".join(f"{name} {kept}, {accuracy}" for name, kept, accuracy in rows)
     table = Table(f"Accuracy and {title}", ["Method", title.capitalize(), "Accuracy"], rows)
-    return Chart(f"chart-{size.replace('_', '-')}", figure, f"Accuracy against {title}: {words}", table)
+    return Chart(f"chart-{size.replace('_', '-')}", drawn, f"Accuracy against {title}: {words}", table)

@@ -1,34 +1,37 @@
-"""Colours, patterns and the layout that all charts share.
+"""Colours, patterns, axes and marks that all charts share; `draw.js` draws them.
 
 Colours are those of Okabe and Ito, which the colour-blind can distinguish; what a colour shows is also shown by a
-dash, a pattern, a symbol or a sign. Charts are made for a light page; `DARK` has the colours of a dark one.
+dash, a pattern, a symbol or a sign. Charts are made for a light page; `DARK` has the colours of a dark one. Names in
+charts are plain text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import unescape
 from typing import Any
+
+import numpy as np
 
 from tamis.results.tables import Table
 
 INK, MUTED, GRID, PAPER = "#1d2129", "#5a606b", "#e2dfd8", "#fffefb"
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 DARK = {INK: "#ece9e2", MUTED: "#aab0ba", GRID: "#363b44", PAPER: "#16191e", BLUE: "#56B4E9", VERMILLION: "#E69F00"}
+NAMED = {"ink": INK, "muted": MUTED, "grid": GRID, "ground": PAPER}
 PLUS, MINUS = BLUE, VERMILLION
 COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, INK)
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 PATTERNS = ("", "/", ".", "x", "-", "|", "+")
-HATCH = {"fillmode": "replace", "fgcolor": PAPER, "size": 6, "solidity": 0.3}
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross")
-NONE = "rgba(0,0,0,0)"
-BLACK = "#000000"  # on a map, whose cells are the same on any page
 PALE = ((0.0, "#fbf7ea"), (0.5, "#a9d3ee"), (1.0, "#3f9bd1"))  # of maps with numbers in their cells
 DEEP = ((0.0, "#fbf7ea"), (0.5, "#6db3dd"), (1.0, "#00446e"))  # of maps without
-FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+DIVERGING = ((0.0, MINUS), (0.5, PAPER), (1.0, PLUS))
+FRAME = 40  # of the height of a chart, taken by an axis without a turned text
 
 Figure = dict[str, Any]
+Axis = dict[str, Any]
+Mark = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Chart:
     Attributes
     ----------
     id : of its element
-    figure : {"data": traces, "layout": layout} as plotly has them
+    figure : what `draw.js` draws
     words : what it shows, for who does not see it
     table : the same in numbers
     width : least width on a screen, in pixels; on a narrower one the chart scrolls in its box
@@ -59,57 +62,73 @@ def place(k: int, n_classes: int) -> int:
 def line(k: int, n_classes: int) -> dict[str, Any]:
     """Colour and dashes of a class; no two of the first thirty are equal."""
     p = place(k, n_classes)
-    return {"color": COLOURS[p % len(COLOURS)], "dash": DASHES[p % len(DASHES)], "width": 2.4}
+    return {"colour": COLOURS[p % len(COLOURS)], "dash": DASHES[p % len(DASHES)]}
 
 
 def fill(k: int, n_classes: int) -> dict[str, Any]:
     """Colour and pattern of the bars of a class."""
     p = place(k, n_classes)
-    colour = COLOURS[p % len(COLOURS)]
-    pattern = {"shape": PATTERNS[p % len(PATTERNS)], "bgcolor": colour, **HATCH}
-    return {"color": colour, "pattern": pattern, "line": {"width": 0}}
+    return {"colour": COLOURS[p % len(COLOURS)], "pattern": PATTERNS[p % len(PATTERNS)]}
 
 
-def sign_fill(values: list[float]) -> dict[str, Any]:
-    """Colour and pattern of bars by their sign."""
-    colours = [MINUS if v < 0 else PLUS for v in values]
-    pattern = {"shape": ["/" if v < 0 else "" for v in values], "bgcolor": colours, **HATCH}
-    return {"color": colours, "pattern": pattern, "line": {"color": colours, "width": 1}}
+def sign_fill(values: Sequence[float]) -> dict[str, Any]:
+    """Colours and patterns of bars by their sign."""
+    return {"colour": [MINUS if v < 0 else PLUS for v in values], "pattern": ["/" if v < 0 else "" for v in values]}
 
 
-def axis(title: str = "", **more: Any) -> dict[str, Any]:
-    """An axis; `title` is text of ours or has gone through `literal`."""
-    own = {"title": {"text": title, "standoff": 8}, "automargin": True, "fixedrange": True, "gridcolor": GRID}
-    return {**own, "zerolinecolor": MUTED, "zerolinewidth": 1, "linecolor": GRID, "tickcolor": GRID, **more}
+def axis(title: str = "", low: float = 0.0, high: float = 1.0, **more: Any) -> Axis:
+    """An axis with its range, which is never empty."""
+    if not low < high:
+        low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
+    return {"title": title, "low": float(low), "high": float(high), **more}
 
 
-def layout(height: int, legend: Sequence[str] = (), room: int = 290, **more: Any) -> dict[str, Any]:
-    """What the charts share.
-
-    Parameters
-    ----------
-    legend : texts of the legend above the chart, which make it taller
-    room : width of the legend on a phone, in pixels
-    """
-    rows = _rows(legend, room)
-    own: dict[str, Any] = {
-        "height": height + 21 * rows,
-        "margin": {"l": 8, "r": 12, "t": 12 + 21 * rows, "b": 8},
-        "font": {"family": FONT, "size": 12, "color": INK},
-        "paper_bgcolor": NONE,
-        "plot_bgcolor": NONE,
-        "dragmode": False,
-        "hovermode": "closest",
-        "showlegend": bool(rows),
-        "legend": {"orientation": "h", "x": 0, "y": 1, "yref": "container", "yanchor": "top", "bgcolor": NONE},
-        "hoverlabel": {"bgcolor": PAPER, "bordercolor": MUTED, "font": {"color": INK}},
-    }
-    return {**own, **more}
+def names_axis(names: Sequence[str], *, downward: bool = False, title: str = "") -> Axis:
+    """An axis of names side by side at 0, 1, ...; or the first at the top, where places are negative."""
+    n = max(1, len(names))
+    if downward:
+        return axis(title, 0.5 - n, 0.5, ticks=[[-k, name] for k, name in enumerate(names)], grid=False)
+    return axis(title, -0.5, n - 0.5, ticks=[[k, name] for k, name in enumerate(names)])
 
 
-def _rows(legend: Sequence[str], room: int) -> int:
-    """Lines of a legend, whose entries stand in columns as wide as the longest."""
-    if not legend:
-        return 0
-    width = 48 + 7 * max(len(unescape(text)) for text in legend)
-    return -(-len(legend) // max(1, room // width))
+def span(values: Iterable[Any], room: float = 0.05, zero: bool = True) -> tuple[float, float]:
+    """Low and high end of an axis for some numbers, with room beyond them, and with zero among them."""
+    known = [float(v) for v in np.ravel(np.asarray(list(values), dtype=float)) if np.isfinite(v)]
+    known += [0.0] if zero or not known else []
+    low, high = min(known), max(known)
+    more = room * ((high - low) or 1.0)
+    return low - (more if low < 0 or not zero else 0.0), high + (more if high > 0 or not zero else 0.0)
+
+
+def figure(height: int, panels: Sequence[dict[str, Any]], legend: Sequence[dict[str, Any]] = ()) -> Figure:
+    """A chart of panels above each other, of a height in pixels without its legend."""
+    return {"height": int(height), "legend": list(legend), "panels": list(panels)}
+
+
+def panel(x: Axis, y: Axis, marks: Sequence[Mark], part: float = 1.0) -> dict[str, Any]:
+    """A panel that takes a part of the height."""
+    return {"x": x, "y": y, "marks": list(marks), "part": part}
+
+
+def bars(x0: Any, x1: Any, y0: Any, y1: Any, tips: Sequence[str] | None = None, **look: Any) -> Mark:
+    """Boxes between places along both axes."""
+    return {"kind": "bars", "x0": x0, "x1": x1, "y0": y0, "y1": y1, "tips": tips, **look}
+
+
+def stroke(x: Any, y: Any, tips: Any = None, **look: Any) -> Mark:
+    """A line through points; None breaks it."""
+    return {"kind": "line", "x": x, "y": y, "tips": tips, **look}
+
+
+def dots(x: Any, y: Any, tips: Any = None, **look: Any) -> Mark:
+    """Symbols at points."""
+    return {"kind": "dots", "x": x, "y": y, "tips": tips, **look}
+
+
+def cells(x: np.ndarray, y: np.ndarray, z: np.ndarray, tips: Sequence[str], **look: Any) -> Mark:
+    """Coloured cells z (rows, columns) between edges x (columns + 1,) and y (rows + 1,)."""
+    rows, columns = z.shape
+    i, j = (index.ravel() for index in np.indices((rows, columns)))
+    ends = {"x0": x[j], "x1": x[j + 1], "y0": y[i], "y1": y[i + 1]}
+    values = [float(v) if np.isfinite(v) else None for v in z.ravel()]
+    return {"kind": "cells", **ends, "z": values, "tips": tips, **look}

@@ -3,36 +3,27 @@
 // Draw the charts, in the colours of the page, and again at the width of the paper for printing.
 
 (function () {
-  const data = window.tamis.data;
+  const { data, draw } = window.tamis;
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const paper = window.matchMedia("print");
-  const config = { displayModeBar: false, displaylogo: false, responsive: true, scrollZoom: false };
   let printing = false;
 
-  // A copy of a figure with every colour that has a counterpart on a dark page replaced by it.
-  function recoloured(value) {
-    if (Array.isArray(value)) return value.map(recoloured);
-    if (value !== null && typeof value === "object") {
-      return Object.fromEntries(Object.entries(value).map(([key, v]) => [key, recoloured(v)]));
-    }
-    return typeof value === "string" && Object.hasOwn(data.dark, value) ? data.dark[value] : value;
-  }
-
-  function draw(id) {
+  function drawn(id) {
     const element = document.getElementById(id);
-    const figure = data.charts[id];
-    const shown = dark.matches && !printing ? recoloured(figure) : structuredClone(figure);
-    if (printing) shown.layout.width = element.clientWidth;
-    return Plotly.react(element, shown.data, shown.layout, config);
+    const onDark = dark.matches && !printing;
+    const colour = (value) => (onDark && Object.hasOwn(data.dark, value) ? data.dark[value] : value);
+    const { ink, muted, grid, ground } = data.colours;
+    const own = { colour, ink: colour(ink), muted, grid, ground: colour(ground) };
+    draw(element, data.charts[id], { ...own, width: Math.max(240, Math.floor(element.clientWidth)) });
   }
 
   const ids = Object.keys(data.charts);
-  const redraw = () => Promise.all(ids.map(draw));
+  const redraw = () => ids.forEach(drawn);
 
   // One after another, so that the page can be read and scrolled meanwhile.
   async function drawAll() {
     for (const id of ids) {
-      await draw(id);
+      drawn(id);
       await new Promise((next) => setTimeout(next, 0));
     }
   }
@@ -58,6 +49,14 @@
     if (on && room > 0 && table.offsetWidth > room) table.style.zoom = String(room / table.offsetWidth);
   }
 
+  let waiting = 0;
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth === width) return;
+    width = window.innerWidth;
+    clearTimeout(waiting);
+    waiting = setTimeout(redraw, 120);
+  });
   dark.addEventListener("change", redraw);
   paper.addEventListener("change", (event) => print(event.matches));
   window.addEventListener("beforeprint", () => print(true));

@@ -1,10 +1,9 @@
 "use strict";
 
-// The model: from the values of a row to its scores, as the library computes them.
+// A model of kernels: from the values of a row to its scores, as the library computes them.
 
 (function () {
-  const data = JSON.parse(document.getElementById("tamis-data").textContent);
-  const lacking = Number.isNaN;
+  const { data, lacking, sameLevel, probabilities, decided, cells } = window.tamis;
   const filled = (x) => (lacking(x) ? 0 : x);
   const toNumber = (x) => (x === null || x === undefined || x === "" ? NaN : Number(x));
 
@@ -32,12 +31,6 @@
     }
     z = (z - column.centre) / column.scale;
     return lacking(z) && column.fill !== null ? column.fill : z;
-  }
-
-  // Texts are equal to texts; numbers, true and false are equal by their value.
-  function sameLevel(a, b) {
-    if (typeof a === "string" || typeof b === "string") return a === b;
-    return Number(a) === Number(b);
   }
 
   // The position among the known categories; -1 for one that training never saw.
@@ -105,32 +98,9 @@
     return present(channel, z) && present(channel, t) ? evaluated(channel.value, z, t) : 0;
   }
 
-  function probabilities(decision, calibrator) {
-    if (calibrator === null) return null;
-    if (decision.length === 1) {
-      const up = 1 / (1 + Math.exp(-(calibrator.slope * decision[0] + calibrator.offset)));
-      return [1 - up, up];
-    }
-    const top = Math.max(...decision);
-    const raised = decision.map((f) => Math.exp(calibrator.slope * (f - top)));
-    const sum = raised.reduce((a, b) => a + b, 0);
-    return raised.map((r) => r / sum);
-  }
-
-  // The predicted class; with one score zero goes to the second class, ties of several to the first.
-  function decided(decision) {
-    if (decision.length === 1) return data.classes[decision[0] >= 0 ? 1 : 0];
-    return data.classes[decision.indexOf(Math.max(...decision))];
-  }
-
-  function cells(values) {
-    if (Array.isArray(values)) return values;
-    return data.columns.map((column) => (Object.hasOwn(values, column.name) ? values[column.name] : null));
-  }
-
   // Scores of one row.
   //   values: {feature: value}, or a list in the order of data.columns; null is missing
-  //   byPart, byCase: a list per score, in the order of data.parts and data.cases
+  //   byPart, byCase: a list per score, in the order of data.parts and data.cases; each adds up to the score
   function predict(values) {
     if (!data.model) throw new Error("this page cannot compute scores of this model");
     const row = cells(values);
@@ -158,5 +128,5 @@
     };
   }
 
-  window.tamis = { data, predict, encode };
+  Object.assign(window.tamis, { predict, encode });
 })();

@@ -4,6 +4,8 @@
 
 (function () {
   const MOST = 24; // rows; the smaller summands are added up
+  const LINES = 20; // of the table of an additive model, with its first and its last
+  const { data } = window.tamis;
 
   // A number as the rest of the page writes it.
   function number(value, digits = 4) {
@@ -25,6 +27,16 @@
     return (value < 0 ? "\u2212" : "+") + text;
   }
 
+  // With its sign and two decimals, or one digit where these would all be zero.
+  function rounded(value) {
+    const size = Math.abs(value);
+    if (size === 0) return "0.00";
+    const text = size < 0.005 ? size.toExponential(0).replace("-", "\u2212") : size.toFixed(2);
+    return (value < 0 ? "\u2212" : "+") + text;
+  }
+
+  const shown = (value) => (data.additive ? rounded(value) : signed(value));
+
   function add(parent, tag, text = "", name = "") {
     const element = document.createElement(tag);
     if (text !== "") element.textContent = text;
@@ -35,15 +47,15 @@
 
   // With the factor of the odds, where the score is a log-odds.
   function effect(value) {
-    const odds = window.tamis.data.score === "log-odds" ? ` (odds \u00d7 ${number(Math.exp(Math.min(value, 700)), 3)})` : "";
-    return signed(value) + odds;
+    const odds = data.score === "log-odds" ? ` (odds \u00d7 ${number(Math.exp(Math.min(value, 700)), Math.abs(value) < 0.1 ? 3 : 2)})` : "";
+    return shown(value) + odds;
   }
 
   function header(table, caption, first) {
     add(table, "caption", caption);
     const row = add(add(table, "thead"), "tr");
     add(row, "th", first, "words").scope = "col";
-    add(row, "th", window.tamis.data.score === "log-odds" ? "Log-odds" : "Contribution").scope = "col";
+    add(row, "th", data.score === "log-odds" ? "Log-odds" : "Contribution").scope = "col";
     add(row, "th", "Running sum", "words drawn").scope = "col";
   }
 
@@ -69,18 +81,35 @@
     return shown;
   }
 
-  // first: head of the first column; kind: what one row is; items: [{name, detail, value}]
+  // Features, pairs and cases, each the largest first, and one line for all that are too small.
+  function grouped(items) {
+    const size = (item) => Math.abs(item.value);
+    const order = items.filter((item) => item.value !== 0).sort((a, b) => size(b) - size(a));
+    const kept = order.length > LINES - 2 ? order.slice(0, LINES - 3) : order;
+    const rest = items.filter((item) => !kept.includes(item));
+    const ranks = ["feature", "pair", "case"];
+    const groups = ranks.flatMap((kind) => kept.filter((item) => item.kind === kind));
+    if (rest.length) {
+      const counted = ranks.map((kind) => [rest.filter((item) => item.kind === kind).length, kind]).filter(([n]) => n > 0);
+      const words = counted.map(([n, kind]) => `${n} ${kind}${n === 1 ? "" : "s"}`).join(", ");
+      groups.push({ name: "all other", detail: words, value: rest.reduce((total, item) => total + item.value, 0) });
+    }
+    return groups;
+  }
+
+  // first: head of the first column; kind: what one row is, null for groups; items: [{name, detail, value, kind}]
   function waterfall(table, { caption, first, kind, items, base, score }) {
     table.replaceChildren();
     header(table, caption, first);
     const body = add(table, "tbody");
-    const steps = [{ name: "base value", detail: "", from: 0, to: base, end: true }];
+    const start = data.additive ? "starting value" : "base value";
+    const steps = [{ name: start, detail: "", from: 0, to: base, end: true }];
     let at = base;
-    for (const item of largest(items, kind)) {
+    for (const item of kind === null ? grouped(items) : largest(items, kind)) {
       steps.push({ ...item, from: at, to: at + item.value });
       at += item.value;
     }
-    steps.push({ name: `sum = ${window.tamis.data.score}`, detail: "", from: 0, to: score, end: true });
+    steps.push({ name: `sum = ${data.score}`, detail: "", from: 0, to: score, end: true });
     const marks = steps.flatMap((step) => [step.from, step.to]);
     const low = Math.min(...marks);
     const span = Math.max(...marks) - low || 1;
@@ -90,11 +119,11 @@
       const name = add(row, "th", step.name, "words");
       name.scope = "row";
       if (step.detail) add(name, "span", step.detail, "detail");
-      add(row, "td", step.end ? signed(step.to - step.from) : effect(step.to - step.from));
+      add(row, "td", step.end ? shown(step.to - step.from) : effect(step.to - step.from));
       const cell = add(row, "td", "", "drawn");
       if (step.to !== step.from) bar(cell, step.from, step.to, scale);
     }
   }
 
-  Object.assign(window.tamis, { waterfall, number, signed, add });
+  Object.assign(window.tamis, { waterfall, number, signed, shown, add });
 })();

@@ -3,7 +3,7 @@
 // The panel that explains one prediction: choose a row or type values, and see the score taken apart.
 
 (function () {
-  const { data, predict, encode, waterfall, number, signed, add } = window.tamis;
+  const { data, predict, encode, waterfall, number, signed, shown, add } = window.tamis;
   const get = (id) => document.getElementById(id);
   const find = get("row-find");
   const pick = get("row-pick");
@@ -101,7 +101,8 @@
   // A remark about the value of a field, "" if there is none.
   function remark({ column, element }) {
     if (column.kind === "category") {
-      return element.value === "-1" ? "not seen in training and similar to no kept case" : "";
+      const unseen = data.additive ? "not seen in training and contributes nothing" : "not seen in training and similar to no kept case";
+      return element.value === "-1" ? unseen : "";
     }
     if (element.validity.badInput) return "not a number and treated as missing";
     const value = Number(element.value);
@@ -196,7 +197,7 @@
       const row = add(body, "tr");
       add(row, "th", String(name), "words").scope = "row";
       const score = several ? result.decision[k] : (k === 1 ? 1 : -1) * result.decision[0];
-      add(row, "td", signed(score));
+      add(row, "td", shown(score));
       add(row, "td", result.probability === null ? "not known" : `${(100 * result.probability[k]).toFixed(1)}%`);
     });
   }
@@ -213,7 +214,47 @@
     return places.map((c) => (typeof values[c] === "number" ? number(values[c]) : text(values[c]))).join(", ");
   }
 
+  const caseName = (label) => (typeof label === "number" ? `row ${label}` : text(label));
+
+  // The odds in words: 4.2 to 1, or 1 to 4.2.
+  function oddsWords(probability) {
+    const odds = probability / (1 - probability);
+    if (!Number.isFinite(odds) || odds === 0) return "beyond all numbers";
+    return odds >= 1 ? `${number(odds, 3)} to 1` : `1 to ${number(1 / odds, 3)}`;
+  }
+
+  function splitTables(result, values) {
+    const q = explainedOutput(result);
+    const [base, score] = [data.base[q], result.decision[q]];
+    const name = String(data.outputs[q]);
+    const total = score - base;
+    const meaning = several ? `The score of ${name}` : `The log-odds of ${name} against ${data.classes[0]}`;
+    let words = `${meaning}: starting value ${shown(base)} (the same for every row), all contributions ${shown(total)}, sum ${shown(score)}.`;
+    if (!several) {
+      const weighted = data.model.probability.offset !== 0;
+      const taken = weighted ? `After ${shown(data.model.probability.offset)} for the class weights, the` : "The";
+      words += ` ${taken} odds of ${name} are ${oddsWords(result.probability[1])}.`;
+    }
+    get("sum").textContent = words;
+    const parts = data.parts
+      .map((part, k) => ({ part, value: result.byPart[q][k] }))
+      .filter(({ part }) => part.kind !== "cases")
+      .map(({ part, value }) => {
+        return { name: part.name, detail: partDetail(part, values), value, kind: part.kind === "pair" ? "pair" : "feature" };
+      });
+    const cases = data.cases.map(({ label, truth }, k) => {
+      const known = truth === null ? "" : ` (${truth})`;
+      return { name: `resembles ${caseName(label)}${known}`, detail: `${result.similarity[k].toFixed(2)}\u00a0of\u00a01`, value: result.byCase[q][k], kind: "case" };
+    });
+    const caption = `Why the ${several ? "score of" : "log-odds of"} ${name} ${several ? "is" : "are"} ${shown(score)}: features, then pairs, then cases`;
+    waterfall(get("by-part"), { caption, first: "Contribution of", kind: null, items: [...parts, ...cases], base, score });
+  }
+
   function showSplit(result, values) {
+    if (data.additive) {
+      splitTables(result, values);
+      return;
+    }
     const q = explainedOutput(result);
     const [base, score] = [data.base[q], result.decision[q]];
     const total = result.byPart[q].reduce((a, b) => a + b, 0);
@@ -226,7 +267,7 @@
       return { name: part.name, detail: partDetail(part, values), value: result.byPart[q][k] };
     });
     const cases = data.cases.map(({ label, truth }, k) => {
-      return { name: typeof label === "number" ? `row ${label}` : text(label), detail: truth === null ? "not known" : String(truth), value: result.byCase[q][k] };
+      return { name: caseName(label), detail: truth === null ? "not known" : String(truth), value: result.byCase[q][k] };
     });
     const caption = (what) => `The ${data.score} of ${name}, split by ${what}`;
     const byPart = { caption: caption("feature"), first: "Feature and value", kind: "feature", items: parts };

@@ -1,0 +1,229 @@
+"""Training rows as places in cells, and the folds on which everything is fitted.
+
+A number is cut into at most `MAX_CELLS` intervals of about equal weight, at midpoints between neighbouring values; a
+category has its most frequent levels. From then on a fit sees two small numbers for each cell of the table of rows: in
+which cell it is, and how far between its ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from tamis.flagship.model import Cells, Curve, Places
+from tamis.table.encoding import Encoder, Nominal, Number, Position, level_masses
+from tamis.table.rows import Rows
+from tamis.table.table import Table
+
+MAX_CELLS = 48
+MAX_MODULUS = 1e307  # of numbers whose differences are floats
+
+
+@dataclass(frozen=True)
+class Design:
+    """Rows as places in the cells of columns.
+
+    Attributes
+    ----------
+    cells : of each of d columns
+    cell, share : (n, d) where the rows are
+    weight : (n,) of the rows, with mean one over the rows of the input
+    """
+
+    cells: tuple[Cells, ...]
+    cell: np.ndarray
+    share: np.ndarray
+    weight: np.ndarray
+
+    @classmethod
+    def of(cls, encoder: Encoder, table: Table, weight: np.ndarray) -> Design:
+        """Cut the columns of a table into cells, and place its rows."""
+        Z = encoder.encode(table)
+        cells = [_cells(column, Z[:, j], weight) for j, column in enumerate(encoder.columns)]
+        places = [own.place(Z[:, j]) for j, own in enumerate(cells)]
+        cell = np.array([place.cell for place in places], dtype=np.int64).reshape(len(cells), len(weight)).T
+        share = np.array([place.share for place in places]).reshape(len(cells), len(weight)).T
+        return cls(tuple(cells), np.ascontiguousarray(cell), np.ascontiguousarray(share), weight)
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.cells)
+
+    @cached_property
+    def width(self) -> int:
+        """Number of cells that tables of all columns have, those of missing values and of unseen levels included."""
+        return max((cells.size for cells in self.cells), default=0) + 2
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Number (d,) of intervals or levels of each column."""
+        return np.array([cells.size for cells in self.cells], dtype=int)
+
+    @cached_property
+    def nominal(self) -> np.ndarray:
+        """Mask (d,) of the categories."""
+        return np.array([not cells.is_number for cells in self.cells], dtype=bool)
+
+    @cached_property
+    def mass(self) -> np.ndarray:
+        """Weight (d, width) of the rows in each cell."""
+        out = np.zeros((self.n_columns, self.width))
+        for j in range(self.n_columns):
+            out[j] = np.bincount(self.cell[:, j], self.weight, self.width)
+        return out
+
+    @cached_property
+    def indicator(self) -> csr_matrix:
+        """One row of ones (n, d * width), a one for each column of the table."""
+        n, d = self.cell.shape
+        places = (self.cell + np.arange(d) * self.width).ravel()
+        return csr_matrix((np.ones(n * d), places, np.arange(n + 1) * d), shape=(n, d * self.width))
+
+    @cached_property
+    def transposed(self) -> csr_matrix:
+        """The transpose of `indicator`."""
+        return self.indicator.T.tocsr()
+
+    def take(self, columns: np.ndarray) -> Design:
+        """The same rows with some of the columns."""
+        cells = tuple(self.cells[j] for j in columns)
+        return replace(self, cells=cells, cell=self.cell[:, columns], share=self.share[:, columns])
+
+    def places(self, column: int) -> Places:
+        return Places(self.cell[:, column], self.share[:, column])
+
+    def at(self, column: int, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Values (n, ...) of a table over the cells of a column, linear between the ends of each cell."""
+        cell, share = self.cell[:, column], self.share[:, column].reshape(-1, *[1] * (left.ndim - 1))
+        return left[cell] + share * (right - left)[cell]
+
+    def curve(self, column: int, left: np.ndarray, right: np.ndarray) -> Curve:
+        """The curve of a column from tables (width, q)."""
+        size = self.cells[column].size + 2
+        return Curve(left[:size].copy(), right[:size].copy())
+
+
+def raw_encoder(table: Table, weight: np.ndarray, missing: str | None) -> Encoder:
+    """Encode numbers as they are, clipped to the training range, and categories by their most frequent levels."""
+    columns: list[Number | Nominal] = []
+    for j in range(table.numbers.shape[1]):
+        if j in table.labels:
+            columns.append(_levels(table.labels[j], weight, missing))
+        else:
+            columns.append(_range(table.numbers[:, j].astype(float), weight, missing, table.names[j]))
+    return Encoder(tuple(columns), tuple(table.names))
+
+
+def _range(values: np.ndarray, weight: np.ndarray, missing: str | None, name: str) -> Number:
+    there = np.flatnonzero(~np.isnan(values))
+    if not len(there):
+        return Number(0.0, 0.0, 0.0, 1.0, None, None, 0.0 if missing == "median" else np.nan)
+    order = there[np.argsort(values[there], kind="stable")]
+    low, high = float(values[order[0]]), float(values[order[-1]])
+    if max(abs(low), abs(high)) > MAX_MODULUS:
+        raise ValueError(
+            f"X holds {max(low, high, key=abs):.3g} in column {name!r}, nearly the largest float: use other units"
+        )
+    fill = np.nan
+    if missing == "median":
+        mass = np.cumsum(weight[order])
+        fill = float(values[order[np.searchsorted(mass, mass[-1] * (0.5 - 1e-12))]])
+    return Number(low, high, 0.0, 1.0, None, None, fill)
+
+
+def _levels(values: np.ndarray, weight: np.ndarray, missing: str | None) -> Nominal:
+    """The most frequent levels, in a fixed order; all others count as never seen."""
+    mass = level_masses(values, weight)
+    order = sorted(mass, key=lambda level: (type(level).__name__, level))
+    kept = sorted(range(len(order)), key=lambda k: (-mass[order[k]], k))[:MAX_CELLS]
+    levels = tuple(order[k] for k in sorted(kept))
+    fill = np.nan
+    if missing == "median" and levels:
+        fill = float(max(range(len(levels)), key=lambda k: mass[levels[k]]))
+    return Nominal(levels, fill)
+
+
+def _cells(column: Number | Nominal | Position, z: np.ndarray, weight: np.ndarray) -> Cells:
+    if isinstance(column, Nominal):
+        return Cells(len(column.levels), np.empty(0))
+    there = ~np.isnan(z)
+    values, place = np.unique(z[there], return_inverse=True)
+    if len(values) < 2:
+        return Cells(1, np.array([column.low, column.high]))
+    cut = np.arange(len(values) - 1)  # between values[cut] and the next one
+    if len(values) > MAX_CELLS:
+        mass = np.cumsum(np.bincount(place, weight[there]))
+        wanted = mass[-1] * np.arange(1, MAX_CELLS) / MAX_CELLS
+        cut = np.unique(np.minimum(np.searchsorted(mass, wanted * (1 - 1e-12)), len(values) - 2))
+    inner = [short_between(*pair) for pair in zip(values[cut].tolist(), values[cut + 1].tolist(), strict=True)]
+    return Cells(len(cut) + 1, np.array([values[0], *inner, values[-1]]))
+
+
+def short_between(low: float, high: float) -> float:
+    """Return a number with few digits in the middle of two others, at least `low` and less than `high`."""
+    middle = low + (high - low) / 2
+    short = round(middle, -math.floor(math.log10(high - low) - math.log10(2.0))) if high - low > 0 else middle
+    if low <= short < high:
+        return short
+    return middle if middle < high else low
+
+
+@dataclass(frozen=True)
+class Bags:
+    """Rows to fit on and rows to test on: one bag for each fold of each repetition.
+
+    Copies of a row may be on both sides of a fold, as different rows of the input.
+
+    Attributes
+    ----------
+    inside : (n, B) weights of the rows that a bag fits
+    outside : (n, B) weights of the rows that it leaves out
+    targets : (n, c) zeros and ones for classes (one column for two of them), numbers otherwise
+    n_first : bags of the first repetition
+    """
+
+    inside: np.ndarray
+    outside: np.ndarray
+    targets: np.ndarray
+    n_first: int
+
+    @classmethod
+    def of(cls, n: int, places: np.ndarray, rows: Rows, splits: Sequence, n_first: int, targets: np.ndarray) -> Bags:
+        """Bags of n merged rows, from positions of training and test rows of the input."""
+        sides = []
+        for k in range(2):
+            sums = [np.bincount(places[s[k]], rows.weight[s[k]], n) for s in splits]
+            sides.append(np.array(sums).T.copy())
+        return cls(sides[0], sides[1], targets, n_first)
+
+    @property
+    def n(self) -> int:
+        return self.inside.shape[1]
+
+    @cached_property
+    def weight(self) -> np.ndarray:
+        """Weight (n,) of the rows that some bag leaves out, in all folds of one repetition."""
+        return self.outside.sum(axis=1) * (self.n_first / self.n)
+
+    @cached_property
+    def _mean(self) -> np.ndarray:
+        total = self.outside.sum(axis=1, keepdims=True)
+        return self.outside / np.where(total > 0, total, 1.0)
+
+    def held_out(self, scores: np.ndarray) -> np.ndarray:
+        """Means (n, c) of scores (n, B, c) over the bags that leave a row out."""
+        return np.einsum("nb,nbc->nc", self._mean, scores)
+
+    def first(self) -> Bags:
+        """The bags of the first repetition."""
+        k = self.n_first
+        return self if k == self.n else replace(self, inside=self.inside[:, :k], outside=self.outside[:, :k])
+
+    def only(self, b: int) -> Bags:
+        """One of the bags."""
+        return replace(self, inside=self.inside[:, [b]], outside=self.outside[:, [b]], n_first=1)

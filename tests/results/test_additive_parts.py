@@ -1,0 +1,190 @@
+"""Parts, cases, tables and sentences of additive models."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tamis.results import tables
+from tamis.results.additive import part_keys, shuffled_losses
+from tamis.results.shapes import (
+    LINEAR,
+    LOG,
+    QUANTILE,
+    bin_edges,
+    choose_scale,
+    count_rows,
+    direction_of,
+    value_edges,
+)
+from tamis.results.text import LOG_ODDS, effect, odds_factor
+
+from report_fits import ADDITIVE, additive_fit, additive_iris_fit, constant_fit, mixed_table, small_fit
+
+
+@pytest.fixture(scope="module", params=ADDITIVE, ids=list(ADDITIVE))
+def results(request):
+    return ADDITIVE[request.param]()
+
+
+def test_parts_are_features_pairs_and_all_cases_together(results):
+    model = results.model
+    kinds = [part.kind for part in results.parts]
+    assert sum(kind in ("number", "category") for kind in kinds) == len(model.features_)
+    assert kinds.count("pair") == len(model.pairs_) and kinds.count("cases") == bool(len(model.instances_))
+    assert len(part_keys(model)) == len(results.parts)
+    sizes = [float(part.size.mean()) for part in results.parts]
+    assert sizes == sorted(sizes, reverse=True)
+    np.testing.assert_allclose(sum(part.variation for part in results.parts), 100.0)
+
+
+def test_curves_are_those_of_the_model(results):
+    for part in results.parts:
+        if part.kind not in ("number", "category"):
+            continue
+        grid, values = results.model.curve(part.name)
+        n = len(part.grid)  # one point where a number never changes
+        np.testing.assert_array_equal(part.grid, grid[:n])
+        np.testing.assert_array_equal(part.shape, np.reshape(values, (len(grid), -1))[:n])
+        gap = np.array([None], dtype=object) if part.kind == "category" else [np.nan]
+        np.testing.assert_array_equal(part.at_missing, np.ravel(results.model.curve(part.name, gap)[1]))
+        rows = sum(row[0] for row in results.notes.balance.values())
+        assert part.counts.sum() + part.missing == rows
+
+
+def test_a_pair_has_one_value_in_each_coarse_cell(results):
+    model = results.model
+    for part in results.parts:
+        if part.kind != "pair":
+            continue
+        for k in range(len(part.shape)):
+            for j in range(part.shape.shape[1]):
+                one = [middle(part.grid, k), middle(part.across, j)]
+                values = model.surface(*part.features, ([one[0]], [one[1]]))[2]
+                np.testing.assert_array_equal(np.ravel(values), part.shape[k, j])
+
+
+def middle(grid, k):
+    """A value in a coarse cell; after the last one a missing value."""
+    if grid.dtype == object:
+        return grid[k] if k < len(grid) else None
+    return 0.5 * (grid[k] + grid[k + 1]) if k + 1 < len(grid) else np.nan
+
+
+def test_sizes_are_mean_moduli_over_training_rows():
+    results = additive_fit()
+    table = mixed_table(240)
+    explanation = results.model.explain({name: results.rows.values[name] for name in results.rows.values})
+    assert results.score_name == LOG_ODDS and set(explanation.feature_names) <= {*table, "income"}
+    for part in results.parts:
+        assert part.size.shape == (1,) and np.all(part.size >= 0)
+        assert np.isfinite(part.permuted) == (part.kind in ("number", "category"))
+
+
+def test_shuffling_a_feature_without_a_curve_changes_nothing():
+    results = additive_fit()
+    model, rows = results.model, results.rows
+    losses = shuffled_losses(model, rows.values, rows.truth)
+    assert set(losses) == set(model.model_.encoder.names)
+    constant = {**rows.values, "b": np.full(len(rows.labels), 0.5)}
+    assert shuffled_losses(model, constant, rows.truth)["b"] == pytest.approx(0.0, abs=1e-12)
+    strongest = next(part for part in results.parts if part.kind == "number")
+    assert losses[strongest.name] > 0
+
+
+def test_losses_do_not_depend_on_which_class_is_positive():
+    results = additive_fit()
+    rows, other = results.rows, results.model.oriented("no")
+    first = shuffled_losses(results.model, rows.values, rows.truth)
+    second = shuffled_losses(other, rows.values, rows.truth)
+    assert first == pytest.approx(second)
+
+
+def test_cases_are_not_centred_and_pull_to_their_class():
+    results = additive_fit()
+    for case in results.cases:
+        same = {name: np.array([value], dtype=object) for name, value in case.values.items()}
+        explanation = results.model.explain(same)
+        place = list(results.model.instance_labels_).index(case.label)
+        assert explanation.similarity[0, place] == pytest.approx(1.0)
+        assert explanation.by_case[0, :, place] == pytest.approx(case.pull)
+        assert (case.pull[0] > 0) == (case.truth == "yes")
+
+
+# ---------------------------------------------------------------------- words
+
+
+def test_sentences_name_log_odds_and_odds():
+    text = tables.sentence(additive_fit())
+    assert "the model adds up what 5 of 5 features contribute" in text
+    assert "log-odds up or down by" in text and "odds \u00d7 or \u00f7" in text
+    assert re.search(r"how much a row resembles \d+ training case", text)
+    bare = tables.sentence(constant_fit())
+    assert "resembles" not in bare and "depends only on" in bare
+
+
+def test_effects_name_the_factor_of_the_odds():
+    assert effect(1.95, LOG_ODDS) == "+1.95 (odds \u00d7 7)"
+    assert effect(-0.7, LOG_ODDS) == "\u22120.7 (odds \u00d7 0.5)" and effect(0.5, "score") == "+0.5"
+    assert odds_factor(0.01) == "1.01" and odds_factor(1e9) != "inf"
+
+
+def test_scores_of_several_classes_are_log_odds_too():
+    assert additive_iris_fit().score_name == LOG_ODDS
+    assert small_fit().score_name != "" and not small_fit().is_additive
+
+
+def test_small_pairs_are_one_line():
+    from dataclasses import replace
+
+    results = additive_fit()
+    pairs = [part for part in results.parts if part.kind == "pair"]
+    assert pairs
+    faint = tuple(replace(p, variation=np.array([0.3])) if p.kind == "pair" else p for p in results.parts)
+    folded = replace(results, parts=faint)
+    for brief in (False, True):
+        rows = tables.part_table(folded, brief=brief).rows
+        assert len({len(row) for row in rows}) == 1
+        assert rows[-1][0].endswith("of little influence") and f"{0.3 * len(pairs):.1f}%" in rows[-1]
+        assert not any(part.name in [row[0] for row in rows] for part in pairs)
+
+
+def test_summary_has_both_importances():
+    feature = next(f for f in tables.summary(additive_fit())["features"] if f["loss_when_shuffled"] is not None)
+    assert feature["mean_contribution"][0] >= 0 and isinstance(feature["loss_when_shuffled"], float)
+
+
+# ---------------------------------------------------------------------- axes and bins
+
+
+def test_scale_follows_the_tail():
+    rng = np.random.default_rng(0)
+    assert choose_scale(rng.normal(size=500)) == LINEAR
+    assert choose_scale(np.exp(1.5 * rng.normal(size=500))) == LOG
+    zeros = np.where(rng.random(500) < 0.9, 0.0, np.exp(3 * rng.normal(size=500)))
+    assert choose_scale(zeros) == QUANTILE
+    assert choose_scale(np.r_[np.arange(5.0), 1e9, np.nan]) == LINEAR, "few values have a bin each"
+
+
+@pytest.mark.parametrize("scale", [LINEAR, LOG, QUANTILE])
+def test_every_row_is_in_a_bin(scale):
+    rng = np.random.default_rng(1)
+    values = np.exp(2 * rng.normal(size=300))
+    y = rng.integers(2, size=300)
+    edges = bin_edges(values, scale)
+    assert np.all(np.diff(edges) > 0)
+    _, counts, missing = count_rows(np.r_[values, np.nan], np.r_[y, 0], np.array([0, 1]), None, edges)
+    assert counts.sum() == 300 and missing == 1
+
+
+def test_few_values_have_a_bin_each():
+    np.testing.assert_allclose(value_edges(np.array([1.0, 2.0, 4.0, 2.0])), [0.5, 1.5, 3.0, 5.0])
+    assert value_edges(np.ones(3)) is None and value_edges(np.arange(100.0)) is None
+
+
+def test_direction_is_judged_over_steps():
+    assert direction_of(np.array([[0.0], [0.0], [1.0], [1.0]])) == "rises"
+    assert direction_of(np.array([[1.0], [0.0], [0.5], [-1.0]])) == "mostly falls"
+    assert direction_of(np.zeros((3, 1))) == "flat"
