@@ -189,7 +189,7 @@ def _support(given: Prepared, settings: Settings) -> tuple[Selection, dict[str, 
     if len(told) <= most:
         return Selection.everything(told), path
     found = select(given.design.take(told), given.likelihood, given.bags, most)
-    return replace(found, columns=told[found.columns], order=told[found.order].tolist()), path
+    return replace(found, columns=told[found.columns]), path
 
 
 # ---------------------------------------------------------------------- rows

@@ -1,8 +1,9 @@
-"""Which columns to keep: nested supports from sums of products, judged on rows that had no part in the choice.
+"""Which columns to keep: nested supports, judged on rows that had no part in the choice.
 
-Every column has a few smooth functions of coarse cells, and the pairs that a score test finds have products of them. A
+There are two ways to order the columns. One is how far boosting of few columns at a time moves them. For the other,
+every column has a few smooth functions of coarse cells, and the pairs that a score test finds have products of them. A
 penalised logistic (or linear) regression on all of these is a quadratic in their coefficients once it is reweighted at
-its own fit, and from then on columns are dropped or added on sums of products alone.
+the scores of the boosting, and columns are dropped from it, one after another, on sums of products alone.
 """
 
 from __future__ import annotations
@@ -24,30 +25,14 @@ from tamis.flagship.steps import Member, Pace, fit_steps
 MAX_SCREENED = 80  # columns among which supports are sought; of more, those with the largest gain alone
 RANK, PAIR_RANK = 6, 4  # functions of a column, alone and in products
 MAX_PAIRS, MIN_SCORE = 12, 3.0  # pairs whose products take part
-PILOT_RIDGE = 3.0
+RIDGE = 2.0  # of the regression on all functions
+PILOT_PACE = Pace(0.9, 0.3, 60, 10)  # few columns at a time
+ALONE_RIDGE = 3.0  # of a column alone
 LEAST_CURVATURE = 1e-3  # of a row, per unit of weight
+JUDGE_PACE = Pace(0.3, 0.25, 60, 8)
 JUDGE_RIDGE = 10.0
 JUDGE_PAIRS = 8
 DROPPED_AT_ONCE = 0.1  # share of the columns, while there are more than twice as many as wanted
-
-
-@dataclass(frozen=True)
-class Strategy:
-    """A way to find nested supports.
-
-    Attributes
-    ----------
-    pairs : whether products of pairs take part
-    ridge : on the quadratic
-    """
-
-    pairs: bool
-    ridge: float
-
-
-STRATEGIES = {"drop, with pairs": Strategy(True, 2.0), "drop": Strategy(False, 10.0)}
-PILOTS = {"boosted": Pace(0.2, 0.2, 60, 10), "boosted, few at a time": Pace(0.9, 0.3, 60, 10)}
-JUDGE_PACE = Pace(0.3, 0.25, 60, 8)
 
 
 @dataclass(frozen=True)
@@ -65,10 +50,6 @@ class Quadratic:
     A: np.ndarray
     u: np.ndarray
     owners: np.ndarray
-
-    def without_pairs(self) -> Quadratic:
-        alone = np.flatnonzero(self.owners[:, 0] == self.owners[:, 1])
-        return Quadratic(self.A[alone[:, None], alone], self.u[alone], self.owners[alone])
 
 
 def quadratic_model(
@@ -114,23 +95,19 @@ def _screened(design: Design, bases: Sequence[Basis], likelihood: Likelihood, on
         values = design.at(j, bases[j].left, bases[j].right)
         values = values - (one.inside[:, 0] @ values) / one.inside.sum()
         gram = (values * one.inside).T @ values
-        gram[np.diag_indices_from(gram)] += PILOT_RIDGE
+        gram[np.diag_indices_from(gram)] += ALONE_RIDGE
         score = values.T @ slope
         gain[k] = float((score * np.linalg.solve(gram, score)).sum())
     return np.sort(told[np.argsort(-gain, kind="stable")[:most]])
 
 
-def nested_supports(quadratic: Quadratic, strategy: Strategy, most: int) -> list[int]:
-    """Columns in the order of their use: the first k are the support of size k, up to `most`."""
-    if not strategy.pairs:
-        quadratic = quadratic.without_pairs()
-    return _dropped(quadratic, strategy.ridge, most)
+def nested_supports(quadratic: Quadratic, most: int) -> list[int]:
+    """Columns in the order of their use: the first k are the support of size k, up to `most`.
 
-
-def _dropped(quadratic: Quadratic, ridge: float, most: int) -> list[int]:
-    """Drop the column whose functions, products included, cost least, until none is left; the last ones come first."""
+    The column whose functions, products included, cost least is dropped, until none is left; the last ones come first.
+    """
     owners = quadratic.owners
-    S = np.linalg.inv(quadratic.A + ridge * np.eye(len(owners)))
+    S = np.linalg.inv(quadratic.A + RIDGE * np.eye(len(owners)))
     beta = S @ quadratic.u
     alive = np.unique(owners).tolist()
     order: list[int] = []
@@ -167,40 +144,37 @@ class Selection:
     Attributes
     ----------
     columns : sorted
-    order : nested supports: the first k columns
     trust : in [0, 1], the share of the scores that the same choice, repeated on the folds, bears out
     luck : bound on the log-likelihood that the best of all supports of this size gains by chance
-    strategy : its name
     """
 
     columns: np.ndarray
-    order: list[int]
     trust: float
     luck: float
-    strategy: str
 
     @classmethod
     def everything(cls, columns: np.ndarray) -> Selection:
         """All columns: there was no choice that could have been lucky."""
-        return cls(columns, columns.tolist(), 1.0, 0.0, "all")
+        return cls(columns, 1.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Proposals:
-    """What the strategies propose.
+    """What two ways to order columns propose: by how much boosting moves them, and by what dropping them costs.
 
     Attributes
     ----------
     grid, bases : coarse cells of all columns, and functions of them
-    first : bags of the first repetition
-    orders : by name, for each of these bags and then for all rows, nested supports of `most` columns
+    first, bags : bags of the first repetition, and all of them
+    orders : for each way, for each of the first bags and then for all rows, nested supports of `most` columns
     """
 
     grid: Grid
     bases: list[Basis]
     likelihood: Likelihood
     first: Bags
-    orders: dict[str, list[list[int]]]
+    bags: Bags
+    orders: list[list[list[int]]]
 
     @classmethod
     def of(cls, design: Design, likelihood: Likelihood, bags: Bags, most: int) -> Proposals:
@@ -210,68 +184,58 @@ class Proposals:
         inside = np.column_stack([first.inside, everything])
         outside = np.column_stack([first.outside, np.zeros(len(everything))])
         more = replace(first, inside=inside, outside=outside)  # and a bag of all rows
-        pilots = {name: fit_steps(design, likelihood, more, pace) for name, pace in PILOTS.items()}
-        orders = {name: _by_importance(design, pilot, most) for name, pilot in pilots.items()}
-        held = min(pilots.values(), key=lambda pilot: pilot.loss).held
-        quadratics = [quadratic_model(grid, bases, likelihood, held, more.only(b), most) for b in range(more.n)]
-        for name, strategy in STRATEGIES.items():
-            orders[name] = [nested_supports(quadratic, strategy, most) for quadratic in quadratics]
-        full = {name: of_bags for name, of_bags in orders.items() if all(len(order) == most for order in of_bags)}
-        return cls(grid, bases, likelihood, first, full or orders)
+        pilot = fit_steps(design, likelihood, more, PILOT_PACE)
+        dropped, moved = [], []
+        for b, most_moved in enumerate(_by_importance(design, pilot)):
+            model = quadratic_model(grid, bases, likelihood, pilot.held, more.only(b), most)
+            kept = nested_supports(model, most)
+            rest = [j for j in (*kept, *range(design.n_columns)) if j not in most_moved]
+            moved.append([*most_moved, *dict.fromkeys(rest)][:most])
+            rest = [j for j in moved[-1] if j not in kept]
+            dropped.append([*kept, *rest][:most])
+        return cls(grid, bases, likelihood, first, bags, [moved, dropped])
 
     def judged(self, supports: Sequence[Sequence[int]]) -> Judged:
-        """Judge supports, one for each bag, by light models on them."""
+        """Judge supports, one for each bag of the first repetition, by light models on them."""
         return _judged(self.grid, self.bases, self.likelihood, self.first, supports)
 
-    def best(self) -> tuple[str, Judged, Judged]:
-        """Return the strategy with the least sum of two held-out losses, and how its supports were judged.
+    def loss(self, support: Sequence[int]) -> float:
+        """The held-out loss of light models on one support in all bags."""
+        return _judged(self.grid, self.bases, self.likelihood, self.bags, [support] * self.bags.n).loss
 
-        The supports that it finds without each fold say how good the strategy is; the one that it finds on all rows,
-        which is the one to be kept, says how good this support is, and is flattered by what it has seen.
-        """
-        memo: dict[tuple, Judged] = {}  # strategies often agree
-
-        def judged(supports: Sequence[Sequence[int]]) -> Judged:
-            key = tuple(tuple(sorted(support)) for support in supports)
-            if key not in memo:
-                memo[key] = self.judged(supports)
-            return memo[key]
-
-        found = {}
-        for name, of_bags in self.orders.items():
-            found[name] = judged(of_bags[:-1]), judged([of_bags[-1]] * self.first.n)
-        best = min(found, key=lambda name: found[name][0].loss + found[name][1].loss)
-        return best, *found[best]
+    def best(self) -> list[list[int]]:
+        """Return the supports of the way whose support on all rows has the least held-out loss."""
+        same = sorted(self.orders[0][-1]) == sorted(self.orders[1][-1])
+        return self.orders[0] if same else min(self.orders, key=lambda of_bags: self.loss(of_bags[-1]))
 
 
 def select(design: Design, likelihood: Likelihood, bags: Bags, most: int) -> Selection:
-    """Choose the strategy whose supports do best, and apply it to all rows.
+    """Choose the columns whose light models do best on held-out rows.
 
-    Supports that a strategy finds without the rows of a fold are judged on these rows, and so is the support that it
-    finds on all rows. How much less the first gain than the second is how far the choice can be trusted.
+    Supports that were found without the rows of a fold are judged on these rows, and so is the support that was found
+    on all rows, which has seen them. How much less the first gain than the second says how far to trust the choice.
     """
     proposals = Proposals.of(design, likelihood, bags, most)
-    best, honest, repeated = proposals.best()
-    first, order = proposals.first, proposals.orders[best][-1]
+    best, first = proposals.best(), proposals.first
+    honest, repeated = proposals.judged(best[:-1]), proposals.judged([best[-1]] * first.n)
     start = likelihood.start(bags.targets, first.inside)
     base = first.held_out(np.broadcast_to(start, (len(honest.held), *start.shape)))
     slopes = [_slope(likelihood, first, judged.held, base) for judged in (honest, repeated)]
     trust = float(np.clip(slopes[0] / slopes[1], 0.0, 1.0)) if slopes[1] > 0 else 0.0
     trust *= shrinkage(gain_of(likelihood, first, base, base + slopes[0] * (honest.held - base)))
-    d, k = design.n_columns, len(order)
-    return Selection(np.sort(np.array(order, dtype=int)), order, trust, chance_gain(d, k), best)
+    columns = np.sort(np.array(best[-1], dtype=int))
+    return Selection(columns, trust, chance_gain(design.n_columns, len(columns)))
 
 
 def support_path(design: Design, likelihood: Likelihood, bags: Bags, most: int) -> dict[str, Any]:
-    """Return the nested supports of the best strategy, judged on rows that had no part in their choice.
+    """Return nested supports, judged on rows that had no part in their choice.
 
     Returns
     -------
     dict with `n_features`, `features`, `loss` and `error`, as `fit.fit_path`
     """
     proposals = Proposals.of(design, likelihood, bags, most)
-    best, *_ = proposals.best()
-    orders, weight = proposals.orders[best], proposals.first.weight
+    orders, weight = proposals.best(), proposals.first.weight
     sizes = np.arange(1, len(orders[-1]) + 1)
     losses = np.array(
         [likelihood.losses(proposals.judged([o[:k] for o in orders[:-1]]).held, bags.targets) for k in sizes]
@@ -290,12 +254,12 @@ def smallest_within_error(path: dict[str, Any]) -> int:
     return int(path["n_features"][np.flatnonzero(fine)[0]])
 
 
-def _by_importance(design: Design, pilot: Member, most: int) -> list[list[int]]:
-    """For each bag the columns in the order of the mean modulus of their steps."""
+def _by_importance(design: Design, pilot: Member) -> list[list[int]]:
+    """For each bag the columns with steps, in the order of their mean modulus."""
     mass = design.mass / design.weight.sum()
     centred = pilot.left - np.einsum("jw,jwbc->jbc", mass, pilot.left)[:, None]
     size = np.einsum("jw,jwbc->bj", mass, np.abs(centred))
-    return [np.argsort(-own, kind="stable")[: min(most, np.count_nonzero(own))].tolist() for own in size]
+    return [np.argsort(-own, kind="stable")[: np.count_nonzero(own)].tolist() for own in size]
 
 
 def _slope(likelihood: Likelihood, bags: Bags, scores: np.ndarray, base: np.ndarray) -> float:
