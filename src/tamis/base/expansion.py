@@ -202,36 +202,6 @@ class KernelExpansion(Expansion):
         return small, rows, kernels, columns
 
 
-@stored
-@dataclass(frozen=True)
-class CentredExpansion(KernelExpansion):
-    """The same decisions as sums of ``coef (k(x_j, x) - centre)``, with `centre` (k, L) such as means over some rows.
-
-    The intercept is the decision where all kernel values are at the centre.
-    """
-
-    centre: np.ndarray
-
-    @classmethod
-    def around(cls, whole: KernelExpansion, Z: Array, weight: np.ndarray) -> CentredExpansion:
-        """Measure the contributions of an expansion from their weighted means over some rows."""
-        centre = np.zeros(whole.coef.shape[1:])
-        for place, channel in enumerate(whole.bank.channels):
-            centre[:, place] = weight @ channel(Z, whole.instances) / weight.sum()
-        moved = np.sum(whole.coef * centre, axis=(1, 2))
-        return cls(whole.bank, whole.instances, whole.intercept + moved, whole.coef, centre)
-
-    def _decision(self, Z: np.ndarray) -> np.ndarray:
-        return super()._decision(Z) - (self.coef * self.centre).sum(axis=(1, 2))
-
-    def _contributions(self, Z: np.ndarray) -> np.ndarray:
-        return super()._contributions(Z) - self.coef * self.centre
-
-    def restricted(self) -> tuple[Self, np.ndarray, np.ndarray, np.ndarray]:
-        small, rows, kernels, columns = super().restricted()
-        return replace(small, centre=self.centre[np.ix_(rows, kernels)]), rows, kernels, columns
-
-
 def kept_parts(bank: KernelBank, instances: np.ndarray) -> tuple[KernelBank, np.ndarray, np.ndarray]:
     """The bank and the instances without the columns that no kernel stands on, and the columns that remain."""
     bank = bank.narrowed(instances)

@@ -1,12 +1,8 @@
-"""Losses of a decision value, and a logistic regression with a ridge.
-
-Losses are of a label in {-1, +1} (the squared one: of any number).
-"""
+"""Losses of a decision value for a label in {-1, +1}, and a logistic regression with a ridge."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import solve
@@ -19,30 +15,6 @@ def slack(f: Array, y: Array) -> Array:
     """``max(0, 1 - y f)``: what is missing to a margin of one, which is the hinge loss."""
     short = 1.0 - y * f
     return namespace(short).where(short > 0, short, namespace(short).zeros_like(short))
-
-
-class Loss(Protocol):
-    """A loss, convex in the decision value f, and its first two derivatives in f."""
-
-    def value(self, f: Array, y: Array) -> Array: ...
-
-    def gradient(self, f: Array, y: Array) -> Array: ...
-
-    def curvature(self, f: Array, y: Array) -> Array: ...
-
-
-@dataclass(frozen=True)
-class Squared:
-    """``1/2 (f - y)^2``; for labels the same as ``1/2 (y f - 1)^2`` because ``y^2 = 1``."""
-
-    def value(self, f: Array, y: Array) -> Array:
-        return 0.5 * (f - y) ** 2
-
-    def gradient(self, f: Array, y: Array) -> Array:
-        return f - y
-
-    def curvature(self, f: Array, y: Array) -> Array:
-        return namespace(f).ones_like(f)
 
 
 @dataclass(frozen=True)

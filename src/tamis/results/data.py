@@ -173,8 +173,6 @@ class Case:
     importance : (outputs,) signed percentages of the case coefficients, or None where there are none
     variation : (outputs,) share in the variation of the decision, in per cent
     pull : (outputs,) what the case adds to the decision about a row equal to itself
-    similarity_pull : (outputs,) the part of `pull` through kernels on three or more features; empty where the model
-        has none, or no others
     """
 
     place: int
@@ -184,7 +182,6 @@ class Case:
     importance: np.ndarray | None
     variation: np.ndarray
     pull: np.ndarray
-    similarity_pull: np.ndarray = field(default_factory=_empty)
 
 
 @stored

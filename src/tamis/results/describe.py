@@ -155,8 +155,7 @@ def cases_of(
 
     `rows` gives the positions in `columns`, `y` and `labels` of the cases, if these are not all training rows.
     """
-    kept, pull, similarity = kept_cases(model), case_pulls(model), _similarity_pulls(model)
-    stored = case_values(model)
+    kept, pull, stored = kept_cases(model), case_pulls(model), case_values(model)
     cases = []
     for k, row in enumerate((model.instances_ if rows is None else rows).tolist()):
         if columns is None or y is None:
@@ -166,23 +165,8 @@ def cases_of(
             values = {name: as_cell(columns[name][row]) for name in stored}
             label, truth = labels[row] if labels is not None else row + 1, as_cell(y[row])
         importance = None if kept.importance is None else kept.importance[:, k]
-        cases.append(Case(k, as_cell(label), truth, values, importance, kept.variation[:, k], pull[k], similarity[k]))
+        cases.append(Case(k, as_cell(label), truth, values, importance, kept.variation[:, k], pull[k]))
     return tuple(sorted(cases, key=lambda case: -float(case.variation.mean())))
-
-
-def _similarity_pulls(model: ReadableClassifier) -> np.ndarray:
-    """What each kept case adds about a row equal to itself through kernels on three or more features (cases, outputs).
-
-    No outputs where there are no such kernels, or no others.
-    """
-    if is_additive(model):
-        return np.empty((len(model.instances_), 0))
-    expansion = expansion_of(model)
-    large = np.array([len(set(channel.columns)) > 2 for channel in expansion.bank.channels], dtype=bool)
-    if large.all() or not large.any():
-        return np.empty((len(expansion.instances), 0))
-    each = [expansion.contributions(case[None])[0, :, k] for k, case in enumerate(expansion.instances)]
-    return np.array(each)[:, :, large].sum(axis=2)
 
 
 # ---------------------------------------------------------------------- the test

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base.calibration import Calibrator
 from tamis.explain import KernelExplanation
 from tamis.explain.explanation import plain
 from tamis.flagship.tables import model_tables
@@ -99,7 +98,7 @@ def model_data(results: Results, order: np.ndarray) -> dict[str, Any] | None:
     model = results.model
     expansion, calibrator = expansion_of(model), getattr(model, "calibrator_", None)
     known = all(column.kind != "position" for _, column in _columns(results))
-    if not known or expansion.row_dependent or (calibrator is not None and type(calibrator) is not Calibrator):
+    if not known or expansion.row_dependent:
         return None
     try:
         trees = [channel.kernel.portable(channel.columns) for channel in expansion.bank.channels]
@@ -109,12 +108,10 @@ def model_data(results: Results, order: np.ndarray) -> dict[str, Any] | None:
     for tree, part in zip(trees, part_places(results), strict=True):
         columns, every = needed(tree)
         channels.append({"value": _tree(tree), "columns": columns, "every": every, "part": part})
-    centre = getattr(expansion, "centre", None)
     return {
         "channels": channels,
         "instances": expansion.instances[order],
         "coef": expansion.coef[:, order],
-        "centre": None if centre is None else centre[order],
         "calibrator": None if calibrator is None else {"slope": calibrator.slope, "offset": calibrator.offset},
     }
 
