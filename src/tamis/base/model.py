@@ -41,6 +41,7 @@ class Model(ABC):
     instances : (k,) kept rows, as positions in the user's input
     term_kind : what a term is called in learned attributes, such as "kernel" in `kernel_variation_`
     needs : what a model that decides alike about all rows has none of
+    is_additive : whether it is made of tables of curves, surfaces and cases, and not of kernels
     """
 
     encoder: Encoder
@@ -49,6 +50,7 @@ class Model(ABC):
 
     term_kind: ClassVar[str]
     needs: ClassVar[str]
+    is_additive: ClassVar[bool] = False
 
     # ------------------------------------------------------------------ decisions
 

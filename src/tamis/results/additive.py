@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from tamis.base.classifier import ReadableClassifier
 from tamis.base.explaining import kept_features
-from tamis.base.kernel_model import KernelModel
 from tamis.explain import SIMILAR, part_name
 from tamis.flagship.model import AdditiveModel
 from tamis.results.data import Part
@@ -33,23 +32,14 @@ SHUFFLES = 5
 LEAST_PROBABILITY = 1e-15  # of a class, so that the log-loss is finite
 
 
-def is_additive(model: Any) -> bool:
-    """Whether a fitted model is made of curves, surfaces and cases."""
-    return isinstance(model.model_, AdditiveModel)
-
-
 def tables_of(model: Any) -> AdditiveModel:
     """The curves, surfaces and cases of a fitted additive model."""
-    tables = model.model_
-    assert isinstance(tables, AdditiveModel)
-    return tables
+    return cast(AdditiveModel, model.model_)
 
 
 def expansion_of(model: Any) -> Any:
     """The expansion of a fitted model of kernels."""
-    kernels = model.model_
-    assert isinstance(kernels, KernelModel)
-    return kernels.expansion
+    return model.model_.expansion
 
 
 def additive_parts(

@@ -15,7 +15,6 @@ from tamis.codec import Unreadable, read, stored, write
 from tamis.explain.explanation import Explanation
 from tamis.explain.intervals import Interval
 from tamis.explain.measures import Stability
-from tamis.flagship.model import AdditiveModel
 from tamis.registry import all_estimators
 from tamis.results.text import LOG_ODDS
 
@@ -298,7 +297,7 @@ class Results:
     @property
     def is_additive(self) -> bool:
         """Whether the model is made of curves, surfaces and cases, and not of kernels."""
-        return isinstance(self.model.model_, AdditiveModel)
+        return self.model.model_.is_additive
 
     @property
     def explanation(self) -> Explanation:

@@ -13,7 +13,7 @@ from tamis.base.explaining import case_pulls, case_values, kept_cases, kept_feat
 from tamis.explain import measures, part_names
 from tamis.explain.intervals import UNKNOWN, Interval, bootstrap
 from tamis.explain.measures import variation
-from tamis.results.additive import additive_parts, additive_shares, expansion_of, is_additive
+from tamis.results.additive import additive_parts, additive_shares, expansion_of
 from tamis.results.data import Case, Evaluation, Part, ScoreCurve, ShownRows
 from tamis.results.shapes import as_cell, central_part, count_rows, direction_of
 from tamis.table.encoding import Position
@@ -50,7 +50,7 @@ def parts_of(
     by_fold : for each fold what `shares_by_key` gives
     held_out : columns and classes of rows on which an additive model is measured with shuffled features
     """
-    if is_additive(model):
+    if model.model_.is_additive:
         share = None if columns is None else shares(model, columns)
         return additive_parts(model, columns, y, share, by_fold, held_out)
     kept, keys = kept_features(model), list(dict.fromkeys(parts(model)))
@@ -73,7 +73,7 @@ def shares(model: ReadableClassifier, columns: Columns) -> np.ndarray:
 
 def shares_by_key(model: ReadableClassifier, columns: Columns) -> dict[frozenset[str], float]:
     """{features: share of variation} of the parts, by which those of other fits are found again."""
-    if is_additive(model):
+    if model.model_.is_additive:
         return additive_shares(model, shares(model, columns))
     keys = list(dict.fromkeys(parts(model)))
     found: dict[frozenset[str], float] = {}

@@ -13,7 +13,6 @@ from tamis.base.classifier import ReadableClassifier
 from tamis.explain import SIMILAR
 from tamis.explain.explanation import plain
 from tamis.explain.measures import Stability, feature_reduction, instance_reduction
-from tamis.results.additive import is_additive
 from tamis.results.data import Case, Evaluation, Part, Results
 from tamis.results.text import (
     LOG_ODDS,
@@ -262,7 +261,7 @@ def without_value(model: ReadableClassifier, part: Part) -> str:
     encoder = model.model_.encoder
     if not math.isnan(encoder.columns[encoder.names.index(part.features[0])].fill):
         return "which are given the typical value"
-    if is_additive(model):
+    if model.model_.is_additive:
         return f"for which it adds {' / '.join(signed(value) for value in part.at_missing)}"
     return "for which it adds nothing"
 

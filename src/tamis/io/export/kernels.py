@@ -24,9 +24,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tamis.base.expansion import Expansion
-from tamis.base.kernel_model import KernelModel
-from tamis.base.model import Model
 from tamis.codec import is_stored
 from tamis.io.export.cells import Cells, Feature
 from tamis.io.export.graph import Graph
@@ -43,14 +40,6 @@ FEW = 64  # up to so many cases a dense product shares values out to cases
 
 IDENTITY = Expression("argument")  # u itself
 SQUARE, POSITIVE = function("square", IDENTITY), function("positive", IDENTITY)
-
-
-def expansion_of(model: Model) -> Expansion:
-    """The expansion of a model that sums over kernels."""
-    if not isinstance(model, KernelModel):
-        raise ValueError(f"a {type(model).__name__} is no sum over kernels, and cannot be exported")
-    expansion: Expansion = model.expansion
-    return expansion
 
 
 @dataclass(frozen=True)

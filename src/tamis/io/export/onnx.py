@@ -27,7 +27,6 @@ from tamis.base.explaining import outputs as outputs_of
 from tamis.base.explaining import parts
 from tamis.base.model import Model
 from tamis.codec import plain_labels, replacing
-from tamis.flagship.model import AdditiveModel
 from tamis.flagship.tables import model_tables
 from tamis.io.export.additive import ADDITIVE_PARTS, additive_parts
 from tamis.io.export.cells import Cells, check_levels, fits_float32, is_text
@@ -40,13 +39,13 @@ from tamis.io.export.kernels import (
     Sums,
     Term,
     add_up,
-    expansion_of,
     factors_of,
     lacking,
     loaded,
 )
 from tamis.io.models import estimator_in
 from tamis.methods.absent.channel_baselines import FilledExpansion, FusedExpansion
+from tamis.results.additive import expansion_of, tables_of
 from tamis.results.data import Results
 
 DTYPES: dict[str, np.dtype] = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
@@ -140,7 +139,7 @@ def to_onnx(
 
 def _wanted(estimator: ReadableEstimator, outputs: Sequence[str] | None) -> list[str]:
     """The requested outputs, in the order of all."""
-    parts = ADDITIVE_PARTS if isinstance(estimator.model_, AdditiveModel) else KERNEL_PARTS
+    parts = ADDITIVE_PARTS if estimator.model_.is_additive else KERNEL_PARTS
     able: tuple[str, ...] = ("prediction", *parts)
     if is_classifier(estimator):
         probable = ("probabilities",) if hasattr(estimator, "calibrator_") else ()
@@ -196,11 +195,11 @@ def _export(estimator: ReadableEstimator, wanted: list[str], outside: np.dtype, 
         width = estimator.n_features_in_
         return Cells(Graph(inside, outside), encoder, fitted.columns, width, matrix=matrix, allow_missing=allow)
 
-    if isinstance(fitted, AdditiveModel):
+    if fitted.is_additive:
         cells = start(DTYPES["float64"])  # thresholds are compared with all their digits
         decision = _additive_decision(estimator, cells, wanted)
     else:
-        cells, expansion = start(outside), expansion_of(fitted)
+        cells, expansion = start(outside), expansion_of(estimator)
         if outside == np.float32:
             serves = fits_float32(encoder) and serves_float32(expansion, cells)
             cells = cells if serves else start(DTYPES["float64"])
@@ -296,19 +295,19 @@ def _metadata(estimator: ReadableEstimator, cells: Cells, matrix: bool) -> dict[
         **({} if classes is None else {"classes": class_labels(classes).tolist()}),
         "scores": class_labels(np.array(outputs_of(estimator))).tolist(),
         "base_values": fitted.base_value.tolist(),
-        **(_pair_names(fitted) if isinstance(fitted, AdditiveModel) else _kernel_names(estimator)),
+        **(_pair_names(estimator) if fitted.is_additive else _kernel_names(estimator)),
         "cases": [str(label) for label in plain_labels(estimator.instance_labels_)],
         "features": list(fitted.encoder.names),
         "inputs": of,
     }
 
 
-def _pair_names(model: AdditiveModel) -> dict[str, Any]:
-    return {"pairs": [list(names) for names in model.pair_names]}
+def _pair_names(estimator: ReadableEstimator) -> dict[str, Any]:
+    return {"pairs": [list(names) for names in tables_of(estimator).pair_names]}
 
 
 def _kernel_names(estimator: ReadableEstimator) -> dict[str, Any]:
-    return {"kernels": list(expansion_of(estimator.model_).bank.names), "kernel_features": parts(estimator)}
+    return {"kernels": list(expansion_of(estimator).bank.names), "kernel_features": parts(estimator)}
 
 
 def _input_names(estimator: ReadableEstimator) -> Sequence[str]:
@@ -329,9 +328,9 @@ def kernel_terms(expansion: Expansion, gappy: np.ndarray, loads: np.ndarray) -> 
     return out
 
 
-def serves_float32(expansion: Expansion, cells: Cells) -> bool:
+def serves_float32(expansion: Any, cells: Cells) -> bool:
     """Whether a bound of the error of computing in float32 is small enough; it is not where a choice hangs on it."""
-    if not isinstance(expansion, KernelExpansion) or expansion.row_dependent:
+    if expansion.row_dependent:
         return False
     terms = [term.used() for term in kernel_terms(expansion, cells.gappy, expansion.coef)]
     whole = np.abs(expansion.coef).sum(axis=(1, 2)).max(initial=0.0) * math.log2(max(2, expansion.coef[0].size))

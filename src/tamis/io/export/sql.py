@@ -24,9 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from tamis.base.calibration import Calibrator
 from tamis.base.estimator import ReadableEstimator
 from tamis.base.expansion import KernelExpansion
-from tamis.flagship.model import AdditiveModel
 from tamis.flagship.tables import model_tables
-from tamis.io.export.kernels import expansion_of
 from tamis.io.export.sql_tables import TableWriter
 from tamis.io.export.sql_text import (
     LARGEST,
@@ -43,6 +41,7 @@ from tamis.io.export.sql_text import (
 from tamis.io.models import estimator_in
 from tamis.kernels.bank import Channel
 from tamis.kernels.portable import Expression, NotPortable, evaluate, needed
+from tamis.results.additive import expansion_of
 from tamis.results.data import Results
 from tamis.table.encoding import UNSEEN, Nominal, Number
 
@@ -122,7 +121,7 @@ def to_sql(
 
 def _writer(estimator: ReadableEstimator, table: tuple[str, ...], columns: tuple[str, ...]) -> Writer:
     """What writes the expressions of the model."""
-    if isinstance(estimator.model_, AdditiveModel):
+    if estimator.model_.is_additive:
         strict = not estimator.reader_.allow_missing
         return TableWriter.of(model_tables(estimator), table, columns, strict=strict)
     return _Writer.of(estimator, table, columns)
@@ -429,7 +428,7 @@ class _Writer:
 
     @classmethod
     def of(cls, model: ReadableEstimator, table: tuple[str, ...], columns: tuple[str, ...]) -> _Writer:
-        expansion, encoder = expansion_of(model.model_), model.model_.encoder
+        expansion, encoder = expansion_of(model), model.model_.encoder
         if type(expansion) is not KernelExpansion:
             raise ValueError(
                 f"the decision of {type(model).__name__} is no sum of kernels with fixed coefficients (it is a "
