@@ -29,20 +29,12 @@ Part = tuple[np.ndarray, np.ndarray]  # instances (m,), and numbers (m, L) of th
 
 @dataclass(frozen=True)
 class Coefficients:
-    """What a method returns: coefficients of pairs (instance, kernel) of a stack.
+    """What a method returns: coefficients of pairs (instance, kernel) of a stack."""
 
-    Attributes
-    ----------
-    instances : (k,) columns of the stack
-    kernels : (f,) kernels of the stack
-    coef : (q, k, f)
-    intercept : (q,)
-    """
-
-    instances: np.ndarray
-    kernels: np.ndarray
-    coef: np.ndarray
-    intercept: np.ndarray
+    instances: np.ndarray  # (k,) columns of the stack
+    kernels: np.ndarray  # (f,) kernels of the stack
+    coef: np.ndarray  # (q, k, f)
+    intercept: np.ndarray  # (q,)
 
     @classmethod
     def rank_one(cls, dual_coef: np.ndarray, weights: np.ndarray, intercept: float) -> Coefficients:
@@ -54,18 +46,11 @@ class Coefficients:
 
 @dataclass(frozen=True)
 class Expansion(ABC):
-    """Decisions as sums over kept instances and kernels, whatever their coefficients depend on.
+    """Decisions as sums over kept instances and kernels, whatever their coefficients depend on."""
 
-    Attributes
-    ----------
-    bank : the kept kernels, on the columns of `instances`
-    instances : (k, c) encoded kept rows
-    intercept : (q,)
-    """
-
-    bank: KernelBank
-    instances: np.ndarray
-    intercept: np.ndarray
+    bank: KernelBank  # the kept kernels, on the columns of `instances`
+    instances: np.ndarray  # (k, c) encoded kept rows
+    intercept: np.ndarray  # (q,)
 
     row_dependent: ClassVar[bool] = False  # whether the coefficients of a row depend on its kernel values
 
@@ -213,18 +198,11 @@ def kept_parts(bank: KernelBank, instances: np.ndarray) -> tuple[KernelBank, np.
 
 @dataclass(frozen=True)
 class PrototypeExpansion(Expansion):
-    """Decisions by prototypes.
+    """Decisions by prototypes."""
 
-    Attributes
-    ----------
-    weights : (L,) of the kernels, which have unit diagonal
-    prototypes : U (k, c)
-    votes : (q, c) the vote of each prototype for each output
-    """
-
-    weights: np.ndarray
-    prototypes: np.ndarray
-    votes: np.ndarray
+    weights: np.ndarray  # (L,) of the kernels, which have unit diagonal
+    prototypes: np.ndarray  # U (k, c)
+    votes: np.ndarray  # (q, c) the vote of each prototype for each output
 
     row_dependent: ClassVar[bool] = True
 
@@ -254,17 +232,11 @@ class CodedExpansion(PrototypeExpansion):
 
     A sample s contributes its vote for an output times its share ``sum_j U_sj g_j`` in the row. As the code of the
     prototypes in use is linear in the kernel values, ``g = gram^-1 U'K(., x)`` there, each share is a sum over kernels.
-
-    Attributes
-    ----------
-    gram : (c, c) ``U'K U``
-    voices : (q, k) the vote of a unit of each instance for each output; votes are ``voices U``
-    code_size : most prototypes in a code
     """
 
-    gram: np.ndarray
-    voices: np.ndarray
-    code_size: int
+    gram: np.ndarray  # (c, c) ``U'K U``
+    voices: np.ndarray  # (q, k) the vote of a unit of each instance for each output; votes are ``voices U``
+    code_size: int  # most prototypes in a code
 
     @property
     def norms(self) -> np.ndarray:
@@ -315,13 +287,9 @@ class NearestExpansion(PrototypeExpansion):
 
     The norm u'K u in a score is shared out over the rows and kernels of the prototype, so that all adds up with
     constant intercepts.
-
-    Attributes
-    ----------
-    norms : (c,) u'K u of each prototype
     """
 
-    norms: np.ndarray
+    norms: np.ndarray  # (c,) u'K u of each prototype
 
     @property
     def gram(self) -> np.ndarray:

@@ -28,23 +28,16 @@ E = TypeVar("E", bound=Expansion)
 @stored
 @dataclass(frozen=True)
 class KernelModel(Model, Generic[E]):
-    """A fitted expansion on encoded kept columns, with where its parts come from.
+    """A fitted expansion on encoded kept columns, with where its parts come from."""
 
-    Attributes
-    ----------
-    expansion : on the kept columns
-    kernels : (L,) kept kernels of the bank
-    solutions : one per optimisation problem that was solved, without their states
-    dual_coef, kernel_weights : (outputs, k) and (outputs or 1, L), where the method has such factors
-    variation : (outputs, k) and (outputs, L), shares of instances and kernels in the variation of the decision
-        over training rows, where the method knows them
-    """
-
-    expansion: E
-    kernels: np.ndarray
-    solutions: tuple[Solution, ...]
+    expansion: E  # on the kept columns
+    kernels: np.ndarray  # (L,) kept kernels of the bank
+    solutions: tuple[Solution, ...]  # one per optimisation problem that was solved, without their states
+    # dual_coef, kernel_weights: (outputs, k) and (outputs or 1, L), where the method has such factors
     dual_coef: np.ndarray | None = None
     kernel_weights: np.ndarray | None = None
+    # (outputs, k) and (outputs, L), shares of instances and kernels in the variation of the decision over training
+    # rows, where the method knows them
     variation: tuple[np.ndarray, np.ndarray] | None = None
 
     term_kind: ClassVar[str] = "kernel"
@@ -275,18 +268,11 @@ def _named(by_instance: np.ndarray, by_kernel: np.ndarray) -> dict[str, np.ndarr
 @stored
 @dataclass(frozen=True)
 class Pool:
-    """The training rows that may become instances.
+    """The training rows that may become instances."""
 
-    Attributes
-    ----------
-    Z : (p, d) encoded
-    codes : (p,) their classes
-    position : (p,) their rows in the user's input
-    """
-
-    Z: np.ndarray
-    codes: np.ndarray
-    position: np.ndarray
+    Z: np.ndarray  # (p, d) encoded
+    codes: np.ndarray  # (p,) their classes
+    position: np.ndarray  # (p,) their rows in the user's input
 
     def __len__(self) -> int:
         return len(self.codes)

@@ -128,31 +128,20 @@ class PreparedRows(Prepared):
 
 @dataclass(frozen=True)
 class KernelSpace:
-    """The form that kernels between rows take.
+    """The form that kernels between rows take."""
 
-    Attributes
-    ----------
-    recipe : the kernels where none are given
-    form : of the stack, see `KernelBank.stack`
-    scaling, missing : how columns are encoded
-    bandwidth : of recipes
-    max_features : a budget for recipes that look at it; None for all columns
-    candidates : how many rows may become instances
-    device : where all kernel values are held; None: numpy
-    landmarks : rows that kernels go through; None, or at least as many as there are rows: the kernels themselves
-    complete : whether a row with a missing cell among the columns of a kernel lacks that kernel
-    """
-
-    recipe: Recipe
-    form: str
+    recipe: Recipe  # the kernels where none are given
+    form: str  # of the stack, see `KernelBank.stack`
+    # scaling, missing: how columns are encoded
     scaling: str | None
     missing: str | None
-    bandwidth: Any = UNIT_WIDTH
-    max_features: int | None = None
-    candidates: int | str | None = "all"
-    device: str | None = None
+    bandwidth: Any = UNIT_WIDTH  # of recipes
+    max_features: int | None = None  # a budget for recipes that look at it; None for all columns
+    candidates: int | str | None = "all"  # how many rows may become instances
+    device: str | None = None  # where all kernel values are held; None: numpy
+    # rows that kernels go through; None, or at least as many as there are rows: the kernels themselves
     landmarks: int | None = None
-    complete: bool = False
+    complete: bool = False  # whether a row with a missing cell among the columns of a kernel lacks that kernel
 
     def encode(self, rows: Rows, seed: int) -> Encoded:
         """Merged rows as numbers, with those that may become instances."""

@@ -144,21 +144,14 @@ def as_named(name: str, score: float) -> float:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What one cell does on one fold.
+    """What one cell does on one fold."""
 
-    Attributes
-    ----------
-    decision : (n, q) on test rows, or None where there are none
-    objective : per unit of training weight
-    squares, weight : weighted sum of squared errors over the fold, and its weight
-    n_features : features that the model keeps; 0 where the search does not choose them
-    """
-
-    decision: np.ndarray | None
-    objective: float
+    decision: np.ndarray | None  # (n, q) on test rows, or None where there are none
+    objective: float  # per unit of training weight
+    # squares, weight: weighted sum of squared errors over the fold, and its weight
     squares: float
     weight: float
-    n_features: int = 0
+    n_features: int = 0  # features that the model keeps; 0 where the search does not choose them
 
     @classmethod
     def of_model(cls, model: Model, test: Rows, objective: float) -> HeldOut:

@@ -40,22 +40,13 @@ CELL = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,%'"][^,%
 
 @dataclass
 class Raw:
-    """A table as it comes from a file.
+    """A table as it comes from a file."""
 
-    Attributes
-    ----------
-    names : of the columns, as they stand in the batches
-    batches : the rows
-    declared : {name: "number" or "text"} where the file says so
-    comma : whether numbers may have a decimal comma: where it does not part the cells
-    aside : columns that are not part of the table (further arrays of an NPZ file)
-    """
-
-    names: list[str]
-    batches: Iterator[Any]
-    declared: dict[str, str] = field(default_factory=dict)
-    aside: tuple[str, ...] = ()
-    comma: bool = False
+    names: list[str]  # of the columns, as they stand in the batches
+    batches: Iterator[Any]  # the rows
+    declared: dict[str, str] = field(default_factory=dict)  # {name: "number" or "text"} where the file says so
+    aside: tuple[str, ...] = ()  # columns that are not part of the table (further arrays of an NPZ file)
+    comma: bool = False  # whether numbers may have a decimal comma: where it does not part the cells
 
 
 @dataclass(frozen=True)

@@ -42,38 +42,24 @@ PIVOTS_PER_ROW = 4  # active-set steps per row
 
 @dataclass(frozen=True)
 class HingeMachine:
-    """A minimiser.
+    """A minimiser."""
 
-    Attributes
-    ----------
-    beta : (n,) coefficients
-    intercept : float
-    value : the objective
-    decrement : by how much another Newton step is expected to lower `value`; zero up to rounding at the solution
-    gradient : largest entry of the gradient, in modulus
-    """
-
-    beta: np.ndarray
+    beta: np.ndarray  # (n,) coefficients
     intercept: float
-    value: float
+    value: float  # the objective
+    # by how much another Newton step is expected to lower `value`; zero up to rounding at the solution
     decrement: float
-    gradient: float
+    gradient: float  # largest entry of the gradient, in modulus
 
 
 @dataclass(frozen=True)
 class StationaryPoint:
-    """The best point found.
+    """The best point found."""
 
-    Attributes
-    ----------
-    beta : (n,) coefficients, of sum zero
-    intercept : float
-    residual : ``max|lam beta / cost - y slack|`` over rows with a cost, relative to the largest slack if that is
-        between 1e-6 and 1, and to these ends otherwise; so huge coefficients do not make it small
-    """
-
-    beta: np.ndarray
+    beta: np.ndarray  # (n,) coefficients, of sum zero
     intercept: float
+    # ``max|lam beta / cost - y slack|`` over rows with a cost, relative to the largest slack if that is between 1e-6
+    # and 1, and to these ends otherwise; so huge coefficients do not make it small
     residual: float
 
 

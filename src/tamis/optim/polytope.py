@@ -34,16 +34,10 @@ Model = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True)
 class Polytope:
-    """``{a >= 0 : r'a <= 1}`` for rows, or for their capped means.
+    """``{a >= 0 : r'a <= 1}`` for rows, or for their capped means."""
 
-    Attributes
-    ----------
-    rows : (R, m) non-negative, every column with a positive entry
-    caps : (R,) adding up to one or more, or None for the rows themselves
-    """
-
-    rows: np.ndarray
-    caps: np.ndarray | None = None
+    rows: np.ndarray  # (R, m) non-negative, every column with a positive entry
+    caps: np.ndarray | None = None  # (R,) adding up to one or more, or None for the rows themselves
 
     def worst(self, a: np.ndarray) -> np.ndarray:
         """The row (m,) of largest ``r'a``."""

@@ -49,22 +49,14 @@ Margins = np.ndarray | float  # what y f is to reach, by row or for all
 
 @dataclass(frozen=True)
 class Machine:
-    """A solution.
+    """A solution."""
 
-    Attributes
-    ----------
-    dual_coef : (n,) ``alpha * y``, so that ``f = K dual_coef + intercept``
-    intercept : float
-    value : the dual objective, equal to the primal one at the optimum
-    converged : whether margins are right to within the tolerance
-    primal : an upper bound of the optimum: ``1/2 dual_coef'K dual_coef + sum(cost * max(0, 1 - y f))``, or that of
-        a multiple of f
-    """
-
-    dual_coef: np.ndarray
+    dual_coef: np.ndarray  # (n,) ``alpha * y``, so that ``f = K dual_coef + intercept``
     intercept: float
-    value: float
-    converged: bool
+    value: float  # the dual objective, equal to the primal one at the optimum
+    converged: bool  # whether margins are right to within the tolerance
+    # an upper bound of the optimum: ``1/2 dual_coef'K dual_coef + sum(cost * max(0, 1 - y f))``, or that of a multiple
+    # of f
     primal: float
 
 

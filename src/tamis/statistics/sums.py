@@ -53,16 +53,10 @@ class Functions(Protocol):
 @stored
 @dataclass(frozen=True)
 class ColumnFunctions:
-    """The constant, and the functions of one basis per column.
+    """The constant, and the functions of one basis per column."""
 
-    Attributes
-    ----------
-    bases : one per column
-    gaps : (d,) which columns may have missing cells; elsewhere T_0 is the constant itself
-    """
-
-    bases: tuple[Basis, ...]
-    gaps: tuple[bool, ...]
+    bases: tuple[Basis, ...]  # one per column
+    gaps: tuple[bool, ...]  # (d,) which columns may have missing cells; elsewhere T_0 is the constant itself
 
     @cached_property
     def plain(self) -> np.ndarray:

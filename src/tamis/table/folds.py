@@ -311,20 +311,12 @@ class UnitCounts:
 
 @dataclass(frozen=True)
 class Earlier:
-    """Numbers of equal rows of a class in the blocks before each block, as far as folds depend on them.
+    """Numbers of equal rows of a class in the blocks before each block, as far as folds depend on them."""
 
-    Attributes
-    ----------
-    units : (r,) sets of equal rows that stand in several blocks, sorted
-    table : {block: (r,) rows of these in earlier blocks, modulo the number of folds}
-    bar : sets above it were not followed
-    others : whether many of these are assumed to be in several blocks; their folds then depend on the block too
-    """
-
-    units: np.ndarray
-    table: dict[int, np.ndarray]
-    bar: np.uint64
-    others: bool
+    units: np.ndarray  # (r,) sets of equal rows that stand in several blocks, sorted
+    table: dict[int, np.ndarray]  # {block: (r,) rows of these in earlier blocks, modulo the number of folds}
+    bar: np.uint64  # sets above it were not followed
+    others: bool  # whether many of these are assumed to be in several blocks; their folds then depend on the block too
 
     @property
     def alike(self) -> bool:

@@ -23,18 +23,11 @@ TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 @dataclass(frozen=True)
 class Table:
-    """A table of numbers, and of labels for the columns that are not numbers.
+    """A table of numbers, and of labels for the columns that are not numbers."""
 
-    Attributes
-    ----------
-    numbers : (n, d) float64 or float32, NaN for missing cells and throughout the columns of `labels`
-    labels : {column: (n,) object array}, None for missing cells
-    names : the d column names
-    """
-
-    numbers: np.ndarray
-    labels: dict[int, np.ndarray]
-    names: list[str]
+    numbers: np.ndarray  # (n, d) float64 or float32, NaN for missing cells and throughout the columns of `labels`
+    labels: dict[int, np.ndarray]  # {column: (n,) object array}, None for missing cells
+    names: list[str]  # the d column names
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -473,16 +466,11 @@ def check_columns(choice: Any) -> None:
 @stored
 @dataclass(frozen=True)
 class TableReader:
-    """Which columns are categories, and whether cells may be missing.
+    """Which columns are categories, and whether cells may be missing."""
 
-    Attributes
-    ----------
-    categorical : positions of the columns that are categories whatever they hold; None where their types decide
-    allow_missing : whether missing cells are accepted
-    """
-
+    # positions of the columns that are categories whatever they hold; None where their types decide
     categorical: tuple[int, ...] | None
-    allow_missing: bool
+    allow_missing: bool  # whether missing cells are accepted
 
     @classmethod
     def of(cls, names: list[str], categorical_features: Any, missing: str | None) -> TableReader:

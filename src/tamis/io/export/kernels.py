@@ -345,20 +345,12 @@ def _shaped(graph: Graph, shape: Expression, u: str) -> str:
 
 @dataclass(frozen=True)
 class Term:
-    """The values of one kernel with w cases, and what they add to the outputs.
+    """The values of one kernel with w cases, and what they add to the outputs."""
 
-    Attributes
-    ----------
-    factors : whose product the values are
-    cases : (w,) positions among the k cases
-    channel : position among the kernels
-    loads : (w, q)
-    """
-
-    factors: Factors
-    cases: np.ndarray
-    channel: int
-    loads: np.ndarray
+    factors: Factors  # whose product the values are
+    cases: np.ndarray  # (w,) positions among the k cases
+    channel: int  # position among the kernels
+    loads: np.ndarray  # (w, q)
 
     @property
     def shapes(self) -> tuple[Expression, ...]:

@@ -171,18 +171,11 @@ def _is_matrix(model: Model, inputs: str) -> bool:
 
 @dataclass(frozen=True)
 class _Decision:
-    """Nodes of scores and their parts.
+    """Nodes of scores and their parts."""
 
-    Attributes
-    ----------
-    intercept : (q,)
-    whole : (rows, q)
-    parts : {name of an output: (node (rows, q, size), size)}
-    """
-
-    intercept: np.ndarray
-    whole: str
-    parts: dict[str, tuple[str, int]]
+    intercept: np.ndarray  # (q,)
+    whole: str  # (rows, q)
+    parts: dict[str, tuple[str, int]]  # {name of an output: (node (rows, q, size), size)}
 
 
 def _export(estimator: ReadableEstimator, wanted: list[str], outside: np.dtype, matrix: bool) -> Any:

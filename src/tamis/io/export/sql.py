@@ -211,19 +211,13 @@ def _predictions(scores: list[str], classes: list[Any], calibrator: Calibrator |
 
 @dataclass(frozen=True)
 class Cell:
-    """An encoded column in SQL.
+    """An encoded column in SQL."""
 
-    Attributes
-    ----------
-    name : of the encoded column
-    low, high : its range
-    gaps : whether it may be NULL
-    """
-
-    name: str
+    name: str  # of the encoded column
+    # low, high: its range
     low: float
     high: float
-    gaps: bool
+    gaps: bool  # whether it may be NULL
 
 
 def _encoded(column: Any, source: str, name: str, cell: str) -> tuple[Cell, str]:
@@ -288,16 +282,10 @@ def _part(cell: Cell, t: float, cost: float, alone: bool) -> tuple[str, float]:
 
 @dataclass(frozen=True)
 class _Values:
-    """Writes the trees of kernels (`tamis.kernels.portable`) for the row and one case that has the kernel.
+    """Writes the trees of kernels (`tamis.kernels.portable`) for the row and one case that has the kernel."""
 
-    Attributes
-    ----------
-    cells : the encoded columns
-    case : their values in the case
-    """
-
-    cells: Sequence[Cell]
-    case: np.ndarray
+    cells: Sequence[Cell]  # the encoded columns
+    case: np.ndarray  # their values in the case
 
     def write(self, node: Expression) -> str:
         """A value; NULL where the only cell of a leaf is missing."""
@@ -399,22 +387,13 @@ def _condition(tree: Expression, cells: Sequence[Cell]) -> str:
 
 @dataclass(frozen=True)
 class _Writer:
-    """Writes the expressions of a model.
+    """Writes the expressions of a model."""
 
-    Attributes
-    ----------
-    expansion : what is written
-    cells : the encoded columns
-    encodings : the expressions that encode them, with their names
-    prefix : with which no name of a column or table begins
-    strict : whether a row that lacks a cell has no score
-    """
-
-    expansion: KernelExpansion
-    cells: list[Cell]
-    encodings: list[str]
-    prefix: str
-    strict: bool
+    expansion: KernelExpansion  # what is written
+    cells: list[Cell]  # the encoded columns
+    encodings: list[str]  # the expressions that encode them, with their names
+    prefix: str  # with which no name of a column or table begins
+    strict: bool  # whether a row that lacks a cell has no score
 
     @property
     def rows(self) -> str:

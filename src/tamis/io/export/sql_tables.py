@@ -28,20 +28,12 @@ MAX_CHAIN = 400  # terms that are added one after another: databases limit the d
 
 @dataclass(frozen=True)
 class TableWriter:
-    """Writes the expressions of a model.
+    """Writes the expressions of a model."""
 
-    Attributes
-    ----------
-    tables : the description of the model (`tamis.flagship.tables`)
-    source : of the columns of the table, with a point at its end; empty for columns without a table
-    prefix : with which no name of a column or table begins
-    strict : whether a row that lacks a cell has no score
-    """
-
-    tables: Mapping[str, Any]
-    source: str
-    prefix: str
-    strict: bool
+    tables: Mapping[str, Any]  # the description of the model (`tamis.flagship.tables`)
+    source: str  # of the columns of the table, with a point at its end; empty for columns without a table
+    prefix: str  # with which no name of a column or table begins
+    strict: bool  # whether a row that lacks a cell has no score
 
     @classmethod
     def of(

@@ -374,19 +374,13 @@ def _grid(first: Index, second: Index) -> tuple:
 
 @dataclass(frozen=True)
 class Batches:
-    """The kernels of a stack by likeness.
+    """The kernels of a stack by likeness."""
 
-    Attributes
-    ----------
-    labels : (L,) which of `kinds` a kernel is; `ALONE` for kernels that stand on several columns, that no other
-        equals or that cannot take several columns at once
-    columns : (L,) the column of each kernel that is not alone
-    kinds : what kernels of one label have in common
-    """
-
+    # (L,) which of `kinds` a kernel is; `ALONE` for kernels that stand on several columns, that no other equals or that
+    # cannot take several columns at once
     labels: np.ndarray
-    columns: np.ndarray
-    kinds: Sequence[Any]
+    columns: np.ndarray  # (L,) the column of each kernel that is not alone
+    kinds: Sequence[Any]  # what kernels of one label have in common
 
     def take(self, kernels: np.ndarray) -> Batches:
         """The same for some of the kernels."""

@@ -77,27 +77,18 @@ GAP_TOL = 1e-5  # relative duality gap of a converged model
 
 @dataclass(frozen=True)
 class ConicModel:
-    """``f(x) = sum_p weights[p] * sum_i dual_coef[i] * k_p(x_i, x) + intercept``, absent values being zero.
+    """``f(x) = sum_p weights[p] * sum_i dual_coef[i] * k_p(x_i, x) + intercept``, absent values being zero."""
 
-    Attributes
-    ----------
-    dual_coef : (n,)
-    weights : (m,) non-negative; zero for channels without an observed sample, one for the others in "literal"
-    intercept : float
-    objective : of the program, at this model
-    gap : objective minus a lower bound of the optimum, relative to the former; a certificate, but for "literal", where
-        the bound holds up to the residuals of the solver
-    iterations : int
-    converged : whether the gap is at most 1e-5
-    """
-
-    dual_coef: np.ndarray
+    dual_coef: np.ndarray  # (n,)
+    # (m,) non-negative; zero for channels without an observed sample, one for the others in "literal"
     weights: np.ndarray
     intercept: float
-    objective: float
+    objective: float  # of the program, at this model
+    # objective minus a lower bound of the optimum, relative to the former; a certificate, but for "literal", where the
+    # bound holds up to the residuals of the solver
     gap: float
     iterations: int
-    converged: bool
+    converged: bool  # whether the gap is at most 1e-5
 
 
 @dataclass(frozen=True)

@@ -106,22 +106,13 @@ def find_patterns(missing: np.ndarray) -> tuple[Pattern, ...]:
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows with something observed, on the columns that some of them have.
+    """Rows with something observed, on the columns that some of them have."""
 
-    Attributes
-    ----------
-    Z : (n, c) rows, NaN for missing cells
-    share : (n,) positive, adding up to one
-    ridge : positive
-    patterns : of Z
-    columns : (c,) positions of the columns of Z
-    """
-
-    Z: np.ndarray
-    share: np.ndarray
-    ridge: float
-    patterns: tuple[Pattern, ...]
-    columns: np.ndarray
+    Z: np.ndarray  # (n, c) rows, NaN for missing cells
+    share: np.ndarray  # (n,) positive, adding up to one
+    ridge: float  # positive
+    patterns: tuple[Pattern, ...]  # of Z
+    columns: np.ndarray  # (c,) positions of the columns of Z
 
     @classmethod
     def of_rows(cls, Z: np.ndarray, weight: np.ndarray, ridge: float) -> Problem:

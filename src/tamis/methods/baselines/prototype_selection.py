@@ -49,18 +49,11 @@ GAIN_DIGITS = 9  # of gains, in units of a row of mean weight
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be covered.
+    """What is to be covered."""
 
-    Attributes
-    ----------
-    balls : boolean (n, n), whether row i is in the ball of row j
-    codes : (n,) class of each row, the last one being ``codes.max()``
-    weight : (n,) positive
-    """
-
-    balls: np.ndarray
-    codes: np.ndarray
-    weight: np.ndarray
+    balls: np.ndarray  # boolean (n, n), whether row i is in the ball of row j
+    codes: np.ndarray  # (n,) class of each row, the last one being ``codes.max()``
+    weight: np.ndarray  # (n,) positive
 
     @property
     def price(self) -> float:

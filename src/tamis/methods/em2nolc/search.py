@@ -452,25 +452,18 @@ def _nearest(grid: list[int], share: float) -> int:
 
 @dataclass(frozen=True)
 class Grid:
-    """What is tried on every fold.
+    """What is tried on every fold."""
 
-    Attributes
-    ----------
-    kernels, bandwidths : {name: choice}
-    alphas, couplings, refits : the rest of the settings
-    budgets : pairs (max_instances, max_features), smaller ones first
-    encoding : keyword arguments of `Encoded.of`, for folds of rows
-    shared : as in the estimator
-    """
-
+    # kernels, bandwidths: {name: choice}
     kernels: dict[str, Any]
     bandwidths: dict[Any, Any]
+    # alphas, couplings, refits: the rest of the settings
     alphas: Sequence[float]
     couplings: Sequence[str]
     refits: Sequence[str]
-    budgets: Sequence[Pair]
-    encoding: dict[str, Any]
-    shared: bool
+    budgets: Sequence[Pair]  # pairs (max_instances, max_features), smaller ones first
+    encoding: dict[str, Any]  # keyword arguments of `Encoded.of`, for folds of rows
+    shared: bool  # as in the estimator
 
     def narrow(self, setting: Cell, budgets: Sequence[Pair]) -> Grid:
         """One setting with other budgets."""

@@ -53,22 +53,13 @@ class Keeper(Protocol):
 
 
 class Source(ABC):
-    """Rows in numbered blocks.
+    """Rows in numbered blocks."""
 
-    Attributes
-    ----------
-    n_rows : number of rows, if it is known
-    once : whether the blocks can be read only once
-    resumes : whether a `total` that was stopped can continue, with a keeper
-    prefetches : whether the next block is read in a thread of its own
-    categorical : names of the columns that are categories, if they are known
-    """
-
-    n_rows: int | None = None
-    once: bool = False
-    resumes: bool = True
-    prefetches: bool = False
-    categorical: Sequence[str] | None = None
+    n_rows: int | None = None  # number of rows, if it is known
+    once: bool = False  # whether the blocks can be read only once
+    resumes: bool = True  # whether a `total` that was stopped can continue, with a keeper
+    prefetches: bool = False  # whether the next block is read in a thread of its own
+    categorical: Sequence[str] | None = None  # names of the columns that are categories, if they are known
 
     @abstractmethod
     def blocks(self, start: int = 0) -> Iterator[Block]:
