@@ -54,21 +54,14 @@ class SearchResult(Generic[Cell]):
 
 
 def search_cells(
-    search: ReadableClassifier,
+    search: ReadableClassifier,  # the classifier with the parameters `cv`, `scoring`, `rule` and `n_jobs`
+    # returns what every cell does, for the training and the test rows of a fold
     try_cells: Callable[[Rows, Rows], Mapping[Cell, HeldOut]],
-    rows: Rows,
+    rows: Rows,  # of the input, not merged
     seed: int,
-    size: Callable[[Cell, Result], Any],
+    size: Callable[[Cell, Result], Any],  # a key of a cell that is smaller for smaller models
 ) -> SearchResult[Cell]:
-    """Try all cells on the folds of `search.cv` and choose by `search.scoring` and `search.rule`.
-
-    Parameters
-    ----------
-    search : the classifier with the parameters `cv`, `scoring`, `rule` and `n_jobs`
-    try_cells : returns what every cell does, for the training and the test rows of a fold
-    rows : of the input, not merged
-    size : a key of a cell that is smaller for smaller models
-    """
+    """Try all cells on the folds of `search.cv` and choose by `search.scoring` and `search.rule`."""
     cv, scoring, rule = (getattr(search, name) for name in ("cv", "scoring", "rule"))
     splits = folds(rows, cv, seed)
     check_splits(search, splits)

@@ -64,27 +64,17 @@ class StationaryPoint:
 
 
 def solve_hinge(
-    K: np.ndarray,
-    y: np.ndarray,
-    cost: np.ndarray,
-    P: np.ndarray | float,
+    K: np.ndarray,  # (m, n)
+    y: np.ndarray,  # (m,) in {-1, +1}
+    cost: np.ndarray,  # (m,) at least zero
+    P: np.ndarray | float,  # (n, n) symmetric positive semi-definite, or (n,) or a number for a diagonal
     *,
-    linear: np.ndarray | None = None,
-    start: tuple[np.ndarray, float] | None = None,
-    tol: float = 1e-12,
+    linear: np.ndarray | None = None,  # (n,), zero if not given
+    start: tuple[np.ndarray, float] | None = None,  # (beta, b) of a similar problem
+    tol: float = 1e-12,  # the decrement to stop at, relative to ``1 + |value|``
     max_iter: int = 100,
 ) -> HingeMachine:
     """Minimise ``beta'P beta - linear'beta + sum_i cost_i max(0, 1 - y_i (K beta + b)_i)^2`` over beta and b.
-
-    Parameters
-    ----------
-    K : (m, n)
-    y : (m,) in {-1, +1}
-    cost : (m,) at least zero
-    P : (n, n) symmetric positive semi-definite, or (n,) or a number for a diagonal
-    linear : (n,), zero if not given
-    start : (beta, b) of a similar problem
-    tol : the decrement to stop at, relative to ``1 + |value|``
 
     Notes
     -----

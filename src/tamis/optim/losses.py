@@ -54,24 +54,16 @@ LOGISTIC = Logistic()
 
 
 def fit_logistic(
-    design: np.ndarray,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    penalty: np.ndarray,
+    design: np.ndarray,  # (n, p)
+    labels: np.ndarray,  # (n,) in {-1, +1}
+    weights: np.ndarray,  # (n,) at least 0
+    penalty: np.ndarray,  # (p,) at least 0; zero for an intercept column
     *,
-    start: np.ndarray | None = None,
+    start: np.ndarray | None = None,  # (p,) where to begin; default zero
     tol: float = 1e-8,
     max_iter: int = 100,
 ) -> np.ndarray:
     """Minimise ``sum_i weights_i log(1 + exp(-labels_i f_i)) + 1/2 sum_k penalty_k x_k^2``, f = design x.
-
-    Parameters
-    ----------
-    design : (n, p)
-    labels : (n,) in {-1, +1}
-    weights : (n,) at least 0
-    penalty : (p,) at least 0; zero for an intercept column
-    start : (p,) where to begin; default zero
 
     Returns
     -------

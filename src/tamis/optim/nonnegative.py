@@ -58,21 +58,15 @@ class WeightStep:
 
 
 def solve_nonnegative(
-    B: np.ndarray,
+    B: np.ndarray,  # (n, M); rows with a cost are multiplied by its root, as is c
+    # c, q: (n,) and (M,), of any sign
     c: np.ndarray,
     q: np.ndarray,
     *,
-    start: np.ndarray | None = None,
-    tol: float = 1e-10,
+    start: np.ndarray | None = None,  # (M,) weights of a similar problem; the n largest are used
+    tol: float = 1e-10,  # the violation to reach, see `WeightStep`
 ) -> WeightStep:
     """Solve ``min_d q'd + sum_i max(0, c_i - (B d)_i)^2`` subject to ``d >= 0``.
-
-    Parameters
-    ----------
-    B : (n, M); rows with a cost are multiplied by its root, as is c
-    c, q : (n,) and (M,), of any sign
-    start : (M,) weights of a similar problem; the n largest are used
-    tol : the violation to reach, see `WeightStep`
 
     Notes
     -----

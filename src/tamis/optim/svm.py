@@ -73,24 +73,16 @@ class Gram(Protocol):
 
 
 def solve_svm(
-    K: Matrix,
-    y: np.ndarray,
-    cost: np.ndarray,
+    K: Matrix,  # (n, n) positive semi-definite: an array, a matrix on a device, or a `LowRank` one
+    y: np.ndarray,  # (n,) in {-1, +1}, both present
+    cost: np.ndarray,  # (n,) positive; a very large cost gives the hard margin
     *,
-    tol: float = 1e-3,
+    tol: float = 1e-3,  # by how much margins may be off
+    # (n,) dual_coef of a similar problem; saves time if mostly the same rows end at zero and at their cost
     start: np.ndarray | None = None,
-    margins: np.ndarray | None = None,
+    margins: np.ndarray | None = None,  # (n,) positive, what ``y f`` is to reach; None: one
 ) -> Machine:
     """Solve ``max_alpha  sum(alpha) - 1/2 (alpha*y)'K(alpha*y)``, ``0 <= alpha <= cost``, ``y'alpha = 0``.
-
-    Parameters
-    ----------
-    K : (n, n) positive semi-definite: an array, a matrix on a device, or a `LowRank` one
-    y : (n,) in {-1, +1}, both present
-    cost : (n,) positive; a very large cost gives the hard margin
-    tol : by how much margins may be off
-    start : (n,) dual_coef of a similar problem; saves time if mostly the same rows end at zero and at their cost
-    margins : (n,) positive, what ``y f`` is to reach; None: one
 
     Notes
     -----

@@ -44,22 +44,16 @@ def expansion_of(model: Any) -> Any:
 
 def additive_parts(
     model: ReadableClassifier,
+    # columns, y: training rows, or None
     columns: Columns | None,
     y: np.ndarray | None,
+    # (outputs, parts) shares of variation; None for those that the model has stored, which order the parts where there
+    # are no training rows
     share: np.ndarray | None,
-    by_fold: Sequence[Mapping[Key, float]],
-    held_out: tuple[Columns, np.ndarray] | None,
+    by_fold: Sequence[Mapping[Key, float]],  # for each fold what `additive_shares` gives
+    held_out: tuple[Columns, np.ndarray] | None,  # columns and classes of rows whose features are shuffled, or None
 ) -> tuple[Part, ...]:
-    """The kept features, pairs and cases, those that contribute most on average first.
-
-    Parameters
-    ----------
-    columns, y : training rows, or None
-    share : (outputs, parts) shares of variation; None for those that the model has stored, which order the parts
-        where there are no training rows
-    by_fold : for each fold what `additive_shares` gives
-    held_out : columns and classes of rows whose features are shuffled, or None
-    """
+    """The kept features, pairs and cases, those that contribute most on average first."""
     tables, encoder = tables_of(model), model.model_.encoder
     share = kept_features(model).variation if share is None else share
     sizes = None if columns is None else _mean_sizes(model, columns)

@@ -225,22 +225,15 @@ class EncodedBlock(NamedTuple):
 
 
 def outer_sums(
-    functions: Functions,
-    read: Callable[[slice], EncodedBlock],
+    functions: Functions,  # Functions
+    read: Callable[[slice], EncodedBlock],  # returns the encoded rows of a slice of range(n)
     n: int,
     *,
     n_classes: int,
-    n_folds: int,
-    dtype: str = "float64",
+    n_folds: int,  # folds to which ``EncodedBlock.fold`` assigns the rows
+    dtype: str = "float64",  # of the products of a block, "float64" or "float32"; blocks are added in double precision
 ) -> np.ndarray:
     """Return the sums of outer products of the rows' vectors, one per fold.
-
-    Parameters
-    ----------
-    functions : Functions
-    read : returns the encoded rows of a slice of range(n)
-    n_folds : folds to which ``EncodedBlock.fold`` assigns the rows
-    dtype : of the products of a block, "float64" or "float32"; blocks are added in double precision
 
     Returns
     -------

@@ -78,23 +78,16 @@ def rank_keys(table: Table, seed: int) -> np.ndarray:
 
 
 def deal(
-    keys: np.ndarray,
+    keys: np.ndarray,  # (n,) random numbers that follow the values of the rows; equal rows have equal keys
+    # (n,) classes by which folds are stratified, or None. No more folds are made than the smallest class has rows (or
+    # groups).
     codes: np.ndarray | None,
-    groups: np.ndarray | None,
+    groups: np.ndarray | None,  # (n,) groups that stay together, or None
     n_splits: int,
     seed: int,
-    ties: Sequence[np.ndarray] = (),
+    ties: Sequence[np.ndarray] = (),  # arrays (n,) that order equal rows, so that their positions do not matter
 ) -> list[Pair]:
-    """Positions of training and test rows of at most `n_splits` folds; none where there are no two.
-
-    Parameters
-    ----------
-    keys : (n,) random numbers that follow the values of the rows; equal rows have equal keys
-    codes : (n,) classes by which folds are stratified, or None. No more folds are made than the smallest class has
-        rows (or groups).
-    groups : (n,) groups that stay together, or None
-    ties : arrays (n,) that order equal rows, so that their positions do not matter
-    """
+    """Positions of training and test rows of at most `n_splits` folds; none where there are no two."""
     strata = np.zeros(len(keys), dtype=np.int64) if codes is None else np.unique(codes, return_inverse=True)[1]
     n_splits = min(n_splits, _most_folds(strata, groups))
     if n_splits < 2:

@@ -244,23 +244,15 @@ def iterates(problem: Problem, start: NormalLaw | None = None) -> Iterator[Itera
 
 
 def fit_gaussian(
-    Z: np.ndarray,
-    weight: np.ndarray,
+    Z: np.ndarray,  # (n, d) rows, NaN for missing cells; of similar scale, as one ridge serves all columns
+    weight: np.ndarray,  # (n,) at least 0; only ratios matter
     *,
-    ridge: float = 1e-2,
+    ridge: float = 1e-2,  # weight of the penalty, positive
     max_iter: int = 30,
-    tol: float = 1e-4,
-    start: NormalLaw | None = None,
+    tol: float = 1e-4,  # largest change, in standard deviations, at which the fit counts as converged
+    start: NormalLaw | None = None,  # law of the d columns; None: means and variances of the observed cells
 ) -> Solution[NormalLaw]:
     """Fit mean and covariance to rows with missing cells, minimising F by EM.
-
-    Parameters
-    ----------
-    Z : (n, d) rows, NaN for missing cells; of similar scale, as one ridge serves all columns
-    weight : (n,) at least 0; only ratios matter
-    ridge : weight of the penalty, positive
-    tol : largest change, in standard deviations, at which the fit counts as converged
-    start : law of the d columns; None: means and variances of the observed cells
 
     Notes
     -----

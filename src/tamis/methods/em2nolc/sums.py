@@ -183,20 +183,13 @@ def moments_of(task: Task) -> MomentDesign:
 
 
 def better_rows(
-    task: Task,
-    state: State,
+    task: Task,  # with a MomentDesign
+    state: State,  # with at least one instance
+    # coefficients (rows, size) of each kept kernel for the rows of a slice
     short: Callable[[slice], Sequence[np.ndarray]],
-    blocks: Sequence[slice],
+    blocks: Sequence[slice],  # slices of all rows
 ) -> np.ndarray:
-    """For each instance the row that would best replace it, where that lowers J; sorted.
-
-    Parameters
-    ----------
-    task : with a MomentDesign
-    state : with at least one instance
-    short : coefficients (rows, size) of each kept kernel for the rows of a slice
-    blocks : slices of all rows
-    """
+    """For each instance the row that would best replace it, where that lowers J; sorted."""
     design = moments_of(task)
     unit = state.weights / (np.linalg.norm(state.weights) or 1.0)
     at = np.concatenate([design.positions[m] for m in state.kernels.tolist()])

@@ -72,23 +72,14 @@ class Source(ABC):
 
     def total(
         self,
-        zero: Callable[[], M],
-        add: Callable[[M, Block], M],
-        what: str,
+        zero: Callable[[], M],  # returns an empty total
+        add: Callable[[M, Block], M],  # returns the sum of a total and a block
+        what: str,  # name of the work for progress reports
         *,
-        n_rows: int | None = None,
-        keeper: Keeper | None = None,
+        n_rows: int | None = None,  # number of rows, where the source does not know it
+        keeper: Keeper | None = None,  # saves the total now and then
     ) -> M:
-        """Return ``zero()`` plus all blocks.
-
-        Parameters
-        ----------
-        zero : returns an empty total
-        add : returns the sum of a total and a block
-        what : name of the work for progress reports
-        n_rows : number of rows, where the source does not know it
-        keeper : saves the total now and then
-        """
+        """Return ``zero()`` plus all blocks."""
         saved = None if keeper is None else keeper.found()
         total, start = (zero(), 0) if saved is None else saved
         n_all, done = self.n_rows or n_rows, int(getattr(total, "n_rows", 0))
