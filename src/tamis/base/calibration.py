@@ -230,5 +230,5 @@ def warn_in_sample() -> None:
     """Warn that probabilities rest on training rows."""
     warn(
         "nothing can be held out, because the smallest class has one row (or group) or the statistics have "
-        "one fold: probabilities are calibrated on training rows and too sure of themselves",
+        "one fold: probabilities are calibrated on training rows and too sure of themselves"
     )

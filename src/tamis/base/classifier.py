@@ -147,12 +147,7 @@ class ReadableClassifier(ClassifierMixin, ReadableEstimator):
         return np.concatenate(parts), Tests.of(splits, placed=self._has_margin)
 
     def _publish(
-        self,
-        classes: np.ndarray,
-        fitted: Fitted,
-        reader: TableReader,
-        seed: int,
-        measured: Mapping[str, np.ndarray],
+        self, classes: np.ndarray, fitted: Fitted, reader: TableReader, seed: int, measured: Mapping[str, np.ndarray]
     ) -> None:
         """Set the learned attributes, and what there is for each class."""
         self.classes_ = classes

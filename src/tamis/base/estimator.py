@@ -178,12 +178,7 @@ class ReadableEstimator(BaseEstimator):
         self._warn()
 
     def _publish(
-        self,
-        classes: np.ndarray,
-        fitted: Fitted,
-        reader: TableReader,
-        seed: int,
-        measured: Mapping[str, np.ndarray],
+        self, classes: np.ndarray, fitted: Fitted, reader: TableReader, seed: int, measured: Mapping[str, np.ndarray]
     ) -> None:
         """Set the learned attributes, among them those `measured` on training rows; only kept rows are stored."""
         model = fitted.model

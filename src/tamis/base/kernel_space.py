@@ -75,13 +75,7 @@ class Encoded:
         return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed), engine)
 
     def prepare(
-        self,
-        kernels: Any,
-        default: Recipe,
-        bandwidth: Bandwidth,
-        *,
-        whole: bool = False,
-        device: str | None = None,
+        self, kernels: Any, default: Recipe, bandwidth: Bandwidth, *, whole: bool = False, device: str | None = None
     ) -> PreparedRows:
         """Put kernels on the rows; where channels are `whole` a row with a missing cell lacks them.
 

@@ -207,7 +207,7 @@ class PrototypeClassifier(ReadableClassifier):
             more = f" and {len(ready.scaled) - 1} more" if len(ready.scaled) > 1 else ""
             warn(
                 f"kernels: {ready.scaled[0]!r}{more} without ones on the diagonal: values are divided by "
-                "sqrt(k(x, x) k(z, z)); see normalised_kernels_",
+                "sqrt(k(x, x) k(z, z)); see normalised_kernels_"
             )
 
     def _model(self, ready: Ready, found: Found, factors: np.ndarray) -> tuple[KernelModel, np.ndarray]:

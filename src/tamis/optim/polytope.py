@@ -138,11 +138,7 @@ def _linear(gain: np.ndarray, table: np.ndarray | csc_array, limits: np.ndarray)
 
 
 def lowest(
-    polytope: Polytope,
-    values: np.ndarray,
-    slopes: np.ndarray,
-    rows: np.ndarray | None = None,
-    over: float = ROW_TOL,
+    polytope: Polytope, values: np.ndarray, slopes: np.ndarray, rows: np.ndarray | None = None, over: float = ROW_TOL
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Solve ``min max_t values_t - slopes_t'a  subject to  a in A`` for non-negative slopes (T, m).
 
@@ -201,11 +197,7 @@ def spread(
 
 
 def nearest(
-    polytope: Polytope,
-    hessian: np.ndarray,
-    linear: np.ndarray,
-    rows: np.ndarray | None = None,
-    over: float = ROW_TOL,
+    polytope: Polytope, hessian: np.ndarray, linear: np.ndarray, rows: np.ndarray | None = None, over: float = ROW_TOL
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve ``min 1/2 a'Ha - c'a  subject to  a in A`` for a positive definite H (m, m) and c (m,).
 

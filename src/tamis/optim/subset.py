@@ -278,13 +278,7 @@ def splice(problem: Quadratic, budget: Budget, support: np.ndarray) -> Fit:
     return fit
 
 
-def best_subset(
-    problem: Quadratic,
-    budget: Budget,
-    warm: np.ndarray | None = None,
-    *,
-    thorough: bool = False,
-) -> Fit:
+def best_subset(problem: Quadratic, budget: Budget, warm: np.ndarray | None = None, *, thorough: bool = False) -> Fit:
     """Search for the best support within `budget`.
 
     Parameters

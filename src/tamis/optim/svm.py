@@ -328,12 +328,7 @@ def relative_gap(primal: float, dual: float) -> float:
 
 
 def objectives(
-    image: np.ndarray,
-    y: np.ndarray,
-    cost: np.ndarray,
-    dual_coef: np.ndarray,
-    intercept: float,
-    margins: Margins = 1.0,
+    image: np.ndarray, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndarray, intercept: float, margins: Margins = 1.0
 ) -> tuple[float, float]:
     """The dual objective, and the smaller primal one of f and f over its least margin; ``image = K dual_coef``."""
     energy = float(dual_coef @ image)

@@ -12,15 +12,7 @@ from tamis.base.explaining import kept_features
 from tamis.explain import SIMILAR, part_name
 from tamis.flagship.model import AdditiveModel
 from tamis.results.data import Part
-from tamis.results.shapes import (
-    LINEAR,
-    bin_edges,
-    central_part,
-    choose_scale,
-    count_rows,
-    direction_of,
-    value_edges,
-)
+from tamis.results.shapes import LINEAR, bin_edges, central_part, choose_scale, count_rows, direction_of, value_edges
 from tamis.table.rows import spread
 
 Columns = Mapping[str, np.ndarray]

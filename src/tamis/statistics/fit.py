@@ -60,7 +60,7 @@ class FoldSums:
         if len(good) < self.n_folds:
             warn(
                 f"{self.n_folds - len(good)} of {self.n_folds} folds are left out: they have no rows, or leave no row "
-                "of some class (rows of one group share a fold)",
+                "of some class (rows of one group share a fold)"
             )
         return good
 

@@ -273,13 +273,7 @@ def _fill_vectors(functions: Functions, block: EncodedBlock, rows: np.ndarray, t
 
 
 def device_sums(
-    functions: Functions,
-    read: Callable[[slice], EncodedBlock],
-    n: int,
-    *,
-    n_classes: int,
-    n_folds: int,
-    dtype: str,
+    functions: Functions, read: Callable[[slice], EncodedBlock], n: int, *, n_classes: int, n_folds: int, dtype: str
 ) -> np.ndarray:
     """As `outer_sums`, where `read` returns arrays on one device."""
     size = functions.size + n_classes

@@ -199,11 +199,7 @@ def group_folds(groups: np.ndarray, n_folds: int, seed: int) -> np.ndarray:
 
 
 def block_folds(
-    keys: np.ndarray,
-    codes: np.ndarray,
-    n_folds: int,
-    ties: Sequence[np.ndarray] = (),
-    before: np.ndarray | int = 0,
+    keys: np.ndarray, codes: np.ndarray, n_folds: int, ties: Sequence[np.ndarray] = (), before: np.ndarray | int = 0
 ) -> np.ndarray:
     """Fold (n,) of each row of a block; equal rows of a class go to one fold after another.
 

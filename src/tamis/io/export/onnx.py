@@ -15,14 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import tamis
 from tamis.base.estimator import ReadableEstimator
-from tamis.base.expansion import (
-    TIED,
-    CodedExpansion,
-    Expansion,
-    KernelExpansion,
-    NearestExpansion,
-    PrototypeExpansion,
-)
+from tamis.base.expansion import TIED, CodedExpansion, Expansion, KernelExpansion, NearestExpansion, PrototypeExpansion
 from tamis.base.explaining import outputs as outputs_of
 from tamis.base.explaining import parts
 from tamis.base.model import Model
@@ -32,17 +25,7 @@ from tamis.io.export.additive import ADDITIVE_PARTS, additive_parts
 from tamis.io.export.cells import Cells, check_levels, fits_float32, is_text
 from tamis.io.export.codes import sparse_codes
 from tamis.io.export.graph import ROWS, Graph, onnx_library
-from tamis.io.export.kernels import (
-    IDENTITY,
-    ROUNDING,
-    Factor,
-    Sums,
-    Term,
-    add_up,
-    factors_of,
-    lacking,
-    loaded,
-)
+from tamis.io.export.kernels import IDENTITY, ROUNDING, Factor, Sums, Term, add_up, factors_of, lacking, loaded
 from tamis.io.models import estimator_in
 from tamis.methods.absent.channel_baselines import FilledExpansion, FusedExpansion
 from tamis.results.additive import expansion_of, tables_of

@@ -322,6 +322,6 @@ class EasyMKLClassifier(StackClassifier):
         if any(answer.details for answer in answers):
             warn(
                 "EasyMKLClassifier: no kernel separates the classes, so that all have the same weight; change the "
-                "widths of the kernels, or raise lam",
+                "widths of the kernels, or raise lam"
             )
         return {}

@@ -323,7 +323,7 @@ class PrototypeSelectionClassifier(PrototypeClassifier):
             warn(
                 f"{type(self).__name__}: no prototype stands for {without[0]!r}"
                 f"{f' and {len(without) - 1} more classes' if len(without) > 1 else ''}, because its samples lie among "
-                "others; use a smaller radius, or give the class more weight",
+                "others; use a smaller radius, or give the class more weight"
             )
 
     def summary(self) -> dict[str, Any]:

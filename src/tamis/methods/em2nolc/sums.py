@@ -72,7 +72,7 @@ def doubts(prepared: PreparedSums, task: Task, solution: Solution[State], found:
             warn(
                 f"the polynomials in the place of kernels move decisions by up to {error:.1g}, and there is no exact "
                 "refit from statistics alone or of so many pairs: use more degrees or shorter ranges in the plan, a "
-                "wider bandwidth or a larger alpha",
+                "wider bandwidth or a larger alpha"
             )
         return False
     if error > DECISION_TOL or task.design.total_weight > MAX_REREAD_WEIGHT:
@@ -122,7 +122,7 @@ def warn_of_cancellation(
     if abs(by_sums - by_rows) > 0.02 * abs(by_rows) + 6.0 * noise:
         warn(
             f"the squared error is {by_rows:.3g} on rows and {by_sums:.3g} by their sums: coefficients are so large "
-            "that digits cancel; raise alpha or take a narrower bandwidth",
+            "that digits cancel; raise alpha or take a narrower bandwidth"
         )
 
 

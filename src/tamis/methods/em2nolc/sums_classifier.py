@@ -222,5 +222,5 @@ class SumsClassifier(ReadableClassifier):
         if many:
             warn(
                 "cells beyond the plan's ranges or levels count as the nearest value or as no category: "
-                f"{', '.join(many)}; make the plan from rows that show the whole range",
+                f"{', '.join(many)}; make the plan from rows that show the whole range"
             )

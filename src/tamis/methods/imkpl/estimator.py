@@ -248,7 +248,7 @@ class IMKPLClassifier(PrototypeClassifier):
         if fewest < asked:
             warn(
                 f"the smallest class has {fewest} distinct samples, fewer than the {asked} prototypes asked for: there "
-                "will be fewer; set n_prototypes, or a smaller prototype_size",
+                "will be fewer; set n_prototypes, or a smaller prototype_size"
             )
 
     def _find(self, ready: Ready) -> Found:
@@ -327,7 +327,7 @@ def warn_few_represented(classifier: Any) -> None:
     if share < MIN_REPRESENTED:
         warn(
             f"{type(classifier).__name__}: prototypes represent {100 * share:.0f}% of the training samples only; under "
-            "these kernels most resemble no other: use wider kernels, and look at missing cells and outliers",
+            "these kernels most resemble no other: use wider kernels, and look at missing cells and outliers"
         )
 
 

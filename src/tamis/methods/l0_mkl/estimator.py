@@ -294,7 +294,7 @@ def warn_clipped(estimator: Any) -> None:
     if estimator.clipped_:
         warn(
             f"{name}: a weight step had no minimum and was bounded by force (negative slopes were cut at zero); "
-            "beta_step='ridge' always has one",
+            "beta_step='ridge' always has one"
         )
 
 

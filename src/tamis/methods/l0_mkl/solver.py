@@ -121,12 +121,7 @@ def iterates(problem: Problem, begun: Opening, hint: np.ndarray | None = None) -
     seen, machine = begun.seen, begun.machine
     unit = largest_lambda2(problem, seen, machine.intercept) if problem.relative else 1.0
     state = State(
-        begun.weights,
-        machine.dual_coef,
-        machine.intercept,
-        machine.lambda1,
-        problem.lambda2 * unit,
-        machine.residual,
+        begun.weights, machine.dual_coef, machine.intercept, machine.lambda1, problem.lambda2 * unit, machine.residual
     )
     yield _iterate(problem, state, machine, 1.0)
     origin = np.zeros_like(begun.weights) if problem.relative else begun.weights

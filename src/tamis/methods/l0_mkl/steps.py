@@ -238,12 +238,7 @@ def _rows(problem: Problem, seen: Images, intercept: float) -> tuple[np.ndarray,
 
 
 def weight_step(
-    problem: Problem,
-    seen: Images,
-    intercept: float,
-    lambda2: float,
-    origin: np.ndarray,
-    hint: np.ndarray | None = None,
+    problem: Problem, seen: Images, intercept: float, lambda2: float, origin: np.ndarray, hint: np.ndarray | None = None
 ) -> Weighed:
     """Algorithm 4: minimise (12) over d >= 0 by DC steps from `origin`, each one solved exactly.
 

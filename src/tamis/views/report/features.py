@@ -11,16 +11,7 @@ import numpy as np
 from tamis.results.data import Part, Results
 from tamis.results.shapes import LINEAR, LOG, QUANTILE
 from tamis.results.tables import Table, chosen_in_folds, direction, range_over_folds
-from tamis.results.text import (
-    LOG_ODDS,
-    effect,
-    number,
-    per_output,
-    percent,
-    shortened,
-    signed,
-    signed_percent,
-)
+from tamis.results.text import LOG_ODDS, effect, number, per_output, percent, shortened, signed, signed_percent
 from tamis.views.report.style import (
     COLOURS,
     INK,

@@ -167,11 +167,7 @@ def _features(results: Results) -> dict[str, Any]:
     single = [part for part in parts if not part.is_surface and part.kind != "cases"]
     ends = features.shape_range(results)
     drawn = [
-        {
-            "part": part,
-            "note": _note(results, part),
-            "chart": features.shape_chart(results, part, k, ends),
-        }
+        {"part": part, "note": _note(results, part), "chart": features.shape_chart(results, part, k, ends)}
         for k, part in enumerate(single[: features.MAX_SHAPES])
     ]
     drawn_pairs = [
