@@ -10,7 +10,6 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial, wraps
 from numbers import Integral
 from typing import Any, ClassVar, Self, SupportsIndex
@@ -466,11 +465,6 @@ class ReadableEstimator(BaseEstimator):
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle = {"text/plain": repr(self)}
         return bundle | ({"text/html": notebook_html(self)} if get_config()["display"] == "diagram" else {})
-
-
-def add_attributes(fitted: Fitted, **attributes: Any) -> Fitted:
-    """The same with further attributes."""
-    return replace(fitted, attributes={**fitted.attributes, **attributes})
 
 
 def draw_seed(random_state: Any) -> int:

@@ -77,11 +77,6 @@ def part_keys(model: ReadableClassifier) -> list[Key]:
     return [*singles, *map(frozenset, tables.pair_names), *cases]
 
 
-def additive_shares(model: ReadableClassifier, share: np.ndarray) -> dict[Key, float]:
-    """{features: share of variation}, means over outputs, from the shares (outputs, parts)."""
-    return dict(zip(part_keys(model), share.mean(axis=0).tolist(), strict=True))
-
-
 def _mean_sizes(model: ReadableClassifier, columns: Columns) -> np.ndarray:
     """Mean moduli (outputs, parts) of contributions to the scores of training rows."""
     n = len(next(iter(columns.values())))
@@ -128,7 +123,8 @@ def _surface(model: ReadableClassifier, k: int, columns: Columns | None) -> dict
     ends, grids = [], []
     for place in surface.places:
         given, grid = _cell_values(model, surface.places, place)
-        if columns is not None and _has_gaps(columns[encoder.names[place]]):
+        cells = [] if columns is None else columns[encoder.names[place]].tolist()
+        if any(cell is None or cell != cell for cell in cells):
             grid = np.r_[grid, [None] if grid.dtype == object else np.nan]
         ends.append(given)
         grids.append(grid)
@@ -143,10 +139,6 @@ def _cell_values(model: ReadableClassifier, places: tuple[int, int], place: int)
         return drawn, drawn
     low, high = drawn[0::2], drawn[1::2]
     return np.r_[low, high[-1:]], high  # an end belongs to the cell below it
-
-
-def _has_gaps(values: np.ndarray) -> bool:
-    return any(value is None or value != value for value in values.tolist())
 
 
 # ---------------------------------------------------------------------- the loss without a feature

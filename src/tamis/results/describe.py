@@ -13,7 +13,7 @@ from tamis.base.explaining import case_pulls, case_values, kept_cases, kept_feat
 from tamis.explain import measures, part_names
 from tamis.explain.intervals import UNKNOWN, Interval, bootstrap
 from tamis.explain.measures import variation
-from tamis.results.additive import additive_parts, additive_shares, expansion_of
+from tamis.results.additive import additive_parts, expansion_of, part_keys
 from tamis.results.data import Case, Evaluation, Part, ScoreCurve, ShownRows
 from tamis.results.shapes import as_cell, central_part, count_rows, direction_of
 from tamis.table.encoding import Position
@@ -74,7 +74,7 @@ def shares(model: ReadableClassifier, columns: Columns) -> np.ndarray:
 def shares_by_key(model: ReadableClassifier, columns: Columns) -> dict[frozenset[str], float]:
     """{features: share of variation} of the parts, by which those of other fits are found again."""
     if model.model_.is_additive:
-        return additive_shares(model, shares(model, columns))
+        return dict(zip(part_keys(model), shares(model, columns).mean(axis=0).tolist(), strict=True))
     keys = list(dict.fromkeys(parts(model)))
     found: dict[frozenset[str], float] = {}
     for key, share in zip(keys, shares(model, columns).mean(axis=0) if keys else (), strict=True):

@@ -145,7 +145,8 @@ def read_block(
     if isinstance(X, NamedNumbers):
         return read_table(X.values, names or X.columns, categorical, allow_missing), True
     checked, own = checked_input(X)
-    return read_table(checked, own if names is None else names, categorical, allow_missing), has_names(checked)
+    named = isinstance(checked, Mapping) or (is_frame(checked) and all(isinstance(c, str) for c in checked.columns))
+    return read_table(checked, own if names is None else names, categorical, allow_missing), named
 
 
 def with_empty_labels(table: Table, nominal: set[int]) -> Table:
@@ -350,11 +351,6 @@ def flags(values: np.ndarray, name: str, why: str) -> np.ndarray:
 def number_labels(values: np.ndarray) -> np.ndarray:
     """Numbers as the labels of a category, None for missing cells."""
     return np.array([None if v != v else v for v in values.tolist()], dtype=object)
-
-
-def has_names(X: Any) -> bool:
-    """Whether X names its columns: by text, as scikit-learn understands it, or as a dict."""
-    return isinstance(X, Mapping) or (is_frame(X) and all(isinstance(c, str) for c in X.columns))
 
 
 def checked_input(X: Any) -> tuple[Any, list[str]]:

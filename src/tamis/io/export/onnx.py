@@ -265,25 +265,21 @@ def _metadata(estimator: ReadableEstimator, cells: Cells, matrix: bool) -> dict[
     """What a reader needs to name the outputs."""
     fitted, classes = estimator.model_, getattr(estimator, "classes_", None)
     of = {cells.like: list(_input_names(estimator))} if matrix else cells.inputs
+    if fitted.is_additive:
+        terms: dict[str, Any] = {"pairs": [list(names) for names in tables_of(estimator).pair_names]}
+    else:
+        terms = {"kernels": list(expansion_of(estimator).bank.names), "kernel_features": parts(estimator)}
     return {
         "tamis": tamis.__version__,
         "estimator": type(estimator).__name__,
         **({} if classes is None else {"classes": class_labels(classes).tolist()}),
         "scores": class_labels(np.array(outputs_of(estimator))).tolist(),
         "base_values": fitted.base_value.tolist(),
-        **(_pair_names(estimator) if fitted.is_additive else _kernel_names(estimator)),
+        **terms,
         "cases": [str(label) for label in plain_labels(estimator.instance_labels_)],
         "features": list(fitted.encoder.names),
         "inputs": of,
     }
-
-
-def _pair_names(estimator: ReadableEstimator) -> dict[str, Any]:
-    return {"pairs": [list(names) for names in tables_of(estimator).pair_names]}
-
-
-def _kernel_names(estimator: ReadableEstimator) -> dict[str, Any]:
-    return {"kernels": list(expansion_of(estimator).bank.names), "kernel_features": parts(estimator)}
 
 
 def _input_names(estimator: ReadableEstimator) -> Sequence[str]:

@@ -76,7 +76,9 @@ class TableWriter:
         terms += [
             f"{_comment(feature['name'])}{self._curve(j, output)}" for j, feature in enumerate(self.tables["features"])
         ]
-        terms += [f"{_comment(self._pair_name(pair))}{self._surface(pair, output)}" for pair in self.tables["pairs"]]
+        for pair in self.tables["pairs"]:
+            name = " and ".join(self.tables["features"][j]["name"] for j in pair["features"])
+            terms.append(f"{_comment(name)}{self._surface(pair, output)}")
         terms += [
             f"{_comment('case ' + case['name'])}{to_number(case['pull'][output])} * {self._case(i)}"
             for i, case in enumerate(self.tables["cases"])
@@ -164,9 +166,6 @@ class TableWriter:
             self._choose(second, [to_number(values[group][output]) for group in inner]) for values in pair["values"]
         ]
         return self._choose(first, [rows[group] for group in outer])
-
-    def _pair_name(self, pair: Mapping[str, Any]) -> str:
-        return " and ".join(self.tables["features"][j]["name"] for j in pair["features"])
 
     # ------------------------------------------------------------------ cases
 

@@ -183,7 +183,7 @@ def _solve_scaled(Ks: list[np.ndarray], y: np.ndarray, cost: np.ndarray, rows: n
     else:
         identity = diags_array(np.ones(sum(ranks)), format="csr")
         point = _solve(_Problem(stacked, identity, ranks, y, cost, rows), direct=program == "direct")
-        sizes = _without_small(point.sizes)
+        sizes = np.where(point.sizes > ZERO_SHARE * _largest(point.sizes), point.sizes, 0.0)
         if program == "direct":
             weights = _over(sizes, rows.T @ point.mu)
         else:  # scaled so that ``rows @ weights <= 1`` holds, not only to the tolerance of the solver
@@ -306,10 +306,6 @@ def _machine(
 def _over(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     """The ratio, zero where the top is zero."""
     return np.divide(top, bottom, out=np.zeros(len(top)), where=top > 0)
-
-
-def _without_small(sizes: np.ndarray) -> np.ndarray:
-    return np.where(sizes > ZERO_SHARE * _largest(sizes), sizes, 0.0)
 
 
 def _largest(values: np.ndarray) -> float:

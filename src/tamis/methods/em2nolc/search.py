@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.calibration import Tests, calibrated
-from tamis.base.estimator import add_attributes
 from tamis.base.expansion import Coefficients
 from tamis.base.kernel_space import Encoded, Prepared
 from tamis.base.memory import MemoryEstimate, Size
@@ -318,7 +317,7 @@ class EM2NOLCClassifierCV(SumsClassifier):
         if tests is not None and len(np.unique(tests.codes)) < len(one.statistics.plan.classes):
             splits = []
         fitted = self._search(grid, splits, tests, most, d, one.summary, "squared_error")
-        return add_attributes(fitted, outside_=one.statistics.outside)
+        return replace(fitted, attributes={**fitted.attributes, "outside_": one.statistics.outside})
 
     def _search(
         self,

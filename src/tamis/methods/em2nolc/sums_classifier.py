@@ -180,7 +180,10 @@ class SumsClassifier(ReadableClassifier):
             reader, rows = self._plan_reader(plan), None
             if X is not None:
                 rows = self._rows(self._read(X, reader), y, sample_weight, groups)
-                self._check_classes(rows.classes, plan)
+                if rows.classes.tolist() != plan.classes.tolist():
+                    raise ValueError(
+                        f"y has the classes {rows.classes.tolist()}, but the statistics have {plan.classes.tolist()}"
+                    )
             self._publish_pass(fold_sums(statistics, rows, groups), reader, draw_seed(self.random_state))
         self._report_outside(statistics)
         return self
@@ -208,11 +211,6 @@ class SumsClassifier(ReadableClassifier):
         """Expect the columns of the plan, and read them as it does."""
         self._expect_columns(list(plan.encoder.names), named=plan.named)
         return TableReader(None if plan.categorical is None else tuple(plan.categorical), plan.allow_missing)
-
-    @staticmethod
-    def _check_classes(classes: np.ndarray, plan: Plan) -> None:
-        if classes.tolist() != plan.classes.tolist():
-            raise ValueError(f"y has the classes {classes.tolist()}, but the statistics have {plan.classes.tolist()}")
 
     def _report_outside(self, statistics: Statistics) -> None:
         """Publish and, where they are many, warn of cells beyond the plan's ranges."""
