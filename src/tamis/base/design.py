@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tamis.base.expansion import Coefficients
+from tamis.base.kernel_model import Coefficients
 from tamis.kernels.stacks.base import Index, KernelStack
 from tamis.optim.subset import Quadratic
 

@@ -16,11 +16,11 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.classifier import ReadableClassifier
-from tamis.base.expansion import PrototypeExpansion, kept_parts
-from tamis.base.kernel_model import Groundwork, KernelModel
-from tamis.base.kernel_space import KernelSpace
+from tamis.base.kernel_model import KernelModel, kept_parts
+from tamis.base.kernel_space import Groundwork, KernelSpace
 from tamis.base.memory import MemoryEstimate, Size, kept_values, square_memory
 from tamis.base.model import FitContext, Fitted
+from tamis.base.prototype_expansion import PrototypeExpansion
 from tamis.base.stack_classifier import extended, largest_weights, sizes_of, with_bank
 from tamis.errors import warn
 from tamis.explain import measures, signed_percentages

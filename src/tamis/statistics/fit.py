@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from tamis.base.design import Design, MomentDesign, RowDesign, Sums
-from tamis.base.kernel_model import Pool
-from tamis.base.kernel_space import Prepared, pool_size
+from tamis.base.kernel_space import Pool, Prepared, pool_size
 from tamis.errors import check_integer, warn
 from tamis.kernels.bank import MAX_DENSE_BYTES
 from tamis.kernels.recipes import Bandwidth, Recipe

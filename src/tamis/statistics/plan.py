@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from tamis.arrays import is_tensor, to_device
-from tamis.base.kernel_model import Pool
-from tamis.base.kernel_space import make_bank
+from tamis.base.kernel_space import Pool, make_bank
 from tamis.codec import plain_labels, stored
 from tamis.errors import check_choice, check_integer, check_length, check_number
 from tamis.kernels.bank import KernelBank

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base.kernel_model import Pool
-from tamis.base.kernel_space import POOL
+from tamis.base.kernel_space import POOL, Pool
 from tamis.errors import check_choice, check_integer
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.stacks.chebyshev import SIZES, Basis, Chebyshev, Levels, chebyshev

@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 import tamis
 from tamis.base.estimator import ReadableEstimator
-from tamis.base.expansion import TIED, CodedExpansion, Expansion, KernelExpansion, NearestExpansion, PrototypeExpansion
 from tamis.base.explaining import outputs as outputs_of
 from tamis.base.explaining import parts
+from tamis.base.kernel_model import Expansion, KernelExpansion
 from tamis.base.model import Model
+from tamis.base.prototype_expansion import TIED, CodedExpansion, NearestExpansion, PrototypeExpansion
 from tamis.codec import plain_labels, replacing
 from tamis.flagship.tables import model_tables
 from tamis.io.export.additive import ADDITIVE_PARTS, additive_parts

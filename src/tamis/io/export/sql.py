@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.calibration import Calibrator
 from tamis.base.estimator import ReadableEstimator
-from tamis.base.expansion import KernelExpansion
+from tamis.base.kernel_model import KernelExpansion
 from tamis.flagship.tables import model_tables
 from tamis.io.export.sql_tables import TableWriter
 from tamis.io.export.sql_text import (

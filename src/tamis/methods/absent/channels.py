@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base.expansion import Coefficients
-from tamis.base.kernel_model import KernelModel
+from tamis.base.kernel_model import Coefficients, KernelModel
 from tamis.base.kernel_space import PreparedRows
 from tamis.base.stack_classifier import Answer, Task
 from tamis.explain import Explanation

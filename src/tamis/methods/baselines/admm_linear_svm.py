@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve
 
-from tamis.base.expansion import Coefficients
+from tamis.base.kernel_model import Coefficients
 from tamis.codec import stored
 from tamis.methods.baselines.admm import ZHANG2022, Certificate, certified, factored, splits
 from tamis.methods.baselines.linear import Coordinates, Found, LinearClassifier

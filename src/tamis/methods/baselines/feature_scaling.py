@@ -42,8 +42,7 @@ from typing import Any
 import numpy as np
 
 from tamis.base.classifier import ReadableClassifier
-from tamis.base.expansion import Coefficients
-from tamis.base.kernel_model import KernelModel
+from tamis.base.kernel_model import Coefficients, KernelModel
 from tamis.base.kernel_space import Encoded, KernelSpace
 from tamis.base.memory import MemoryEstimate, Size
 from tamis.base.model import FitContext

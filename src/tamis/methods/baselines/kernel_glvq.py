@@ -43,8 +43,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from tamis.base.expansion import NearestExpansion
 from tamis.base.model import decide
+from tamis.base.prototype_expansion import NearestExpansion
 from tamis.base.prototypes import Found, PrototypeClassifier, Ready
 from tamis.codec import stored
 from tamis.errors import check_integer, check_number

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from tamis.base.classifier import ReadableClassifier
-from tamis.base.expansion import Coefficients
-from tamis.base.kernel_model import KernelModel
+from tamis.base.kernel_model import Coefficients, KernelModel
 from tamis.base.kernel_space import UNIT_WIDTH, KernelSpace
 from tamis.base.model import FitContext
 from tamis.kernels.base import Polynomial

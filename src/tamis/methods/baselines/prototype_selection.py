@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import squareform
 
-from tamis.base.expansion import NearestExpansion
 from tamis.base.model import decide
+from tamis.base.prototype_expansion import NearestExpansion
 from tamis.base.prototypes import Found, PrototypeClassifier, Ready, outputs_of
 from tamis.codec import stored
 from tamis.errors import check_number, warn

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.calibration import Tests, calibrated
-from tamis.base.expansion import Coefficients
+from tamis.base.kernel_model import Coefficients
 from tamis.base.kernel_space import Encoded, Prepared
 from tamis.base.memory import MemoryEstimate, Size
 from tamis.base.model import FitContext, Fitted

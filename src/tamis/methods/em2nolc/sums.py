@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from tamis.base.design import MomentDesign, RowDesign, Sums
-from tamis.base.expansion import Coefficients
-from tamis.base.kernel_model import KernelModel, Pool
+from tamis.base.kernel_model import Coefficients, KernelModel
+from tamis.base.kernel_space import Pool
 from tamis.errors import warn
 from tamis.methods.em2nolc import solver as method
 from tamis.methods.em2nolc.refit import coefficients

@@ -10,8 +10,8 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.arrays import to_numpy
-from tamis.base.expansion import CodedExpansion
 from tamis.base.model import decide
+from tamis.base.prototype_expansion import CodedExpansion
 from tamis.base.prototypes import Found, PrototypeClassifier, Ready, outputs_of
 from tamis.codec import stored
 from tamis.errors import check_choice, check_integer, check_number, warn

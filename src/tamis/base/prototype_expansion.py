@@ -1,199 +1,21 @@
-"""Expansion: what every method ends in, and the additive splits of its decision.
-
-f_q(x) = sum_j sum_l coef[q, j, l] k_l(x_j, x) + intercept[q]
-
-In a `KernelExpansion` the coefficients are numbers; where they depend on the row, another class computes them.
-"""
+"""Expansions whose coefficients depend on the row: by its sparse code, or by the nearest prototypes."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
-from tamis.arrays import Array, beside, device_of, is_tensor, namespace, to_device
+from tamis.arrays import Array
+from tamis.base.kernel_model import BLOCK_VALUES, Expansion
 from tamis.codec import stored
-from tamis.kernels.bank import KernelBank
-from tamis.kernels.stacks.base import DenseStack
 from tamis.optim.nqp import solve_nqp
-from tamis.parallel import blas_threads
 
-BLOCK_ROWS = 1024  # rows of a block, halved while it takes more than
-BLOCK_VALUES = 1 << 20  # numbers
 TIED = 1e-12  # scores so close are equal but for rounding
 Part = tuple[np.ndarray, np.ndarray]  # instances (m,), and numbers (m, L) of these and the kernels
-
-
-@dataclass(frozen=True)
-class Coefficients:
-    """What a method returns: coefficients of pairs (instance, kernel) of a stack."""
-
-    instances: np.ndarray  # (k,) columns of the stack
-    kernels: np.ndarray  # (f,) kernels of the stack
-    coef: np.ndarray  # (q, k, f)
-    intercept: np.ndarray  # (q,)
-
-    @classmethod
-    def rank_one(cls, dual_coef: np.ndarray, weights: np.ndarray, intercept: float) -> Coefficients:
-        """The pairs of one output, ``dual_coef[i] * weights[l]``, where neither factor is zero."""
-        instances, kernels = np.flatnonzero(dual_coef), np.flatnonzero(weights)
-        coef = np.outer(dual_coef[instances], weights[kernels])[None]
-        return cls(instances, kernels, coef, np.array([intercept]))
-
-
-@dataclass(frozen=True)
-class Expansion(ABC):
-    """Decisions as sums over kept instances and kernels, whatever their coefficients depend on."""
-
-    bank: KernelBank  # the kept kernels, on the columns of `instances`
-    instances: np.ndarray  # (k, c) encoded kept rows
-    intercept: np.ndarray  # (q,)
-
-    row_dependent: ClassVar[bool] = False  # whether the coefficients of a row depend on its kernel values
-
-    @property
-    @abstractmethod
-    def owned(self) -> np.ndarray:
-        """Boolean (q, k): which instances contribute to which output."""
-
-    @property
-    def on_devices(self) -> bool:
-        """Whether it also decides about tensors, on the device where they are."""
-        return False
-
-    def moved(self, device: Any) -> Self:
-        """The same with its numbers on a device, in double precision."""
-        names = [field.name for field in fields(self) if field.name != "bank"]
-        return replace(self, **{name: to_device(getattr(self, name), device, "float64") for name in names})
-
-    def decision(self, Z: Array) -> Array:
-        """Decision values (rows, q), the same bits for a row of an array whatever the other rows are."""
-        if is_tensor(Z):
-            return self.moved(device_of(Z))._decision(Z)
-        (decision,) = _in_blocks(lambda block: (self._decision(block),), Z, len(self.instances))
-        return decision
-
-    def contributions(self, Z: Array) -> Array:
-        """The summands (rows, q, k, L); with the intercept they add up to the decision."""
-        if is_tensor(Z):
-            return self.moved(device_of(Z))._contributions(Z)
-        (parts,) = _in_blocks(lambda block: (self._contributions(block),), Z, self._n_summands)
-        return parts
-
-    def split(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Contributions by instance (rows, q, k) and by kernel (rows, q, L)."""
-        by_instance, by_kernel = _in_blocks(self._split, Z, self._n_summands)
-        return by_instance, by_kernel
-
-    @property
-    def _n_summands(self) -> int:
-        return len(self.intercept) * len(self.instances) * len(self.bank)
-
-    @abstractmethod
-    def _decision(self, Z: np.ndarray) -> np.ndarray:
-        """`decision` for one block."""
-
-    @abstractmethod
-    def _contributions(self, Z: np.ndarray) -> np.ndarray:
-        """`contributions` for one block."""
-
-    def _split(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """`split` for one block."""
-        parts = self._contributions(Z)
-        return parts.sum(axis=3), parts.sum(axis=2)
-
-    @abstractmethod
-    def negated(self) -> Self:
-        """The expansion of the opposite decision."""
-
-    def kernel_values(self, Z: Array) -> Array:
-        """Kernel values (L, rows, k) of encoded rows."""
-        if not len(self.bank) or not len(self.instances):
-            return beside(np.empty((len(self.bank), len(Z), len(self.instances))), Z)
-        if is_tensor(Z):
-            return namespace(Z).stack([channel(Z, self.instances) for channel in self.bank.channels])
-        stack = DenseStack.evaluate(self.bank.channels, Z, self.instances)
-        return stack.values.transpose(0, 2, 1)
-
-
-def _in_blocks(
-    function: Callable[[np.ndarray], tuple[np.ndarray, ...]], Z: np.ndarray, n_values: int
-) -> list[np.ndarray]:
-    """``function`` of encoded rows, evaluated in blocks that all have the same number of rows.
-
-    Products of matrices sum in an order that depends on their shapes. The last block is therefore filled up with copies
-    of its first row, and BLAS uses one thread. `n_values` is how many numbers a row takes; the size of the blocks
-    follows from it alone.
-    """
-    if not len(Z):
-        return list(function(Z))
-    size = BLOCK_ROWS
-    while size > 1 and size * n_values > BLOCK_VALUES:
-        size //= 2
-
-    def evaluate(start: int) -> tuple[np.ndarray, ...]:
-        block = Z[start : start + size]
-        n = len(block)
-        if n < size:
-            block = block[np.r_[:n, np.zeros(size - n, dtype=int)]]
-        return tuple(part[:n] for part in function(block))
-
-    with blas_threads(1):
-        parts = [evaluate(start) for start in range(0, len(Z), size)]
-    return [np.concatenate(part) for part in zip(*parts, strict=True)]
-
-
-@stored
-@dataclass(frozen=True)
-class KernelExpansion(Expansion):
-    """The same coefficients `coef` (q, k, L) for every row."""
-
-    coef: np.ndarray
-
-    @property
-    def owned(self) -> np.ndarray:
-        return np.any(self.coef != 0, axis=2)
-
-    @property
-    def on_devices(self) -> bool:
-        return not self.bank.positions
-
-    def _decision(self, Z: Array) -> Array:
-        out = namespace(Z).broadcast_to(self.intercept[None, :], (len(Z), len(self.intercept)))
-        for k, channel in enumerate(self.bank.channels):
-            out = out + channel(Z, self.instances) @ self.coef[:, :, k].T
-        return out
-
-    def _contributions(self, Z: Array) -> Array:
-        return self.coef * namespace(Z).permute_dims(self.kernel_values(Z), (1, 2, 0))[:, None]
-
-    def negated(self) -> Self:
-        return replace(self, coef=-self.coef, intercept=-self.intercept)
-
-    def restricted(self) -> tuple[Self, np.ndarray, np.ndarray, np.ndarray]:
-        """Drop instances, kernels and columns that no coefficient needs.
-
-        Returns the smaller expansion and the kept positions of instances, kernels and columns.
-        """
-        used = np.any(self.coef != 0, axis=0)
-        rows, kernels = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
-        bank, instances, columns = kept_parts(self.bank.take(kernels), self.instances[rows])
-        small = replace(
-            self, bank=bank, instances=instances, coef=np.ascontiguousarray(self.coef[:, rows][:, :, kernels])
-        )
-        return small, rows, kernels, columns
-
-
-def kept_parts(bank: KernelBank, instances: np.ndarray) -> tuple[KernelBank, np.ndarray, np.ndarray]:
-    """The bank and the instances without the columns that no kernel stands on, and the columns that remain."""
-    bank = bank.narrowed(instances)
-    columns = bank.columns
-    if len(columns) < instances.shape[1]:
-        bank = bank.relabel(columns)
-    return bank, np.ascontiguousarray(instances[:, columns]), columns
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tamis.base.expansion as module
-from tamis.base.expansion import KernelExpansion
+import tamis.base.kernel_model as module
+from tamis.base.kernel_model import KernelExpansion
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian
 
