@@ -35,19 +35,12 @@ NOT_KNOWN = "not known"
 
 @dataclass(frozen=True)
 class Table:
-    """A table to be read.
+    """A table to be read."""
 
-    Attributes
-    ----------
-    caption : what it shows
-    head : names of the columns
-    rows : cells; the first of each row names the row
-    words : columns that hold words rather than numbers, besides the first
-    """
-
-    caption: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    caption: str  # what it shows
+    head: Sequence[str]  # names of the columns
+    rows: Sequence[Sequence[str]]  # cells; the first of each row names the row
+    # columns that hold words rather than numbers, besides the first
     words: frozenset[int] = field(default_factory=frozenset)
 
 

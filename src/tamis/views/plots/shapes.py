@@ -36,22 +36,13 @@ DARK_SHARE = 0.6  # share of the largest value from which a cell is too dark for
 
 @dataclass(frozen=True)
 class Shape:
-    """What one feature adds.
+    """What one feature adds."""
 
-    Attributes
-    ----------
-    name : of the feature
-    grid : (g,) its values; an object array of levels for a category
-    values : (g, outputs) what they add to the decision
-    data : values of the feature in some rows, or None
-    missing : (outputs,) what a missing value adds, or None where that is not shown
-    """
-
-    name: str
-    grid: np.ndarray
-    values: np.ndarray
-    data: np.ndarray | None
-    missing: np.ndarray | None = None
+    name: str  # of the feature
+    grid: np.ndarray  # (g,) its values; an object array of levels for a category
+    values: np.ndarray  # (g, outputs) what they add to the decision
+    data: np.ndarray | None  # values of the feature in some rows, or None
+    missing: np.ndarray | None = None  # (outputs,) what a missing value adds, or None where that is not shown
 
     @property
     def nominal(self) -> bool:
@@ -216,20 +207,12 @@ def _mark_rows(ax: Any, values: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class Direction:
-    """One of the two features.
+    """One of the two features."""
 
-    Attributes
-    ----------
-    name : of the feature
-    grid : (g,) its values; an object array of levels for a category
-    cases : (k,) its values in the kept cases
-    data : (n,) its values in some rows; empty if there are none
-    """
-
-    name: str
-    grid: np.ndarray
-    cases: np.ndarray
-    data: np.ndarray
+    name: str  # of the feature
+    grid: np.ndarray  # (g,) its values; an object array of levels for a category
+    cases: np.ndarray  # (k,) its values in the kept cases
+    data: np.ndarray  # (n,) its values in some rows; empty if there are none
 
     @property
     def levels(self) -> bool:
