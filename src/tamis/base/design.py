@@ -111,7 +111,7 @@ class Design(ABC):
 class RowDesign(Design):
     """Problems from kernel values."""
 
-    stack: KernelStack  # KernelStack of shape (L, n, p)
+    stack: KernelStack  # (L, n, p)
     targets: np.ndarray  # (n, q) in {-1, +1}
     sample_weight: np.ndarray  # (n,) at least 0
     candidates: np.ndarray  # (p,) the row behind each column of the stack
@@ -214,7 +214,7 @@ class Sums:
 class MomentDesign(Design):
     """Problems from sums over rows; nothing depends on their number."""
 
-    sums: Sums  # Sums over the training rows
+    sums: Sums  # over the training rows
     coding: np.ndarray  # (classes, q) the target of each class
     positions: Sequence[np.ndarray]  # for each kernel, where its functions stand in the vector of a row
     short: Sequence[np.ndarray]  # for each kernel, coefficients (p, size) of the candidates' kernel functions

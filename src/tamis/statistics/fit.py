@@ -39,7 +39,7 @@ class HeldOutSums:
 class FoldSums:
     """Sums of training rows by fold, with the rows that are available."""
 
-    statistics: Statistics  # Statistics
+    statistics: Statistics
     n_folds: int  # number of folds that may be held out; further parts of the statistics are never held out
     # sample, sample_fold: sample of the rows and its folds, or None
     sample: Rows | None = None
@@ -175,7 +175,7 @@ def _divide(rows: Rows, keys: np.ndarray, cv: Any, seed: int) -> tuple[Rows, np.
 class TrainingSums:
     """Sums over training rows, with what cannot be computed from sums."""
 
-    plan: Plan  # Plan
+    plan: Plan
     sums: np.ndarray  # (A, A) over the training rows
     pool: Pool  # candidates
     sample: Rows | None = None  # sample of the training rows for logistic refits, or None

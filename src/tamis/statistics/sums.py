@@ -225,7 +225,7 @@ class EncodedBlock(NamedTuple):
 
 
 def outer_sums(
-    functions: Functions,  # Functions
+    functions: Functions,
     read: Callable[[slice], EncodedBlock],  # returns the encoded rows of a slice of range(n)
     n: int,
     *,

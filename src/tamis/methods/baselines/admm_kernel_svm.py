@@ -82,7 +82,7 @@ class State:
     """A machine ``f = K dual_coef + intercept``."""
 
     dual_coef: np.ndarray  # (n,) ``alpha * y`` with exact zeros, ``0 <= alpha <= cost`` and ``y'alpha = 0``
-    intercept: float  # float, the best one for `dual_coef`
+    intercept: float  # the best one for `dual_coef`
 
 
 def objective(problem: Problem, state: State) -> float:

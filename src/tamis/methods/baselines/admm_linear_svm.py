@@ -94,7 +94,7 @@ class State:
 
     dual_coef: np.ndarray  # (n,) ``alpha * y`` with exact zeros, ``0 <= alpha <= cost`` and ``y'alpha = 0``
     w: np.ndarray  # (d,) ``X' dual_coef``
-    intercept: float  # float, the best one for `w`
+    intercept: float  # the best one for `w`
 
 
 def objective(problem: Problem, state: State) -> float:
