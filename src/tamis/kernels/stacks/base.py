@@ -58,6 +58,7 @@ class KernelStack(ABC):
 
     shape: tuple[int, int, int]
     error: Any = None  # what landmarks lost of each kernel, where there are any
+    folded: Callable[[np.ndarray, np.ndarray, int], np.ndarray]  # see `LandmarkStack`; others have none
 
     def rough(self, level: float) -> KernelStack:
         """A stack with cheaper matrices, off by at most `level` times their largest value; itself if there is none."""
@@ -66,10 +67,6 @@ class KernelStack(ABC):
     def held(self, limit: int) -> KernelStack:
         """The same values, none to be computed again, if that takes at most `limit` bytes; else the stack itself."""
         return self
-
-    def folded(self, weights: np.ndarray, coef: np.ndarray, n_landmarks: int) -> np.ndarray:
-        """Coefficients (m, L) of landmarks that give the images of ``weights[l] K_l coef``, where there are any."""
-        raise NotImplementedError(f"{type(self).__name__} has no landmarks")
 
     @abstractmethod
     def block(self, kernel: int, rows: slice) -> np.ndarray:
