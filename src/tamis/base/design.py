@@ -3,7 +3,7 @@
     F_i = sum_j sum_m lam_j mu_m k_m(x_j, x_i)
 
 For fixed mu the problem is quadratic in lam, for fixed lam in mu. `RowDesign` makes these quadratic
-problems from kernel values of rows, `MomentDesign` from sums over rows (`kernels.statistics`) in which
+problems from kernel values of rows, `MomentDesign` from sums over rows (`tamis.statistics`) in which
 the number of rows no longer appears. Whoever can make them can drive the method.
 """
 
