@@ -31,7 +31,9 @@ from tamis.io.export.sql_text import (
     UNDERFLOW,
     bounded_exp,
     check_apart,
+    has_text,
     to_clipped,
+    to_level,
     to_literal,
     to_name,
     to_number,
@@ -251,13 +253,10 @@ def _ranked(column: Number, x: str) -> str:
 
 def _coded(column: Nominal, source: str, name: str) -> str:
     """The code of a category; NULL if it is missing."""
-    text = [isinstance(level, str) for level in column.levels]
-    if any(text) and not all(text):
-        raise ValueError(f"column {name!r} has text and numbers among its categories, which SQL cannot compare")
-    x = f"CAST({source} AS {'VARCHAR' if any(text) else 'DOUBLE PRECISION'})"
-    missing = f"{x} IS NULL" if any(text) else f"COALESCE(NOT {x} <= {LARGEST}, TRUE)"
-    levels = [to_literal(level) if isinstance(level, str) else to_number(level) for level in column.levels]
-    known = " ".join(f"WHEN {x} = {level} THEN {to_number(k)}" for k, level in enumerate(levels))
+    text = has_text(column.levels, name)
+    x = f"CAST({source} AS {'VARCHAR' if text else 'DOUBLE PRECISION'})"
+    missing = f"{x} IS NULL" if text else f"COALESCE(NOT {x} <= {LARGEST}, TRUE)"
+    known = " ".join(f"WHEN {x} = {to_level(level)} THEN {to_number(k)}" for k, level in enumerate(column.levels))
     return f"CASE WHEN {missing} THEN NULL {known} ELSE {to_number(UNSEEN)} END"
 
 
