@@ -39,6 +39,10 @@ class PrototypeExpansion(Expansion):
     def by_prototype(self, similarity: np.ndarray) -> np.ndarray:
         """What each prototype adds to the scores (rows, q, c)."""
 
+    def codes(self, similarity: np.ndarray) -> np.ndarray | None:
+        """Codes (rows, c) of rows with combined kernel values (rows, k), where decisions are made from codes."""
+        return None
+
     def similarity(self, Z: Array) -> np.ndarray:
         """Combined kernel values (rows, k) of encoded rows with the kept ones."""
         return self.bank.stack(Z, self.instances, form="streaming").combine(self.weights).dense()

@@ -369,12 +369,8 @@ class PrototypeClassifier(ReadableClassifier):
             by_prototype=expansion.by_prototype(similarity),
             mixtures=expansion.prototypes,
             labels=self.prototype_labels_.tolist(),
-            codes=self._row_codes(similarity),
+            codes=expansion.codes(similarity),
         )
-
-    def _row_codes(self, similarity: np.ndarray) -> np.ndarray | None:
-        """Codes (rows, c), where the method has codes."""
-        return None
 
 
 def _is_steady(column: Any) -> bool:
