@@ -76,12 +76,9 @@ class KernelStack(ABC):
     def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> KernelStack:
         """The sub-stack on some rows, columns and kernels."""
 
+    @abstractmethod
     def weighted(self, weights: np.ndarray, rows: slice) -> np.ndarray:
         """``sum_l weights[l] K_l`` on some rows; kernels of weight zero cost nothing."""
-        out = np.zeros((rows.stop - rows.start, self.shape[2]))
-        for k in np.flatnonzero(weights):
-            out += weights[k] * self.block(int(k), rows)
-        return out
 
     def blocks(self) -> Iterator[slice]:
         """Slices of the rows, small enough for one block."""
@@ -107,26 +104,17 @@ class KernelStack(ABC):
         """
         return self.combine(weights).dense()
 
+    @abstractmethod
     def apply(self, coef: np.ndarray) -> np.ndarray:
         """``K_l coef`` for every kernel: (n,) gives (m, L), (n, q) gives (m, L, q)."""
-        L, m, _ = self.shape
-        out = np.empty((m, L, *coef.shape[1:]))
-        for rows in self.blocks():
-            for k in range(L):
-                out[rows, k] = self.block(k, rows) @ coef
-        return out
 
     def quad(self, left: np.ndarray, right: np.ndarray | None = None) -> np.ndarray:
         """The L values ``left' K_l right``; with one vector, of a square stack, ``left' K_l left``."""
         return left @ self.apply(left if right is None else right)
 
+    @abstractmethod
     def inner(self, matrix: np.ndarray) -> np.ndarray:
         """The L values ``sum_ij (K_l)_ij matrix_ij``."""
-        out = np.zeros(self.shape[0])
-        for rows in self.blocks():
-            for k in range(self.shape[0]):
-                out[k] += np.vdot(self.block(k, rows), matrix[rows])
-        return out
 
     def gram(self, kernels: np.ndarray) -> np.ndarray:
         """The inner products (len(kernels), L) ``sum_ij (K_k)_ij (K_l)_ij`` of some kernels with all."""
