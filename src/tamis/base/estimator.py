@@ -57,7 +57,7 @@ SHARED_CHECKS: dict[str, Callable[[Any], object]] = {  # of parameters that mean
     "categorical_features": check_columns,
     "random_state": check_seed,
     "n_jobs": check_jobs,
-    "device": lambda value: check_device("device", value),
+    "device": check_device,
     "landmarks": lambda value: None if value is None else check_integer("landmarks", value, 1),
     "pool": lambda value: None if value is None else check_integer("pool", value, 2),
     "memory_limit": lambda value: None if value is None else to_bytes(value),

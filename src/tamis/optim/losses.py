@@ -10,6 +10,9 @@ from scipy.optimize import brentq
 
 from tamis.arrays import Array, namespace
 
+DECREMENT_TOL = 1e-8  # of the logistic regression, relative to its objective
+MAX_STEPS = 100  # most Newton steps of it
+
 
 def slack(f: Array, y: Array) -> Array:
     """``max(0, 1 - y f)``: what is missing to a margin of one, which is the hinge loss."""
@@ -58,28 +61,22 @@ def fit_logistic(
     labels: np.ndarray,  # (n,) in {-1, +1}
     weights: np.ndarray,  # (n,) at least 0
     penalty: np.ndarray,  # (p,) at least 0; zero for an intercept column
-    *,
-    start: np.ndarray | None = None,  # (p,) where to begin; default zero
-    tol: float = 1e-8,
-    max_iter: int = 100,
 ) -> np.ndarray:
     """Minimise ``sum_i weights_i log(1 + exp(-labels_i f_i)) + 1/2 sum_k penalty_k x_k^2``, f = design x.
 
-    Returns
-    -------
-    (p,) coefficients; the problem is convex, and the Newton decrement at the end is at most `tol`
-    times the objective unless `max_iter` steps were made.
+    The problem is convex, and the Newton decrement at the solution (p,) is at most `DECREMENT_TOL` times the objective
+    unless `MAX_STEPS` steps were made.
     """
-    x = np.zeros(design.shape[1]) if start is None else start
+    x = np.zeros(design.shape[1])
     value = _value(design, labels, weights, penalty, x)
-    for _ in range(max_iter):
+    for _ in range(MAX_STEPS):
         f = design @ x
         gradient = design.T @ (weights * LOGISTIC.gradient(f, labels)) + penalty * x
         hessian = (design.T * (weights * LOGISTIC.curvature(f, labels))) @ design
         hessian[np.diag_indices_from(hessian)] += penalty + 1e-10 * (1.0 + np.trace(hessian) / len(x))
         step = solve(hessian, gradient, assume_a="pos")
         decrement = float(gradient @ step)
-        if decrement <= tol * abs(value):
+        if decrement <= DECREMENT_TOL * abs(value):
             break
         length = 1.0
         while length > 1e-6:
