@@ -33,23 +33,23 @@ def device_of(array: Array) -> Any:
 # ---------------------------------------------------------------------- devices
 
 
-def check_device(name: str, value: Any) -> None:
+def check_device(value: Any) -> None:
     """Refuse values other than None and available devices of torch with float64."""
     if value is None:
         return
     choices = "use 'cuda', 'cuda:1', 'cpu' (by torch) or None (by numpy)"
     if not isinstance(value, str):
-        raise ValueError(f"{name}={value!r} is not the name of a device: {choices}")
-    torch = _torch(f"{name}={value!r}")
+        raise ValueError(f"device={value!r} is not the name of a device: {choices}")
+    torch = _torch(f"device={value!r}")
     try:
         device = torch.device(value)
     except RuntimeError:
-        raise ValueError(f"{name}={value!r} is unknown: {choices}") from None
+        raise ValueError(f"device={value!r} is unknown: {choices}") from None
     if device.type not in ("cpu", "cuda"):
-        raise ValueError(f"{name}={value!r} is not a device with float64 numbers: {choices}")
+        raise ValueError(f"device={value!r} is not a device with float64 numbers: {choices}")
     count = torch.cuda.device_count() if device.type == "cuda" and torch.cuda.is_available() else 0
     if device.type == "cuda" and (device.index or 0) >= count:
-        raise ValueError(f"{name}={value!r} is not available, torch finds {count} CUDA devices: {choices}")
+        raise ValueError(f"device={value!r} is not available, torch finds {count} CUDA devices: {choices}")
 
 
 def _torch(what: str) -> Any:

@@ -16,7 +16,7 @@ from tamis import (
     TamisRegressor,
     all_estimators,
 )
-from tamis.base.expansion import BLOCK_ROWS
+from tamis.base.kernel_model import BLOCK_ROWS
 from tamis.explain import AdditiveExplanation
 
 from small_fits import fitted, mixed, quick

@@ -116,8 +116,8 @@ def test_reductions():
 
 
 def test_importances_are_signed_percentages():
-    np.testing.assert_allclose(measures.feature_importance(np.array([3.0, -1.0])), [75.0, -25.0])
-    np.testing.assert_allclose(measures.instance_importance(np.zeros(2)), [0.0, 0.0])
+    np.testing.assert_allclose(measures.signed_percentages(np.array([3.0, -1.0])), [75.0, -25.0])
+    np.testing.assert_allclose(measures.signed_percentages(np.zeros(2)), [0.0, 0.0])
 
 
 def test_groups_stay_together_in_the_folds_of_a_display(rng):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, clone
 
-from tamis.base.expansion import KernelExpansion
+from tamis.base.kernel_model import KernelExpansion
 from tamis.codec import Encoding, decode, read, write
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian

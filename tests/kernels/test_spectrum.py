@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tamis.kernels.spectrum as module
-from tamis.base.expansion import KernelExpansion
+from tamis.base.kernel_model import KernelExpansion
 from tamis.codec import read, stored, write
 from tamis.kernels.bank import Channel, KernelBank, check_positive
 from tamis.kernels.base import Categorical, Gaussian, Laplacian, Polynomial, Sigmoid

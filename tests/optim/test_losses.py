@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from tamis.optim.losses import Logistic, Squared, SquaredHinge, fit_logistic, fit_offset
+from tamis.optim.losses import Logistic, SquaredHinge, fit_logistic, fit_offset
 
 
-@pytest.mark.parametrize("loss", [Squared(), SquaredHinge(), Logistic()])
+@pytest.mark.parametrize("loss", [SquaredHinge(), Logistic()])
 @pytest.mark.parametrize("y", [-1.0, 1.0])
 def test_gradient_and_curvature_match_differences(loss, y):
     f, h = np.linspace(-3.1, 3.1, 13), 1e-5  # not at the margin, where one curvature jumps
@@ -21,11 +21,6 @@ def test_logistic_loss_does_not_overflow():
     f = np.array([-1e4, 1e4])
     np.testing.assert_allclose(Logistic().value(f, 1.0), [1e4, 0.0])
     assert np.all(np.isfinite(Logistic().gradient(f, 1.0)))
-
-
-def test_squared_loss_equals_the_printed_residual_form():
-    f, y = np.array([0.3, -2.0]), np.array([1.0, -1.0])
-    np.testing.assert_allclose(Squared().value(f, y), 0.5 * (y * f - 1) ** 2)
 
 
 def test_squared_hinge_costs_nothing_from_the_margin_on():

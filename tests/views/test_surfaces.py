@@ -16,7 +16,7 @@ from tamis.explain import SIMILAR, part_names, variation
 from tamis.explain.explanation import plain
 from tamis.results.data import Results
 from tamis.results.describe import cases_of, parts_of, shares, shares_by_key
-from tamis.results.tables import counted, part_table, similar_table
+from tamis.results.tables import counted, part_table
 from tamis.workflow.explained_row import ExplainedRow
 
 NAMES = ["a", "b", "c", "town"]
@@ -193,17 +193,6 @@ def test_a_pair_in_both_orders_is_not_drawn_twice(three):
     np.testing.assert_allclose(clf.explain(X).by_part.sum(axis=2) + clf.intercept_, clf.explain(X).decision)
 
 
-def test_pull_of_similar_cases_is_their_part_of_the_pull(two, described, three):
-    clf = two[0]
-    expansion = clf.model_.expansion
-    all_of = [len(set(channel.columns)) > 2 for channel in expansion.bank.channels]
-    own = expansion.contributions(expansion.instances)[:, 0]
-    for case in described[1]:
-        assert case.similarity_pull[0] == pytest.approx(own[case.place, case.place, all_of].sum())
-        assert case.pull[0] == pytest.approx(own[case.place, case.place].sum())
-    assert all(not len(case.similarity_pull) for case in cases_of(three[0], None, None, None))
-
-
 def test_parts_are_found_again_in_other_fits_whatever_their_order(two, three):
     clf, X, _ = two
     columns = {name: X[name].to_numpy() for name in X}
@@ -256,11 +245,6 @@ def test_report_draws_surfaces_of_numbers_and_categories(two, described):
         assert sum(len(mark["x"]) for mark in marks_of(chart.figure, "dots")) == len(cases)
         assert bool(lines) == (part.name == "a * b") and all(0.0 in mark["levels"] for mark in lines)
         assert len(chart.table.rows) == (3 if part.features[0] == "town" else 6)
-    rows = similar_table(results).rows
-    labels = [c.label if isinstance(c.label, str) else f"row {c.label}" for c in cases]
-    order = sorted(range(len(cases)), key=lambda k: -abs(cases[k].similarity_pull[0]))
-    assert [row[0] for row in rows] == [labels[k] for k in order]
-    assert similar_table(replace(results, cases=())) is None
 
 
 def test_displays_draw_every_kind_of_part(two):

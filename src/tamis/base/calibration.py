@@ -64,21 +64,15 @@ class Calibrator:
         cls,
         decision: np.ndarray,
         targets: np.ndarray,
-        weight: np.ndarray,
-        n_rows: float | None = None,
+        weight: np.ndarray,  # (n,) weights, of which only the ratios matter
+        n_rows: float | None = None,  # how many rows of the input there are, if some were merged; default n
         *,
+        # whether zero is where the method itself would decide for these weights; see `_fit_sigmoid`
         placed: bool = False,
+        # whether the intercept of the model will follow the offset; then no offset makes labels worse
         moves_labels: bool = True,
     ) -> Calibrator:
-        """Fit to held-out decisions (n, q) and targets (n, q) in {-1, +1}.
-
-        Parameters
-        ----------
-        weight : (n,) weights, of which only the ratios matter
-        n_rows : how many rows of the input there are, if some were merged; default n
-        placed : whether zero is where the method itself would decide for these weights; see `_fit_sigmoid`
-        moves_labels : whether the intercept of the model will follow the offset; then no offset makes labels worse
-        """
+        """Fit to held-out decisions (n, q) and targets (n, q) in {-1, +1}."""
         n_rows = len(decision) if n_rows is None else n_rows
         if decision.shape[1] == 1:
             return cls(
@@ -236,5 +230,5 @@ def warn_in_sample() -> None:
     """Warn that probabilities rest on training rows."""
     warn(
         "nothing can be held out, because the smallest class has one row (or group) or the statistics have "
-        "one fold: probabilities are calibrated on training rows and too sure of themselves",
+        "one fold: probabilities are calibrated on training rows and too sure of themselves"
     )

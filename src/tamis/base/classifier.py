@@ -6,7 +6,7 @@ of merged rows. A search overrides ``_fit_rows``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -56,8 +56,10 @@ class ReadableClassifier(ClassifierMixin, ReadableEstimator):
 
     _keeps_nothing = "separates the classes under these parameters, and every row gets the same score"
     _has_margin: ClassVar[bool] = False  # whether the method's own intercept is where it would decide
-
     _pools: ClassVar[bool] = False  # whether it may learn from a part of the rows
+
+    # of a method: (merged rows, context) -> (model, learned attributes that only the method has)
+    _learn: Callable[[Rows, FitContext], tuple[Model, Mapping[str, Any]]]
 
     class_weight: Any  # parameters, set by the constructors of those that have them
     calibration: int | None = 3
@@ -125,10 +127,6 @@ class ReadableClassifier(ClassifierMixin, ReadableEstimator):
             return {}
         return {"pool": f"{self.pool} training rows; of the others {100 * error:.3g}% are wrong"}
 
-    def _learn(self, rows: Rows, context: FitContext) -> tuple[Model, Mapping[str, Any]]:
-        """Fit a model to merged rows; also the learned attributes that only the method has."""
-        raise NotImplementedError
-
     def _fit_rows(self, rows: Rows, context: FitContext) -> Fitted:
         merged = merge_rows(rows)
         model, attributes = self._learn(merged, context)
@@ -147,12 +145,7 @@ class ReadableClassifier(ClassifierMixin, ReadableEstimator):
         return np.concatenate(parts), Tests.of(splits, placed=self._has_margin)
 
     def _publish(
-        self,
-        classes: np.ndarray,
-        fitted: Fitted,
-        reader: TableReader,
-        seed: int,
-        measured: Mapping[str, np.ndarray],
+        self, classes: np.ndarray, fitted: Fitted, reader: TableReader, seed: int, measured: Mapping[str, np.ndarray]
     ) -> None:
         """Set the learned attributes, and what there is for each class."""
         self.classes_ = classes

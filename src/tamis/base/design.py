@@ -3,7 +3,7 @@
     F_i = sum_j sum_m lam_j mu_m k_m(x_j, x_i)
 
 For fixed mu the problem is quadratic in lam, for fixed lam in mu. `RowDesign` makes these quadratic
-problems from kernel values of rows, `MomentDesign` from sums over rows (`kernels.statistics`) in which
+problems from kernel values of rows, `MomentDesign` from sums over rows (`tamis.statistics`) in which
 the number of rows no longer appears. Whoever can make them can drive the method.
 """
 
@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tamis.base.expansion import Coefficients
+from tamis.base.kernel_model import Coefficients
 from tamis.kernels.stacks.base import Index, KernelStack
 from tamis.optim.subset import Quadratic
 
@@ -109,20 +109,12 @@ class Design(ABC):
 
 @dataclass(frozen=True)
 class RowDesign(Design):
-    """Problems from kernel values.
+    """Problems from kernel values."""
 
-    Attributes
-    ----------
-    stack : KernelStack of shape (L, n, p)
-    targets : (n, q) in {-1, +1}
-    sample_weight : (n,) at least 0
-    candidates : (p,) the row behind each column of the stack
-    """
-
-    stack: KernelStack
-    targets: np.ndarray
-    sample_weight: np.ndarray
-    candidates: np.ndarray
+    stack: KernelStack  # (L, n, p)
+    targets: np.ndarray  # (n, q) in {-1, +1}
+    sample_weight: np.ndarray  # (n,) at least 0
+    candidates: np.ndarray  # (p,) the row behind each column of the stack
 
     @property
     def n_kernels(self) -> int:
@@ -204,18 +196,11 @@ class RowDesign(Design):
 
 @dataclass(frozen=True)
 class Sums:
-    """Centred sums of outer products of the rows' vectors ``[1, phi(x), e_class]``.
+    """Centred sums of outer products of the rows' vectors ``[1, phi(x), e_class]``."""
 
-    Attributes
-    ----------
-    weight : total weight
-    mean : (A,)
-    centred : (A, A)
-    """
-
-    weight: float
-    mean: np.ndarray
-    centred: np.ndarray
+    weight: float  # total weight
+    mean: np.ndarray  # (A,)
+    centred: np.ndarray  # (A, A)
 
     @classmethod
     def of(cls, sums: np.ndarray) -> Sums:
@@ -227,26 +212,15 @@ class Sums:
 
 @dataclass(frozen=True)
 class MomentDesign(Design):
-    """Problems from sums over rows; nothing depends on their number.
+    """Problems from sums over rows; nothing depends on their number."""
 
-    Attributes
-    ----------
-    sums : Sums over the training rows
-    coding : (classes, q) the target of each class
-    positions : for each kernel, where its functions stand in the vector of a row
-    short : for each kernel, coefficients (p, size) of the candidates' kernel functions
-    codes : (p,) classes of the candidates
-    corner_stack : what `corners` is
-    look_up : computes `look` at its first use
-    """
-
-    sums: Sums
-    coding: np.ndarray
-    positions: Sequence[np.ndarray]
-    short: Sequence[np.ndarray]
-    codes: np.ndarray
-    corner_stack: KernelStack
-    look_up: Callable[[], RowDesign | None] = lambda: None
+    sums: Sums  # over the training rows
+    coding: np.ndarray  # (classes, q) the target of each class
+    positions: Sequence[np.ndarray]  # for each kernel, where its functions stand in the vector of a row
+    short: Sequence[np.ndarray]  # for each kernel, coefficients (p, size) of the candidates' kernel functions
+    codes: np.ndarray  # (p,) classes of the candidates
+    corner_stack: KernelStack  # what `corners` is
+    look_up: Callable[[], RowDesign | None] = lambda: None  # computes `look` at its first use
 
     @property
     def n_kernels(self) -> int:

@@ -10,7 +10,6 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial, wraps
 from numbers import Integral
 from typing import Any, ClassVar, Self, SupportsIndex
@@ -58,7 +57,7 @@ SHARED_CHECKS: dict[str, Callable[[Any], object]] = {  # of parameters that mean
     "categorical_features": check_columns,
     "random_state": check_seed,
     "n_jobs": check_jobs,
-    "device": lambda value: check_device("device", value),
+    "device": check_device,
     "landmarks": lambda value: None if value is None else check_integer("landmarks", value, 1),
     "pool": lambda value: None if value is None else check_integer("pool", value, 2),
     "memory_limit": lambda value: None if value is None else to_bytes(value),
@@ -178,12 +177,7 @@ class ReadableEstimator(BaseEstimator):
         self._warn()
 
     def _publish(
-        self,
-        classes: np.ndarray,
-        fitted: Fitted,
-        reader: TableReader,
-        seed: int,
-        measured: Mapping[str, np.ndarray],
+        self, classes: np.ndarray, fitted: Fitted, reader: TableReader, seed: int, measured: Mapping[str, np.ndarray]
     ) -> None:
         """Set the learned attributes, among them those `measured` on training rows; only kept rows are stored."""
         model = fitted.model
@@ -471,11 +465,6 @@ class ReadableEstimator(BaseEstimator):
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle = {"text/plain": repr(self)}
         return bundle | ({"text/html": notebook_html(self)} if get_config()["display"] == "diagram" else {})
-
-
-def add_attributes(fitted: Fitted, **attributes: Any) -> Fitted:
-    """The same with further attributes."""
-    return replace(fitted, attributes={**fitted.attributes, **attributes})
 
 
 def draw_seed(random_state: Any) -> int:

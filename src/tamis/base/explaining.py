@@ -51,7 +51,7 @@ def surface(
     places = _place(estimator, first), _place(estimator, second)
     for place in places:
         model.check_curve(place)
-    if (min(places), max(places)) not in model.pairs(_of_terms(estimator, "variation")):
+    if (min(places), max(places)) not in model.pairs(_term_variation(estimator)):
         raise ValueError(
             f"features {first!r} and {second!r} have no surface: nothing in the model depends on exactly these two; "
             f"use one of the pairs_ {estimator.pairs_}, or explain(X)"
@@ -68,13 +68,13 @@ def surface(
 def pairs_with_surface(estimator: ReadableEstimator) -> list[tuple[str, str]]:
     """The pairs of kept features that have a surface, the largest share of variation first."""
     check_is_fitted(estimator)
-    names, pairs = estimator.model_.encoder.names, estimator.model_.pairs(_of_terms(estimator, "variation"))
+    names, pairs = estimator.model_.encoder.names, estimator.model_.pairs(_term_variation(estimator))
     return [(names[a], names[b]) for a, b in pairs]
 
 
-def _of_terms(estimator: ReadableEstimator, what: str) -> np.ndarray:
-    """A learned attribute of the terms of the model, such as their shares of variation."""
-    values: np.ndarray = getattr(estimator, f"{estimator.model_.term_kind}_{what}_")
+def _term_variation(estimator: ReadableEstimator) -> np.ndarray:
+    """Shares of the terms of the model in the variation of the decision."""
+    values: np.ndarray = getattr(estimator, f"{estimator.model_.term_kind}_variation_")
     return values
 
 

@@ -1,50 +1,223 @@
-"""KernelModel: a kernel expansion on kept rows and columns, and the way from coefficients to it."""
+"""KernelModel: a sum over kept instances and kernels, on kept columns of a table.
+
+f_q(x) = sum_j sum_l coef[q, j, l] k_l(x_j, x) + intercept[q]
+
+An `Expansion` is the sum on encoded rows. In a `KernelExpansion` the coefficients are numbers; where they depend on the
+row, another class computes them (`prototype_expansion.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
-from tamis.arrays import Array, beside
-from tamis.base.expansion import Coefficients, Expansion, KernelExpansion
+from tamis.arrays import Array, beside, device_of, is_tensor, namespace, to_device
 from tamis.base.model import Grid, Model, squeeze
 from tamis.codec import stored
 from tamis.explain import part_names, signed_percentages, variation
 from tamis.explain.kernel_explanation import KernelExplanation
 from tamis.kernels.bank import KernelBank
+from tamis.kernels.stacks.base import DenseStack
 from tamis.optim.driver import Solution, Status
-from tamis.table.encoding import Encoder
+from tamis.parallel import blas_threads
 from tamis.table.rows import Rows, sampled
 
+BLOCK_ROWS = 1024  # rows of a block, halved while it takes more than
+BLOCK_VALUES = 1 << 20  # numbers
 CURVE_POINTS, SURFACE_POINTS = 200, 40  # of a number in a curve, and in each direction of a surface
 VARIATION_ROWS = (50, 2000)  # fewest and most training rows that measure the variation of contributions
 VARIATION_VALUES = 1 << 23  # contributions that are added up for it, beyond the fewest rows
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """What a method returns: coefficients of pairs (instance, kernel) of a stack."""
+
+    instances: np.ndarray  # (k,) columns of the stack
+    kernels: np.ndarray  # (f,) kernels of the stack
+    coef: np.ndarray  # (q, k, f)
+    intercept: np.ndarray  # (q,)
+
+    @classmethod
+    def rank_one(cls, dual_coef: np.ndarray, weights: np.ndarray, intercept: float) -> Coefficients:
+        """The pairs of one output, ``dual_coef[i] * weights[l]``, where neither factor is zero."""
+        instances, kernels = np.flatnonzero(dual_coef), np.flatnonzero(weights)
+        coef = np.outer(dual_coef[instances], weights[kernels])[None]
+        return cls(instances, kernels, coef, np.array([intercept]))
+
+
+@dataclass(frozen=True)
+class Expansion(ABC):
+    """Decisions as sums over kept instances and kernels, whatever their coefficients depend on."""
+
+    bank: KernelBank  # the kept kernels, on the columns of `instances`
+    instances: np.ndarray  # (k, c) encoded kept rows
+    intercept: np.ndarray  # (q,)
+
+    row_dependent: ClassVar[bool] = False  # whether the coefficients of a row depend on its kernel values
+
+    @property
+    @abstractmethod
+    def owned(self) -> np.ndarray:
+        """Boolean (q, k): which instances contribute to which output."""
+
+    @property
+    def on_devices(self) -> bool:
+        """Whether it also decides about tensors, on the device where they are."""
+        return False
+
+    def moved(self, device: Any) -> Self:
+        """The same with its numbers on a device, in double precision."""
+        names = [field.name for field in fields(self) if field.name != "bank"]
+        return replace(self, **{name: to_device(getattr(self, name), device, "float64") for name in names})
+
+    def decision(self, Z: Array) -> Array:
+        """Decision values (rows, q), the same bits for a row of an array whatever the other rows are."""
+        if is_tensor(Z):
+            return self.moved(device_of(Z))._decision(Z)
+        (decision,) = _in_blocks(lambda block: (self._decision(block),), Z, len(self.instances))
+        return decision
+
+    def contributions(self, Z: Array) -> Array:
+        """The summands (rows, q, k, L); with the intercept they add up to the decision."""
+        if is_tensor(Z):
+            return self.moved(device_of(Z))._contributions(Z)
+        (parts,) = _in_blocks(lambda block: (self._contributions(block),), Z, self._n_summands)
+        return parts
+
+    def split(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Contributions by instance (rows, q, k) and by kernel (rows, q, L)."""
+        by_instance, by_kernel = _in_blocks(self._split, Z, self._n_summands)
+        return by_instance, by_kernel
+
+    @property
+    def _n_summands(self) -> int:
+        return len(self.intercept) * len(self.instances) * len(self.bank)
+
+    @abstractmethod
+    def _decision(self, Z: np.ndarray) -> np.ndarray:
+        """`decision` for one block."""
+
+    @abstractmethod
+    def _contributions(self, Z: np.ndarray) -> np.ndarray:
+        """`contributions` for one block."""
+
+    def _split(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`split` for one block."""
+        parts = self._contributions(Z)
+        return parts.sum(axis=3), parts.sum(axis=2)
+
+    @abstractmethod
+    def negated(self) -> Self:
+        """The expansion of the opposite decision."""
+
+    def kernel_values(self, Z: Array) -> Array:
+        """Kernel values (L, rows, k) of encoded rows."""
+        if not len(self.bank) or not len(self.instances):
+            return beside(np.empty((len(self.bank), len(Z), len(self.instances))), Z)
+        if is_tensor(Z):
+            return namespace(Z).stack([channel(Z, self.instances) for channel in self.bank.channels])
+        stack = DenseStack.evaluate(self.bank.channels, Z, self.instances)
+        return stack.values.transpose(0, 2, 1)
+
+
+def _in_blocks(
+    function: Callable[[np.ndarray], tuple[np.ndarray, ...]], Z: np.ndarray, n_values: int
+) -> list[np.ndarray]:
+    """``function`` of encoded rows, evaluated in blocks that all have the same number of rows.
+
+    Products of matrices sum in an order that depends on their shapes. The last block is therefore filled up with copies
+    of its first row, and BLAS uses one thread. `n_values` is how many numbers a row takes; the size of the blocks
+    follows from it alone.
+    """
+    if not len(Z):
+        return list(function(Z))
+    size = BLOCK_ROWS
+    while size > 1 and size * n_values > BLOCK_VALUES:
+        size //= 2
+
+    def evaluate(start: int) -> tuple[np.ndarray, ...]:
+        block = Z[start : start + size]
+        n = len(block)
+        if n < size:
+            block = block[np.r_[:n, np.zeros(size - n, dtype=int)]]
+        return tuple(part[:n] for part in function(block))
+
+    with blas_threads(1):
+        parts = [evaluate(start) for start in range(0, len(Z), size)]
+    return [np.concatenate(part) for part in zip(*parts, strict=True)]
+
+
+@stored
+@dataclass(frozen=True)
+class KernelExpansion(Expansion):
+    """The same coefficients `coef` (q, k, L) for every row."""
+
+    coef: np.ndarray
+
+    @property
+    def owned(self) -> np.ndarray:
+        return np.any(self.coef != 0, axis=2)
+
+    @property
+    def on_devices(self) -> bool:
+        return not self.bank.positions
+
+    def _decision(self, Z: Array) -> Array:
+        out = namespace(Z).broadcast_to(self.intercept[None, :], (len(Z), len(self.intercept)))
+        for k, channel in enumerate(self.bank.channels):
+            out = out + channel(Z, self.instances) @ self.coef[:, :, k].T
+        return out
+
+    def _contributions(self, Z: Array) -> Array:
+        return self.coef * namespace(Z).permute_dims(self.kernel_values(Z), (1, 2, 0))[:, None]
+
+    def negated(self) -> Self:
+        return replace(self, coef=-self.coef, intercept=-self.intercept)
+
+    def restricted(self) -> tuple[Self, np.ndarray, np.ndarray, np.ndarray]:
+        """Drop instances, kernels and columns that no coefficient needs.
+
+        Returns the smaller expansion and the kept positions of instances, kernels and columns.
+        """
+        used = np.any(self.coef != 0, axis=0)
+        rows, kernels = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
+        bank, instances, columns = kept_parts(self.bank.take(kernels), self.instances[rows])
+        small = replace(
+            self, bank=bank, instances=instances, coef=np.ascontiguousarray(self.coef[:, rows][:, :, kernels])
+        )
+        return small, rows, kernels, columns
+
+
+def kept_parts(bank: KernelBank, instances: np.ndarray) -> tuple[KernelBank, np.ndarray, np.ndarray]:
+    """The bank and the instances without the columns that no kernel stands on, and the columns that remain."""
+    bank = bank.narrowed(instances)
+    columns = bank.columns
+    if len(columns) < instances.shape[1]:
+        bank = bank.relabel(columns)
+    return bank, np.ascontiguousarray(instances[:, columns]), columns
+
+
 E = TypeVar("E", bound=Expansion)
 
 
 @stored
 @dataclass(frozen=True)
 class KernelModel(Model, Generic[E]):
-    """A fitted expansion on encoded kept columns, with where its parts come from.
+    """A fitted expansion on encoded kept columns, with where its parts come from."""
 
-    Attributes
-    ----------
-    expansion : on the kept columns
-    kernels : (L,) kept kernels of the bank
-    solutions : one per optimisation problem that was solved, without their states
-    dual_coef, kernel_weights : (outputs, k) and (outputs or 1, L), where the method has such factors
-    variation : (outputs, k) and (outputs, L), shares of instances and kernels in the variation of the decision
-        over training rows, where the method knows them
-    """
-
-    expansion: E
-    kernels: np.ndarray
-    solutions: tuple[Solution, ...]
+    expansion: E  # on the kept columns
+    kernels: np.ndarray  # (L,) kept kernels of the bank
+    solutions: tuple[Solution, ...]  # one per optimisation problem that was solved, without their states
+    # dual_coef, kernel_weights: (outputs, k) and (outputs or 1, L), where the method has such factors
     dual_coef: np.ndarray | None = None
     kernel_weights: np.ndarray | None = None
+    # (outputs, k) and (outputs, L), shares of instances and kernels in the variation of the decision over training
+    # rows, where the method knows them
     variation: tuple[np.ndarray, np.ndarray] | None = None
 
     term_kind: ClassVar[str] = "kernel"
@@ -270,63 +443,3 @@ class KernelModel(Model, Generic[E]):
 
 def _named(by_instance: np.ndarray, by_kernel: np.ndarray) -> dict[str, np.ndarray]:
     return {"instance_variation_": squeeze(by_instance), "kernel_variation_": squeeze(by_kernel)}
-
-
-@stored
-@dataclass(frozen=True)
-class Pool:
-    """The training rows that may become instances.
-
-    Attributes
-    ----------
-    Z : (p, d) encoded
-    codes : (p,) their classes
-    position : (p,) their rows in the user's input
-    """
-
-    Z: np.ndarray
-    codes: np.ndarray
-    position: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    @property
-    def parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.Z, self.codes, self.position
-
-    def take(self, rows: np.ndarray) -> Pool:
-        return Pool(*(part[rows] for part in self.parts))
-
-
-@dataclass(frozen=True)
-class Groundwork:
-    """Encodings, kernels on encoded columns, and rows that may become instances: the way back to a model."""
-
-    encoder: Encoder
-    bank: KernelBank
-    pool: Pool
-
-    def model(self, blocks: Sequence[Coefficients], solutions: Sequence[Solution]) -> KernelModel[KernelExpansion]:
-        """The smallest model with these coefficients, the outputs of all blocks side by side."""
-        instances = np.unique(np.concatenate([b.instances for b in blocks])).astype(int)
-        kernels = np.unique(np.concatenate([b.kernels for b in blocks])).astype(int)
-        tables = []
-        for b in blocks:
-            table = np.zeros((len(b.coef), len(instances), len(kernels)))
-            place = np.searchsorted(instances, b.instances), np.searchsorted(kernels, b.kernels)
-            table[np.ix_(np.arange(len(b.coef)), *place)] = b.coef
-            tables.append(table)
-        rows = self.pool.take(instances)
-        intercept = np.concatenate([b.intercept for b in blocks])
-        whole = KernelExpansion(self.bank.take(kernels), rows.Z, intercept, np.concatenate(tables))
-        small, kept, chosen, columns = whole.restricted()
-        kernels = kernels[chosen]
-        return KernelModel(
-            self.encoder.select(columns),
-            columns,
-            rows.position[kept],
-            small,
-            kernels,
-            tuple(replace(s, state=None, history=s.history.of_kernels(kernels)) for s in solutions),
-        )

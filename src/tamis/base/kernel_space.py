@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from tamis.base.design import Design, RowDesign
-from tamis.base.kernel_model import Groundwork, Pool
+from tamis.base.kernel_model import Coefficients, KernelExpansion, KernelModel
 from tamis.base.memory import MemoryEstimate, Size, kept_values, square_memory
+from tamis.codec import stored
 from tamis.kernels.bank import Channel, KernelBank, check_kernels
 from tamis.kernels.base import is_by_position
 from tamis.kernels.composed import whole_bank
@@ -20,6 +21,7 @@ from tamis.kernels.recipes import Bandwidth, Recipe, Sample
 from tamis.kernels.stacks.base import KernelStack
 from tamis.kernels.stacks.chebyshev import degrees_needed
 from tamis.kernels.stacks.factored import LandmarkStack
+from tamis.optim.driver import Solution
 from tamis.table.encoding import Encoder
 from tamis.table.keys import lowest
 from tamis.table.rows import MAX_ENCODED, Rows, draws, spread
@@ -30,6 +32,59 @@ POOL = 1000  # candidates when more rows than this are given and `candidates` is
 UNIT_WIDTH = 1.0  # of recipes that bring no bandwidth
 COUNTED_ROWS = 200  # on which the kernels of a memory estimate are counted
 LOW_RANK_SHARE = 0.5  # share of distinct values below which these are the rank of a kernel
+
+
+@stored
+@dataclass(frozen=True)
+class Pool:
+    """The training rows that may become instances."""
+
+    Z: np.ndarray  # (p, d) encoded
+    codes: np.ndarray  # (p,) their classes
+    position: np.ndarray  # (p,) their rows in the user's input
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.Z, self.codes, self.position
+
+    def take(self, rows: np.ndarray) -> Pool:
+        return Pool(*(part[rows] for part in self.parts))
+
+
+@dataclass(frozen=True)
+class Groundwork:
+    """Encodings, kernels on encoded columns, and rows that may become instances: the way back to a model."""
+
+    encoder: Encoder
+    bank: KernelBank
+    pool: Pool
+
+    def model(self, blocks: Sequence[Coefficients], solutions: Sequence[Solution]) -> KernelModel[KernelExpansion]:
+        """The smallest model with these coefficients, the outputs of all blocks side by side."""
+        instances = np.unique(np.concatenate([b.instances for b in blocks])).astype(int)
+        kernels = np.unique(np.concatenate([b.kernels for b in blocks])).astype(int)
+        tables = []
+        for b in blocks:
+            table = np.zeros((len(b.coef), len(instances), len(kernels)))
+            place = np.searchsorted(instances, b.instances), np.searchsorted(kernels, b.kernels)
+            table[np.ix_(np.arange(len(b.coef)), *place)] = b.coef
+            tables.append(table)
+        rows = self.pool.take(instances)
+        intercept = np.concatenate([b.intercept for b in blocks])
+        whole = KernelExpansion(self.bank.take(kernels), rows.Z, intercept, np.concatenate(tables))
+        small, kept, chosen, columns = whole.restricted()
+        kernels = kernels[chosen]
+        return KernelModel(
+            self.encoder.select(columns),
+            columns,
+            rows.position[kept],
+            small,
+            kernels,
+            tuple(replace(s, state=None, history=s.history.of_kernels(kernels)) for s in solutions),
+        )
 
 
 @dataclass(frozen=True)
@@ -75,13 +130,7 @@ class Encoded:
         return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed), engine)
 
     def prepare(
-        self,
-        kernels: Any,
-        default: Recipe,
-        bandwidth: Bandwidth,
-        *,
-        whole: bool = False,
-        device: str | None = None,
+        self, kernels: Any, default: Recipe, bandwidth: Bandwidth, *, whole: bool = False, device: str | None = None
     ) -> PreparedRows:
         """Put kernels on the rows; where channels are `whole` a row with a missing cell lacks them.
 
@@ -128,31 +177,20 @@ class PreparedRows(Prepared):
 
 @dataclass(frozen=True)
 class KernelSpace:
-    """The form that kernels between rows take.
+    """The form that kernels between rows take."""
 
-    Attributes
-    ----------
-    recipe : the kernels where none are given
-    form : of the stack, see `KernelBank.stack`
-    scaling, missing : how columns are encoded
-    bandwidth : of recipes
-    max_features : a budget for recipes that look at it; None for all columns
-    candidates : how many rows may become instances
-    device : where all kernel values are held; None: numpy
-    landmarks : rows that kernels go through; None, or at least as many as there are rows: the kernels themselves
-    complete : whether a row with a missing cell among the columns of a kernel lacks that kernel
-    """
-
-    recipe: Recipe
-    form: str
+    recipe: Recipe  # the kernels where none are given
+    form: str  # of the stack, see `KernelBank.stack`
+    # scaling, missing: how columns are encoded
     scaling: str | None
     missing: str | None
-    bandwidth: Any = UNIT_WIDTH
-    max_features: int | None = None
-    candidates: int | str | None = "all"
-    device: str | None = None
+    bandwidth: Any = UNIT_WIDTH  # of recipes
+    max_features: int | None = None  # a budget for recipes that look at it; None for all columns
+    candidates: int | str | None = "all"  # how many rows may become instances
+    device: str | None = None  # where all kernel values are held; None: numpy
+    # rows that kernels go through; None, or at least as many as there are rows: the kernels themselves
     landmarks: int | None = None
-    complete: bool = False
+    complete: bool = False  # whether a row with a missing cell among the columns of a kernel lacks that kernel
 
     def encode(self, rows: Rows, seed: int) -> Encoded:
         """Merged rows as numbers, with those that may become instances."""

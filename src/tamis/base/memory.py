@@ -30,23 +30,14 @@ MemoryEstimate = dict[str, float]  # bytes, by what takes them
 
 @dataclass(frozen=True)
 class Size:
-    """What a memory estimate depends on.
+    """What a memory estimate depends on."""
 
-    Attributes
-    ----------
-    rows : distinct training rows
-    columns : of the table
-    kernels : how many; of several choices the most
-    single : those among them that stand on one column
-    outputs : one for two classes and for a number, else one for each class
-    ranks : (single,) about how many factors those of one column have, however many rows there are
-    """
-
-    rows: int
-    columns: int
-    kernels: int
-    single: int
-    outputs: int
+    rows: int  # distinct training rows
+    columns: int  # of the table
+    kernels: int  # how many; of several choices the most
+    single: int  # those among them that stand on one column
+    outputs: int  # one for two classes and for a number, else one for each class
+    # (single,) about how many factors those of one column have, however many rows there are
     ranks: tuple[float, ...] = ()
 
     @property

@@ -33,22 +33,16 @@ class Model(ABC):
     """A fitted model on encoded kept columns of a table.
 
     A *term* is a summand of the decision that has a name of its own: a kernel, or a feature, a pair, the kept cases.
-
-    Attributes
-    ----------
-    encoder : encodings of the kept columns
-    columns : (c,) kept columns of the table
-    instances : (k,) kept rows, as positions in the user's input
-    term_kind : what a term is called in learned attributes, such as "kernel" in `kernel_variation_`
-    needs : what a model that decides alike about all rows has none of
     """
 
-    encoder: Encoder
-    columns: np.ndarray
-    instances: np.ndarray
+    encoder: Encoder  # encodings of the kept columns
+    columns: np.ndarray  # (c,) kept columns of the table
+    instances: np.ndarray  # (k,) kept rows, as positions in the user's input
 
-    term_kind: ClassVar[str]
-    needs: ClassVar[str]
+    term_kind: ClassVar[str]  # what a term is called in learned attributes, such as "kernel" in `kernel_variation_`
+    needs: ClassVar[str]  # what a model that decides alike about all rows has none of
+    # whether it is made of tables of curves, surfaces and cases, and not of kernels
+    is_additive: ClassVar[bool] = False
 
     # ------------------------------------------------------------------ decisions
 
@@ -229,18 +223,11 @@ def squeeze(values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class FitContext:
-    """What all steps of a fit share.
+    """What all steps of a fit share."""
 
-    Attributes
-    ----------
-    seed : drawn from `random_state`
-    kernels : the kernels to use, or to choose among, by name
-    rough : whether the model is one of a fold, of which only the decisions count
-    """
-
-    seed: int
-    kernels: Mapping[str, Any]
-    rough: bool = False
+    seed: int  # drawn from `random_state`
+    kernels: Mapping[str, Any]  # the kernels to use, or to choose among, by name
+    rough: bool = False  # whether the model is one of a fold, of which only the decisions count
 
     @property
     def kernel(self) -> Any:

@@ -16,11 +16,11 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.classifier import ReadableClassifier
-from tamis.base.expansion import PrototypeExpansion, kept_parts
-from tamis.base.kernel_model import Groundwork, KernelModel
-from tamis.base.kernel_space import KernelSpace
+from tamis.base.kernel_model import KernelModel, kept_parts
+from tamis.base.kernel_space import Groundwork, KernelSpace
 from tamis.base.memory import MemoryEstimate, Size, kept_values, square_memory
 from tamis.base.model import FitContext, Fitted
+from tamis.base.prototype_expansion import PrototypeExpansion
 from tamis.base.stack_classifier import extended, largest_weights, sizes_of, with_bank
 from tamis.errors import warn
 from tamis.explain import measures, signed_percentages
@@ -42,48 +42,28 @@ DENSE_BYTES = 1 << 31  # bytes that all kernel values may take; beyond, kernels 
 
 @dataclass(frozen=True)
 class Ready:
-    """Training rows with kernels of unit diagonal.
+    """Training rows with kernels of unit diagonal."""
 
-    Attributes
-    ----------
-    ground : the parts from which a model is built
-    chosen : (f,) the kernels that vary over the rows, as positions in the bank
-    rows : these kernels, classes and weights
-    scaled : names of the kernels that had to be scaled to unit diagonal
-    seed : of everything random
-    """
-
-    ground: Groundwork
-    chosen: np.ndarray
-    rows: LabelledRows
-    scaled: list[str]
-    seed: int
+    ground: Groundwork  # the parts from which a model is built
+    chosen: np.ndarray  # (f,) the kernels that vary over the rows, as positions in the bank
+    rows: LabelledRows  # these kernels, classes and weights
+    scaled: list[str]  # names of the kernels that had to be scaled to unit diagonal
+    seed: int  # of everything random
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a method makes of training rows.
+    """What a method makes of training rows."""
 
-    Attributes
-    ----------
-    U : (n, c) prototypes, one in each column
-    weights : (f,) of the kernels, adding up to one
-    K : (n, n) the combined kernel
-    solution : how the run went
-    codes : (c, n) of the training rows, non-zero for those that a prototype represents, where the method knows them
-    owners : (c,) class of each prototype; None is the one with most of its samples
-    mixtures : (n, c) non-negative, of norm one: what prototypes are judged by; None is U
-    attributes : learned attributes that only this method has
-    """
-
-    U: np.ndarray
-    weights: np.ndarray
-    K: np.ndarray
-    solution: Solution
+    U: np.ndarray  # (n, c) prototypes, one in each column
+    weights: np.ndarray  # (f,) of the kernels, adding up to one
+    K: np.ndarray  # (n, n) the combined kernel
+    solution: Solution  # how the run went
+    # (c, n) of the training rows, non-zero for those that a prototype represents, where the method knows them
     codes: np.ndarray | None = None
-    owners: np.ndarray | None = None
-    mixtures: np.ndarray | None = None
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    owners: np.ndarray | None = None  # (c,) class of each prototype; None is the one with most of its samples
+    mixtures: np.ndarray | None = None  # (n, c) non-negative, of norm one: what prototypes are judged by; None is U
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # learned attributes that only this method has
 
     def masses(self, codes: np.ndarray, n_classes: int) -> np.ndarray:
         """Mass (classes, c) of each class in each prototype, from the classes (n,) of the rows."""
@@ -227,7 +207,7 @@ class PrototypeClassifier(ReadableClassifier):
             more = f" and {len(ready.scaled) - 1} more" if len(ready.scaled) > 1 else ""
             warn(
                 f"kernels: {ready.scaled[0]!r}{more} without ones on the diagonal: values are divided by "
-                "sqrt(k(x, x) k(z, z)); see normalised_kernels_",
+                "sqrt(k(x, x) k(z, z)); see normalised_kernels_"
             )
 
     def _model(self, ready: Ready, found: Found, factors: np.ndarray) -> tuple[KernelModel, np.ndarray]:
@@ -389,12 +369,8 @@ class PrototypeClassifier(ReadableClassifier):
             by_prototype=expansion.by_prototype(similarity),
             mixtures=expansion.prototypes,
             labels=self.prototype_labels_.tolist(),
-            codes=self._row_codes(similarity),
+            codes=expansion.codes(similarity),
         )
-
-    def _row_codes(self, similarity: np.ndarray) -> np.ndarray | None:
-        """Codes (rows, c), where the method has codes."""
-        return None
 
 
 def _is_steady(column: Any) -> bool:

@@ -54,21 +54,14 @@ class SearchResult(Generic[Cell]):
 
 
 def search_cells(
-    search: ReadableClassifier,
+    search: ReadableClassifier,  # the classifier with the parameters `cv`, `scoring`, `rule` and `n_jobs`
+    # returns what every cell does, for the training and the test rows of a fold
     try_cells: Callable[[Rows, Rows], Mapping[Cell, HeldOut]],
-    rows: Rows,
+    rows: Rows,  # of the input, not merged
     seed: int,
-    size: Callable[[Cell, Result], Any],
+    size: Callable[[Cell, Result], Any],  # a key of a cell that is smaller for smaller models
 ) -> SearchResult[Cell]:
-    """Try all cells on the folds of `search.cv` and choose by `search.scoring` and `search.rule`.
-
-    Parameters
-    ----------
-    search : the classifier with the parameters `cv`, `scoring`, `rule` and `n_jobs`
-    try_cells : returns what every cell does, for the training and the test rows of a fold
-    rows : of the input, not merged
-    size : a key of a cell that is smaller for smaller models
-    """
+    """Try all cells on the folds of `search.cv` and choose by `search.scoring` and `search.rule`."""
     cv, scoring, rule = (getattr(search, name) for name in ("cv", "scoring", "rule"))
     splits = folds(rows, cv, seed)
     check_splits(search, splits)
@@ -144,21 +137,14 @@ def as_named(name: str, score: float) -> float:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What one cell does on one fold.
+    """What one cell does on one fold."""
 
-    Attributes
-    ----------
-    decision : (n, q) on test rows, or None where there are none
-    objective : per unit of training weight
-    squares, weight : weighted sum of squared errors over the fold, and its weight
-    n_features : features that the model keeps; 0 where the search does not choose them
-    """
-
-    decision: np.ndarray | None
-    objective: float
+    decision: np.ndarray | None  # (n, q) on test rows, or None where there are none
+    objective: float  # per unit of training weight
+    # squares, weight: weighted sum of squared errors over the fold, and its weight
     squares: float
     weight: float
-    n_features: int = 0
+    n_features: int = 0  # features that the model keeps; 0 where the search does not choose them
 
     @classmethod
     def of_model(cls, model: Model, test: Rows, objective: float) -> HeldOut:

@@ -19,8 +19,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.classifier import ReadableClassifier
-from tamis.base.expansion import Coefficients
-from tamis.base.kernel_model import KernelModel
+from tamis.base.kernel_model import Coefficients, KernelModel
 from tamis.base.kernel_space import KernelSpace, PreparedRows
 from tamis.base.memory import MemoryEstimate, Size, format_bytes
 from tamis.base.model import FitContext

@@ -99,7 +99,8 @@ def _kept_table(title: str, kept: Kept, outputs: Sequence[Any]) -> str:
         for q in range(len(outputs)):
             if kept.importance is not None:
                 cells.append(_cell(_signed_bar(kept.importance[q, k], top, "+.1f")))
-            cells.append(_cell(_share_bar(kept.variation[q, k], most)))
+            share = float(kept.variation[q, k])
+            cells.append(_cell(_bar(f"{share:.1f}", 0.0, 100.0 * share / most if most > 0 else 0.0, PLAIN, "none")))
         lines.append(cells)
     more = len(kept) - len(lines)
     return _table(head, lines) + (f"<div>and {more} more</div>" if more > 0 else "")
@@ -112,11 +113,6 @@ def _signed_bar(value: float, top: float, form: str = "+.3g") -> str:
     middle = "linear-gradient(currentColor,currentColor) 50% 0/1px 100% no-repeat"
     number = format(value, form)
     return _bar(number if float(number) else "0", start, width, colour, middle)
-
-
-def _share_bar(value: float, top: float) -> str:
-    """A percentage with a bar from the left."""
-    return _bar(f"{value:.1f}", 0.0, 100.0 * float(value) / top if top > 0 else 0.0, PLAIN, "none")
 
 
 def _bar(number: str, start: float, width: float, colour: str, background: str) -> str:

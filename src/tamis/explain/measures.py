@@ -23,9 +23,7 @@ __all__ = [
     "auc",
     "auc_value",
     "discriminative_representation",
-    "feature_importance",
     "feature_reduction",
-    "instance_importance",
     "instance_reduction",
     "interpretability",
     "jaccard",
@@ -131,16 +129,6 @@ def instance_reduction(kept: int, n: int) -> float:
 def feature_reduction(kept: int, d: int) -> float:
     """The paper's FRR, the per cent of features that the model does not need [Zhang2022, Sect. 4.2]."""
     return 100.0 * (1.0 - kept / d)
-
-
-def instance_importance(dual_coef: np.ndarray) -> np.ndarray:
-    """The paper's II: signed percentages of the sample coefficients [Zhang2022, Sect. 4.2]."""
-    return signed_percentages(dual_coef)
-
-
-def feature_importance(kernel_weights: np.ndarray) -> np.ndarray:
-    """The paper's FI: signed percentages of the kernel weights [Zhang2022, Sect. 4.2]."""
-    return signed_percentages(kernel_weights)
 
 
 def interpretability(masses: np.ndarray, norms: np.ndarray) -> float:

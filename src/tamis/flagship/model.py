@@ -232,6 +232,7 @@ class AdditiveModel(Model):
 
     term_kind: ClassVar[str] = "part"
     needs: ClassVar[str] = "feature"
+    is_additive: ClassVar[bool] = True
 
     # ------------------------------------------------------------------ scores
 

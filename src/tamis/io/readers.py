@@ -40,22 +40,13 @@ CELL = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,%'"][^,%
 
 @dataclass
 class Raw:
-    """A table as it comes from a file.
+    """A table as it comes from a file."""
 
-    Attributes
-    ----------
-    names : of the columns, as they stand in the batches
-    batches : the rows
-    declared : {name: "number" or "text"} where the file says so
-    comma : whether numbers may have a decimal comma: where it does not part the cells
-    aside : columns that are not part of the table (further arrays of an NPZ file)
-    """
-
-    names: list[str]
-    batches: Iterator[Any]
-    declared: dict[str, str] = field(default_factory=dict)
-    aside: tuple[str, ...] = ()
-    comma: bool = False
+    names: list[str]  # of the columns, as they stand in the batches
+    batches: Iterator[Any]  # the rows
+    declared: dict[str, str] = field(default_factory=dict)  # {name: "number" or "text"} where the file says so
+    aside: tuple[str, ...] = ()  # columns that are not part of the table (further arrays of an NPZ file)
+    comma: bool = False  # whether numbers may have a decimal comma: where it does not part the cells
 
 
 @dataclass(frozen=True)
@@ -156,7 +147,7 @@ def _delimited(opener: Opener, delimiter: str | None = None) -> Raw:
             first = file.readline()
             while first and not first.strip():
                 first = file.readline()
-        found = delimiter or max(DELIMITERS, key=_outside_quotes(first).count)
+        found = delimiter or max(DELIMITERS, key="".join(first.split('"')[::2]).count)  # outside quotes
         with opener.text() as file:
             rows = csv.reader(file, delimiter=found)
             header = next((row for row in rows if any(cell.strip() for cell in row)), [])
@@ -169,10 +160,6 @@ def _delimited(opener: Opener, delimiter: str | None = None) -> Raw:
     if len(names) > 1 and all(_is_number(name) for name in names):
         raise opener.failed("line 1 has numbers only; the first line must name the columns")
     return Raw(names, _text_batches(opener, names, found, skipped), comma=found != ",")
-
-
-def _outside_quotes(line: str) -> str:
-    return "".join(line.split('"')[::2])
 
 
 def _is_number(text: str) -> bool:

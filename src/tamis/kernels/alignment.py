@@ -40,18 +40,11 @@ DAMAGE = (OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, BadZ
 @stored
 @dataclass(frozen=True, eq=False, repr=False)
 class Aligned(HoldsArrays):
-    """What a model keeps of series: kept cases, to be aligned with new ones.
+    """What a model keeps of series: kept cases, to be aligned with new ones."""
 
-    Attributes
-    ----------
-    names : of the channels
-    bandwidths : (channels,)
-    series : (k, channels, steps)
-    """
-
-    names: tuple[str, ...]
-    bandwidths: np.ndarray
-    series: np.ndarray
+    names: tuple[str, ...]  # of the channels
+    bandwidths: np.ndarray  # (channels,)
+    series: np.ndarray  # (k, channels, steps)
 
     def __repr__(self) -> str:
         return f"Aligned({len(self.series)} cases, {len(self.names)} channels)"

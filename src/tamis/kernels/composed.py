@@ -150,10 +150,10 @@ def whole_bank(bank: KernelBank) -> KernelBank:
     Kernels that are so already stay as they are: those of one column that are zero without its cell, and those of
     positions. Any other function, of one column too, then meets complete rows only.
     """
-    return KernelBank(tuple(_whole(channel) for channel in bank.channels))
 
+    def whole(channel: Channel) -> Channel:
+        kernel = channel.kernel
+        of_one = len(channel.columns) == 1 and kernel.fills_missing
+        return channel if of_one or kernel.positions or kernel.complete_only else replace(channel, kernel=Whole(kernel))
 
-def _whole(channel: Channel) -> Channel:
-    kernel = channel.kernel
-    of_one = len(channel.columns) == 1 and kernel.fills_missing
-    return channel if of_one or kernel.positions or kernel.complete_only else replace(channel, kernel=Whole(kernel))
+    return KernelBank(tuple(map(whole, bank.channels)))

@@ -102,20 +102,12 @@ def checked_bandwidths(bandwidth: Any, channels: int | None = None) -> np.ndarra
 
 @dataclass(frozen=True)
 class Present:
-    """The series of one channel that are there, shortest first.
+    """The series of one channel that are there, shortest first."""
 
-    Attributes
-    ----------
-    rows : (k,) their samples
-    lengths : (k,)
-    steps : (T, k) observations over sqrt(2) bandwidth, and zeros after the end
-    ratios : (T, k) ``sqrt(M_{s-1,s-1} / M_{s,s})`` of each series with itself
-    """
-
-    rows: np.ndarray
-    lengths: np.ndarray
-    steps: np.ndarray
-    ratios: np.ndarray
+    rows: np.ndarray  # (k,) their samples
+    lengths: np.ndarray  # (k,)
+    steps: np.ndarray  # (T, k) observations over sqrt(2) bandwidth, and zeros after the end
+    ratios: np.ndarray  # (T, k) ``sqrt(M_{s-1,s-1} / M_{s,s})`` of each series with itself
 
     @classmethod
     def prepare(cls, series: np.ndarray, bandwidth: float) -> Present:

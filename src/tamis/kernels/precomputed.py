@@ -62,18 +62,12 @@ def _same(a: Any, b: Any) -> bool:
 @stored
 @dataclass(frozen=True, eq=False, repr=False)
 class Precomputed(HoldsArrays, Kernel):
-    """Looked-up values; rows are given by one column of positions, and NaN is an absent row.
+    """Looked-up values; rows are given by one column of positions, and NaN is an absent row."""
 
-    Attributes
-    ----------
-    values : (n_items, k) values between all items and those that are held as columns; zero where one is absent
-    items : (k,) positions of the latter, ascending
-    absent : (n_items,) which items lack this kernel; None if all have it
-    """
-
+    # (n_items, k) values between all items and those that are held as columns; zero where one is absent
     values: np.ndarray
-    items: np.ndarray
-    absent: np.ndarray | None = None
+    items: np.ndarray  # (k,) positions of the latter, ascending
+    absent: np.ndarray | None = None  # (n_items,) which items lack this kernel; None if all have it
 
     positions = True
 
@@ -243,18 +237,11 @@ def lacking_rows(values: np.ndarray, present: np.ndarray) -> tuple[np.ndarray, n
 @stored
 @dataclass(frozen=True, eq=False, repr=False)
 class PrecomputedKernels(HoldsArrays, Recipe):
-    """One channel for each matrix of a stack (L, N, N).
+    """One channel for each matrix of a stack (L, N, N)."""
 
-    Attributes
-    ----------
-    names : of the kernels
-    stack : values, zero where an item lacks the kernel
-    absent : (L, N) which items lack which kernel; None if all have all
-    """
-
-    names: tuple[str, ...]
-    stack: np.ndarray
-    absent: np.ndarray | None = None
+    names: tuple[str, ...]  # of the kernels
+    stack: np.ndarray  # values, zero where an item lacks the kernel
+    absent: np.ndarray | None = None  # (L, N) which items lack which kernel; None if all have all
 
     @property
     def positions(self) -> bool:

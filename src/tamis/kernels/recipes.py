@@ -45,26 +45,15 @@ Bandwidth = float | str | np.ndarray  # a number, "median", or one number per co
 
 @dataclass(frozen=True)
 class Sample:
-    """The encoded training rows that a recipe may look at.
+    """The encoded training rows that a recipe may look at."""
 
-    Attributes
-    ----------
-    Z : (n, d) encoded rows
-    names : names of the d columns
-    nominal : (d,) boolean, which columns are categories
-    targets : (n, q) in {-1, +1}
-    sample_weight : (n,)
-    max_features : most columns that one channel may stand on
-    seed : for the choice of rows in a search
-    """
-
-    Z: np.ndarray
-    names: Sequence[str]
-    nominal: np.ndarray
-    targets: np.ndarray
-    sample_weight: np.ndarray
-    max_features: int
-    seed: int
+    Z: np.ndarray  # (n, d) encoded rows
+    names: Sequence[str]  # names of the d columns
+    nominal: np.ndarray  # (d,) boolean, which columns are categories
+    targets: np.ndarray  # (n, q) in {-1, +1}
+    sample_weight: np.ndarray  # (n,)
+    max_features: int  # most columns that one channel may stand on
+    seed: int  # for the choice of rows in a search
 
     def bandwidths(self, bandwidth: Bandwidth) -> np.ndarray:
         """One bandwidth per column (d,)."""

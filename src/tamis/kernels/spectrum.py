@@ -46,23 +46,15 @@ HOW = ("clip", "flip", "shift")
 @stored
 @dataclass(frozen=True, eq=False, repr=False)
 class Repaired(HoldsArrays, Kernel):
-    """A kernel made positive semi-definite.
+    """A kernel made positive semi-definite."""
 
-    Attributes
-    ----------
-    kernel : the kernel k as it was
-    how : "clip" and "flip": ``k(s, A) V V' k(A, t)``; "shift": ``k(s, t) + shift [s = t]``, where missing
-        cells are equal to one another
-    anchors : A (a, c), encoded rows on the kernel's columns; none for "shift"
-    transform : V (a, r)
-    shift : zero for "clip" and "flip"
-    """
-
-    kernel: Kernel
+    kernel: Kernel  # the kernel k as it was
+    # "clip" and "flip": ``k(s, A) V V' k(A, t)``; "shift": ``k(s, t) + shift [s = t]``, where missing cells are equal
+    # to one another
     how: str
-    anchors: np.ndarray
-    transform: np.ndarray
-    shift: float = 0.0
+    anchors: np.ndarray  # A (a, c), encoded rows on the kernel's columns; none for "shift"
+    transform: np.ndarray  # V (a, r)
+    shift: float = 0.0  # zero for "clip" and "flip"
 
     @property
     def positive(self) -> bool:
@@ -291,18 +283,11 @@ class _Centred:
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Kernels between rows, with their classes and weights.
+    """Kernels between rows, with their classes and weights."""
 
-    Attributes
-    ----------
-    kernels : of unit diagonal, between the n rows
-    codes : (n,) class of each row
-    weight : (n,) positive
-    """
-
-    kernels: UnitKernels
-    codes: np.ndarray
-    weight: np.ndarray
+    kernels: UnitKernels  # of unit diagonal, between the n rows
+    codes: np.ndarray  # (n,) class of each row
+    weight: np.ndarray  # (n,) positive
 
     @cached_property
     def mean(self) -> Array:

@@ -48,23 +48,14 @@ OUTCOMES = {
 
 @dataclass(frozen=True)
 class ConicSolution:
-    """The last point of the solver.
+    """The last point of the solver."""
 
-    Attributes
-    ----------
-    x : (d,)
-    duals : (rows,) z, in K
-    objective : ``1/2 x'Px + q'x``
-    bound : the dual objective, which is at most the optimum but for residuals
-    iterations : int
-    outcome : how the solver ended; unless it is `SOLVED` or `ROUGH` the numbers are no solution, and may be NaN
-    """
-
-    x: np.ndarray
-    duals: np.ndarray
-    objective: float
-    bound: float
+    x: np.ndarray  # (d,)
+    duals: np.ndarray  # (rows,) z, in K
+    objective: float  # ``1/2 x'Px + q'x``
+    bound: float  # the dual objective, which is at most the optimum but for residuals
     iterations: int
+    # how the solver ended; unless it is `SOLVED` or `ROUGH` the numbers are no solution, and may be NaN
     outcome: Outcome
 
 

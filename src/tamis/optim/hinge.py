@@ -42,63 +42,39 @@ PIVOTS_PER_ROW = 4  # active-set steps per row
 
 @dataclass(frozen=True)
 class HingeMachine:
-    """A minimiser.
+    """A minimiser."""
 
-    Attributes
-    ----------
-    beta : (n,) coefficients
-    intercept : float
-    value : the objective
-    decrement : by how much another Newton step is expected to lower `value`; zero up to rounding at the solution
-    gradient : largest entry of the gradient, in modulus
-    """
-
-    beta: np.ndarray
+    beta: np.ndarray  # (n,) coefficients
     intercept: float
-    value: float
+    value: float  # the objective
+    # by how much another Newton step is expected to lower `value`; zero up to rounding at the solution
     decrement: float
-    gradient: float
+    gradient: float  # largest entry of the gradient, in modulus
 
 
 @dataclass(frozen=True)
 class StationaryPoint:
-    """The best point found.
+    """The best point found."""
 
-    Attributes
-    ----------
-    beta : (n,) coefficients, of sum zero
-    intercept : float
-    residual : ``max|lam beta / cost - y slack|`` over rows with a cost, relative to the largest slack if that is
-        between 1e-6 and 1, and to these ends otherwise; so huge coefficients do not make it small
-    """
-
-    beta: np.ndarray
+    beta: np.ndarray  # (n,) coefficients, of sum zero
     intercept: float
+    # ``max|lam beta / cost - y slack|`` over rows with a cost, relative to the largest slack if that is between 1e-6
+    # and 1, and to these ends otherwise; so huge coefficients do not make it small
     residual: float
 
 
 def solve_hinge(
-    K: np.ndarray,
-    y: np.ndarray,
-    cost: np.ndarray,
-    P: np.ndarray | float,
+    K: np.ndarray,  # (m, n)
+    y: np.ndarray,  # (m,) in {-1, +1}
+    cost: np.ndarray,  # (m,) at least zero
+    P: np.ndarray | float,  # (n, n) symmetric positive semi-definite, or (n,) or a number for a diagonal
     *,
-    linear: np.ndarray | None = None,
-    start: tuple[np.ndarray, float] | None = None,
-    tol: float = 1e-12,
+    linear: np.ndarray | None = None,  # (n,), zero if not given
+    start: tuple[np.ndarray, float] | None = None,  # (beta, b) of a similar problem
+    tol: float = 1e-12,  # the decrement to stop at, relative to ``1 + |value|``
     max_iter: int = 100,
 ) -> HingeMachine:
     """Minimise ``beta'P beta - linear'beta + sum_i cost_i max(0, 1 - y_i (K beta + b)_i)^2`` over beta and b.
-
-    Parameters
-    ----------
-    K : (m, n)
-    y : (m,) in {-1, +1}
-    cost : (m,) at least zero
-    P : (n, n) symmetric positive semi-definite, or (n,) or a number for a diagonal
-    linear : (n,), zero if not given
-    start : (beta, b) of a similar problem
-    tol : the decrement to stop at, relative to ``1 + |value|``
 
     Notes
     -----

@@ -1,12 +1,8 @@
-"""Losses of a decision value, and a logistic regression with a ridge.
-
-Losses are of a label in {-1, +1} (the squared one: of any number).
-"""
+"""Losses of a decision value for a label in {-1, +1}, and a logistic regression with a ridge."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import solve
@@ -14,35 +10,14 @@ from scipy.optimize import brentq
 
 from tamis.arrays import Array, namespace
 
+DECREMENT_TOL = 1e-8  # of the logistic regression, relative to its objective
+MAX_STEPS = 100  # most Newton steps of it
+
 
 def slack(f: Array, y: Array) -> Array:
     """``max(0, 1 - y f)``: what is missing to a margin of one, which is the hinge loss."""
     short = 1.0 - y * f
     return namespace(short).where(short > 0, short, namespace(short).zeros_like(short))
-
-
-class Loss(Protocol):
-    """A loss, convex in the decision value f, and its first two derivatives in f."""
-
-    def value(self, f: Array, y: Array) -> Array: ...
-
-    def gradient(self, f: Array, y: Array) -> Array: ...
-
-    def curvature(self, f: Array, y: Array) -> Array: ...
-
-
-@dataclass(frozen=True)
-class Squared:
-    """``1/2 (f - y)^2``; for labels the same as ``1/2 (y f - 1)^2`` because ``y^2 = 1``."""
-
-    def value(self, f: Array, y: Array) -> Array:
-        return 0.5 * (f - y) ** 2
-
-    def gradient(self, f: Array, y: Array) -> Array:
-        return f - y
-
-    def curvature(self, f: Array, y: Array) -> Array:
-        return namespace(f).ones_like(f)
 
 
 @dataclass(frozen=True)
@@ -82,40 +57,26 @@ LOGISTIC = Logistic()
 
 
 def fit_logistic(
-    design: np.ndarray,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    penalty: np.ndarray,
-    *,
-    start: np.ndarray | None = None,
-    tol: float = 1e-8,
-    max_iter: int = 100,
+    design: np.ndarray,  # (n, p)
+    labels: np.ndarray,  # (n,) in {-1, +1}
+    weights: np.ndarray,  # (n,) at least 0
+    penalty: np.ndarray,  # (p,) at least 0; zero for an intercept column
 ) -> np.ndarray:
     """Minimise ``sum_i weights_i log(1 + exp(-labels_i f_i)) + 1/2 sum_k penalty_k x_k^2``, f = design x.
 
-    Parameters
-    ----------
-    design : (n, p)
-    labels : (n,) in {-1, +1}
-    weights : (n,) at least 0
-    penalty : (p,) at least 0; zero for an intercept column
-    start : (p,) where to begin; default zero
-
-    Returns
-    -------
-    (p,) coefficients; the problem is convex, and the Newton decrement at the end is at most `tol`
-    times the objective unless `max_iter` steps were made.
+    The problem is convex, and the Newton decrement at the solution (p,) is at most `DECREMENT_TOL` times the objective
+    unless `MAX_STEPS` steps were made.
     """
-    x = np.zeros(design.shape[1]) if start is None else start
+    x = np.zeros(design.shape[1])
     value = _value(design, labels, weights, penalty, x)
-    for _ in range(max_iter):
+    for _ in range(MAX_STEPS):
         f = design @ x
         gradient = design.T @ (weights * LOGISTIC.gradient(f, labels)) + penalty * x
         hessian = (design.T * (weights * LOGISTIC.curvature(f, labels))) @ design
         hessian[np.diag_indices_from(hessian)] += penalty + 1e-10 * (1.0 + np.trace(hessian) / len(x))
         step = solve(hessian, gradient, assume_a="pos")
         decrement = float(gradient @ step)
-        if decrement <= tol * abs(value):
+        if decrement <= DECREMENT_TOL * abs(value):
             break
         length = 1.0
         while length > 1e-6:

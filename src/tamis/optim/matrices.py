@@ -122,18 +122,11 @@ def with_diagonal(matrix: Matrix, added: np.ndarray | float) -> Matrix:
 
 @dataclass(frozen=True)
 class LowRank:
-    """A symmetric matrix (n, n) of low rank, but for its diagonal; positive semi-definite where no scale is negative.
+    """A symmetric matrix (n, n) of low rank plus a diagonal; positive semi-definite where no scale is negative."""
 
-    Attributes
-    ----------
-    left : (R, n), shared by all matrices that are added to one another
-    scale : (R,)
-    ridge : (n,), at least zero; None: no ridge
-    """
-
-    left: np.ndarray
-    scale: np.ndarray
-    ridge: np.ndarray | None = None
+    left: np.ndarray  # (R, n), shared by all matrices that are added to one another
+    scale: np.ndarray  # (R,)
+    ridge: np.ndarray | None = None  # (n,), at least zero; None: no ridge
 
     __array_ufunc__ = None  # a number of numpy times this is this one's product
 

@@ -45,40 +45,28 @@ EMPTY_TOL = 1e-8  # residual of the least-distance problem, whose right-hand sid
 
 @dataclass(frozen=True)
 class WeightStep:
-    """Weights, and what they leave.
+    """Weights, and what they leave."""
 
-    Attributes
-    ----------
-    d : (M,) at least zero, at most n of them positive
-    slack : (n,) ``max(0, c - B d)``
-    violation : the largest of ``|q_m - 2 B_m'slack|`` where ``d_m > 0`` and ``max(0, 2 B_m'slack - q_m)`` where
-        ``d_m = 0``, each over ``|q_m| + 2 |B_m| (|slack| + 1e-4 |c|)`` with Euclidean norms
-    ray : None, or (M,) ``u >= 0`` with ``B u >= 0`` to rounding and ``q'u < 0``: the objective has no minimum, and `d`
-        is where that became clear
-    """
-
-    d: np.ndarray
-    slack: np.ndarray
+    d: np.ndarray  # (M,) at least zero, at most n of them positive
+    slack: np.ndarray  # (n,) ``max(0, c - B d)``
+    # the largest of ``|q_m - 2 B_m'slack|`` where ``d_m > 0`` and ``max(0, 2 B_m'slack - q_m)`` where ``d_m = 0``, each
+    # over ``|q_m| + 2 |B_m| (|slack| + 1e-4 |c|)`` with Euclidean norms
     violation: float
+    # None, or (M,) ``u >= 0`` with ``B u >= 0`` to rounding and ``q'u < 0``: the objective has no minimum, and `d` is
+    # where that became clear
     ray: np.ndarray | None
 
 
 def solve_nonnegative(
-    B: np.ndarray,
+    B: np.ndarray,  # (n, M); rows with a cost are multiplied by its root, as is c
+    # c, q: (n,) and (M,), of any sign
     c: np.ndarray,
     q: np.ndarray,
     *,
-    start: np.ndarray | None = None,
-    tol: float = 1e-10,
+    start: np.ndarray | None = None,  # (M,) weights of a similar problem; the n largest are used
+    tol: float = 1e-10,  # the violation to reach, see `WeightStep`
 ) -> WeightStep:
     """Solve ``min_d q'd + sum_i max(0, c_i - (B d)_i)^2`` subject to ``d >= 0``.
-
-    Parameters
-    ----------
-    B : (n, M); rows with a cost are multiplied by its root, as is c
-    c, q : (n,) and (M,), of any sign
-    start : (M,) weights of a similar problem; the n largest are used
-    tol : the violation to reach, see `WeightStep`
 
     Notes
     -----

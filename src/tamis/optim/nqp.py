@@ -145,32 +145,20 @@ def _pivots(Q: np.ndarray, support: np.ndarray, entries: np.ndarray) -> np.ndarr
 
 @dataclass
 class _Batch:
-    """Problems under way; entries of a support beyond `size` are padding.
+    """Problems under way; entries of a support beyond `size` are padding."""
 
-    Attributes
-    ----------
-    rows : (b,) which rows of c they are
-    barrier : (b, d) c where an entry may join, infinite elsewhere
-    floor : (b,) least gradient that is none
-    done : (b,) whether nothing remains to be done
-    energy : (b,) ``c_I'Q_II^{-1}c_I``, minus twice the value
-    idle : (b,) passes in vain
-    size : (b,) entries of the supports
-    index, x, y : (w, b) supports, solutions on them and ``factor y = -c_I``; padded with any entry and with zeros
-    factor : (w, w, b) lower triangular; padded with the identity
-    """
-
-    rows: np.ndarray
-    barrier: np.ndarray
-    floor: np.ndarray
-    done: np.ndarray
-    energy: np.ndarray
-    idle: np.ndarray
-    size: np.ndarray
+    rows: np.ndarray  # (b,) which rows of c they are
+    barrier: np.ndarray  # (b, d) c where an entry may join, infinite elsewhere
+    floor: np.ndarray  # (b,) least gradient that is none
+    done: np.ndarray  # (b,) whether nothing remains to be done
+    energy: np.ndarray  # (b,) ``c_I'Q_II^{-1}c_I``, minus twice the value
+    idle: np.ndarray  # (b,) passes in vain
+    size: np.ndarray  # (b,) entries of the supports
+    # index, x, y: (w, b) supports, solutions on them and ``factor y = -c_I``; padded with any entry and with zeros
     index: np.ndarray
     x: np.ndarray
     y: np.ndarray
-    factor: np.ndarray
+    factor: np.ndarray  # (w, w, b) lower triangular; padded with the identity
 
     @classmethod
     def start(cls, Q: np.ndarray, c: np.ndarray, width: int) -> _Batch:

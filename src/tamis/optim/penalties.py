@@ -4,12 +4,12 @@ For t >= 0 every penalty is ``value(t) = slope * t - phi(t)`` with phi convex, `
 step replaces phi by its tangent at the current point, which leaves an l1 norm with the weights
 ``slope - phi'(t) >= 0`` [XueSong2020].
 
-| there            | here             |
-| ---------------- | ---------------- |
-| delta_theta(t)   | value(t)         |
-| varphi'(t)       | slope            |
-| phi'(t)          | concave_slope(t) |
-| a of SCAD        | a                |
+| there            | here               |
+| ---------------- | ------------------ |
+| delta_theta(t)   | value(t)           |
+| varphi'(t)       | slope              |
+| phi'(t)          | slope - weights(t) |
+| a of SCAD        | a                  |
 
 `Exact` is the exact penalty of feature selection with a binary u that pays for ``|w| <= B u``. With u relaxed to
 [0, 1] and the penalty ``t u (1 - u)`` on fractions its cost is ``(1 + t) u - t u^2``, and the tangent of ``-t u^2`` at
@@ -57,11 +57,7 @@ class Penalty(ABC):
 
     @abstractmethod
     def weights(self, t: Array) -> Array:
-        """The slope at each entry, ``slope - concave_slope(t) >= 0``; at a kink, the one from the left."""
-
-    def concave_slope(self, t: Array) -> Array:
-        """phi'(t), the slope of the convex function that is taken off the line."""
-        return self.slope - self.weights(t)
+        """The slope at each entry, ``slope - phi'(t) >= 0``; at a kink, the one from the left."""
 
 
 @stored

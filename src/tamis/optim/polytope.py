@@ -34,16 +34,10 @@ Model = Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True)
 class Polytope:
-    """``{a >= 0 : r'a <= 1}`` for rows, or for their capped means.
+    """``{a >= 0 : r'a <= 1}`` for rows, or for their capped means."""
 
-    Attributes
-    ----------
-    rows : (R, m) non-negative, every column with a positive entry
-    caps : (R,) adding up to one or more, or None for the rows themselves
-    """
-
-    rows: np.ndarray
-    caps: np.ndarray | None = None
+    rows: np.ndarray  # (R, m) non-negative, every column with a positive entry
+    caps: np.ndarray | None = None  # (R,) adding up to one or more, or None for the rows themselves
 
     def worst(self, a: np.ndarray) -> np.ndarray:
         """The row (m,) of largest ``r'a``."""
@@ -144,11 +138,7 @@ def _linear(gain: np.ndarray, table: np.ndarray | csc_array, limits: np.ndarray)
 
 
 def lowest(
-    polytope: Polytope,
-    values: np.ndarray,
-    slopes: np.ndarray,
-    rows: np.ndarray | None = None,
-    over: float = ROW_TOL,
+    polytope: Polytope, values: np.ndarray, slopes: np.ndarray, rows: np.ndarray | None = None, over: float = ROW_TOL
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Solve ``min max_t values_t - slopes_t'a  subject to  a in A`` for non-negative slopes (T, m).
 
@@ -207,11 +197,7 @@ def spread(
 
 
 def nearest(
-    polytope: Polytope,
-    hessian: np.ndarray,
-    linear: np.ndarray,
-    rows: np.ndarray | None = None,
-    over: float = ROW_TOL,
+    polytope: Polytope, hessian: np.ndarray, linear: np.ndarray, rows: np.ndarray | None = None, over: float = ROW_TOL
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve ``min 1/2 a'Ha - c'a  subject to  a in A`` for a positive definite H (m, m) and c (m,).
 

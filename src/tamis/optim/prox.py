@@ -99,13 +99,7 @@ class SparseSplit:
 
 
 def sparse_least_squares(
-    gram: np.ndarray,
-    cross: np.ndarray,
-    k: int,
-    *,
-    rho: float,
-    tol: float = 1e-4,
-    max_iter: int = 100,
+    gram: np.ndarray, cross: np.ndarray, k: int, *, rho: float, tol: float = 1e-4, max_iter: int = 100
 ) -> SparseSplit:
     """Iterate ADMM on ``1/2 x'Gx - c'x  subject to  |x|_0 <= k`` from zero.
 

@@ -33,22 +33,13 @@ INTERCEPT_CURVATURE = 1e-12  # curvature of the intercept, relative to that of a
 
 @dataclass(frozen=True)
 class Primal:
-    """Where a search begins or ends.
+    """Where a search begins or ends."""
 
-    Attributes
-    ----------
-    w : (r,)
-    intercept : float
-    alpha : (n,) coefficients in [0, cost]
-    sigma : how far the next point may go; zero: not yet known
-    converged : whether margins are right to within the tolerance
-    """
-
-    w: np.ndarray
+    w: np.ndarray  # (r,)
     intercept: float
-    alpha: np.ndarray
-    sigma: float = 0.0
-    converged: bool = False
+    alpha: np.ndarray  # (n,) coefficients in [0, cost]
+    sigma: float = 0.0  # how far the next point may go; zero: not yet known
+    converged: bool = False  # whether margins are right to within the tolerance
 
 
 def approach(

@@ -73,22 +73,13 @@ Budget = Cardinality | Cover  # which columns may still join a support
 
 @dataclass
 class Quadratic:
-    """The quadratic form of a least-squares problem, its Gram columns computed when needed.
+    """The quadratic form of a least-squares problem, its Gram columns computed when needed."""
 
-    Attributes
-    ----------
-    diagonal : (p,)    diag(D'D)
-    cross : (p, q)     D'T
-    energy : float     |T|^2
-    ridge : float
-    gram_columns : function from indices (k,) to the columns (p, k) of D'D
-    """
-
-    diagonal: np.ndarray
-    cross: np.ndarray
-    energy: float
+    diagonal: np.ndarray  # (p,) diag(D'D)
+    cross: np.ndarray  # (p, q) D'T
+    energy: float  # |T|^2
     ridge: float
-    gram_columns: Callable[[np.ndarray], np.ndarray]
+    gram_columns: Callable[[np.ndarray], np.ndarray]  # from indices (k,) to the columns (p, k) of D'D
     _cache: dict[int, np.ndarray] = field(default_factory=dict)
 
     @classmethod
@@ -287,13 +278,7 @@ def splice(problem: Quadratic, budget: Budget, support: np.ndarray) -> Fit:
     return fit
 
 
-def best_subset(
-    problem: Quadratic,
-    budget: Budget,
-    warm: np.ndarray | None = None,
-    *,
-    thorough: bool = False,
-) -> Fit:
+def best_subset(problem: Quadratic, budget: Budget, warm: np.ndarray | None = None, *, thorough: bool = False) -> Fit:
     """Search for the best support within `budget`.
 
     Parameters

@@ -49,22 +49,14 @@ Margins = np.ndarray | float  # what y f is to reach, by row or for all
 
 @dataclass(frozen=True)
 class Machine:
-    """A solution.
+    """A solution."""
 
-    Attributes
-    ----------
-    dual_coef : (n,) ``alpha * y``, so that ``f = K dual_coef + intercept``
-    intercept : float
-    value : the dual objective, equal to the primal one at the optimum
-    converged : whether margins are right to within the tolerance
-    primal : an upper bound of the optimum: ``1/2 dual_coef'K dual_coef + sum(cost * max(0, 1 - y f))``, or that of
-        a multiple of f
-    """
-
-    dual_coef: np.ndarray
+    dual_coef: np.ndarray  # (n,) ``alpha * y``, so that ``f = K dual_coef + intercept``
     intercept: float
-    value: float
-    converged: bool
+    value: float  # the dual objective, equal to the primal one at the optimum
+    converged: bool  # whether margins are right to within the tolerance
+    # an upper bound of the optimum: ``1/2 dual_coef'K dual_coef + sum(cost * max(0, 1 - y f))``, or that of a multiple
+    # of f
     primal: float
 
 
@@ -81,24 +73,16 @@ class Gram(Protocol):
 
 
 def solve_svm(
-    K: Matrix,
-    y: np.ndarray,
-    cost: np.ndarray,
+    K: Matrix,  # (n, n) positive semi-definite: an array, a matrix on a device, or a `LowRank` one
+    y: np.ndarray,  # (n,) in {-1, +1}, both present
+    cost: np.ndarray,  # (n,) positive; a very large cost gives the hard margin
     *,
-    tol: float = 1e-3,
+    tol: float = 1e-3,  # by how much margins may be off
+    # (n,) dual_coef of a similar problem; saves time if mostly the same rows end at zero and at their cost
     start: np.ndarray | None = None,
-    margins: np.ndarray | None = None,
+    margins: np.ndarray | None = None,  # (n,) positive, what ``y f`` is to reach; None: one
 ) -> Machine:
     """Solve ``max_alpha  sum(alpha) - 1/2 (alpha*y)'K(alpha*y)``, ``0 <= alpha <= cost``, ``y'alpha = 0``.
-
-    Parameters
-    ----------
-    K : (n, n) positive semi-definite: an array, a matrix on a device, or a `LowRank` one
-    y : (n,) in {-1, +1}, both present
-    cost : (n,) positive; a very large cost gives the hard margin
-    tol : by how much margins may be off
-    start : (n,) dual_coef of a similar problem; saves time if mostly the same rows end at zero and at their cost
-    margins : (n,) positive, what ``y f`` is to reach; None: one
 
     Notes
     -----
@@ -344,12 +328,7 @@ def relative_gap(primal: float, dual: float) -> float:
 
 
 def objectives(
-    image: np.ndarray,
-    y: np.ndarray,
-    cost: np.ndarray,
-    dual_coef: np.ndarray,
-    intercept: float,
-    margins: Margins = 1.0,
+    image: np.ndarray, y: np.ndarray, cost: np.ndarray, dual_coef: np.ndarray, intercept: float, margins: Margins = 1.0
 ) -> tuple[float, float]:
     """The dual objective, and the smaller primal one of f and f over its least margin; ``image = K dual_coef``."""
     energy = float(dual_coef @ image)

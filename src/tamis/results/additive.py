@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from tamis.base.classifier import ReadableClassifier
 from tamis.base.explaining import kept_features
-from tamis.base.kernel_model import KernelModel
 from tamis.explain import SIMILAR, part_name
 from tamis.flagship.model import AdditiveModel
 from tamis.results.data import Part
-from tamis.results.shapes import (
-    LINEAR,
-    bin_edges,
-    central_part,
-    choose_scale,
-    count_rows,
-    direction_of,
-    value_edges,
-)
+from tamis.results.shapes import LINEAR, bin_edges, central_part, choose_scale, count_rows, direction_of, value_edges
 from tamis.table.rows import spread
 
 Columns = Mapping[str, np.ndarray]
@@ -33,43 +24,28 @@ SHUFFLES = 5
 LEAST_PROBABILITY = 1e-15  # of a class, so that the log-loss is finite
 
 
-def is_additive(model: Any) -> bool:
-    """Whether a fitted model is made of curves, surfaces and cases."""
-    return isinstance(model.model_, AdditiveModel)
-
-
 def tables_of(model: Any) -> AdditiveModel:
     """The curves, surfaces and cases of a fitted additive model."""
-    tables = model.model_
-    assert isinstance(tables, AdditiveModel)
-    return tables
+    return cast(AdditiveModel, model.model_)
 
 
 def expansion_of(model: Any) -> Any:
     """The expansion of a fitted model of kernels."""
-    kernels = model.model_
-    assert isinstance(kernels, KernelModel)
-    return kernels.expansion
+    return model.model_.expansion
 
 
 def additive_parts(
     model: ReadableClassifier,
+    # columns, y: training rows, or None
     columns: Columns | None,
     y: np.ndarray | None,
+    # (outputs, parts) shares of variation; None for those that the model has stored, which order the parts where there
+    # are no training rows
     share: np.ndarray | None,
-    by_fold: Sequence[Mapping[Key, float]],
-    held_out: tuple[Columns, np.ndarray] | None,
+    by_fold: Sequence[Mapping[Key, float]],  # for each fold what `additive_shares` gives
+    held_out: tuple[Columns, np.ndarray] | None,  # columns and classes of rows whose features are shuffled, or None
 ) -> tuple[Part, ...]:
-    """The kept features, pairs and cases, those that contribute most on average first.
-
-    Parameters
-    ----------
-    columns, y : training rows, or None
-    share : (outputs, parts) shares of variation; None for those that the model has stored, which order the parts
-        where there are no training rows
-    by_fold : for each fold what `additive_shares` gives
-    held_out : columns and classes of rows whose features are shuffled, or None
-    """
+    """The kept features, pairs and cases, those that contribute most on average first."""
     tables, encoder = tables_of(model), model.model_.encoder
     share = kept_features(model).variation if share is None else share
     sizes = None if columns is None else _mean_sizes(model, columns)
@@ -99,11 +75,6 @@ def part_keys(model: ReadableClassifier) -> list[Key]:
     cases = [frozenset[str]()] if len(tables.cases) else []
     singles = [frozenset((name,)) for name in tables.encoder.names]
     return [*singles, *map(frozenset, tables.pair_names), *cases]
-
-
-def additive_shares(model: ReadableClassifier, share: np.ndarray) -> dict[Key, float]:
-    """{features: share of variation}, means over outputs, from the shares (outputs, parts)."""
-    return dict(zip(part_keys(model), share.mean(axis=0).tolist(), strict=True))
 
 
 def _mean_sizes(model: ReadableClassifier, columns: Columns) -> np.ndarray:
@@ -152,7 +123,8 @@ def _surface(model: ReadableClassifier, k: int, columns: Columns | None) -> dict
     ends, grids = [], []
     for place in surface.places:
         given, grid = _cell_values(model, surface.places, place)
-        if columns is not None and _has_gaps(columns[encoder.names[place]]):
+        cells = [] if columns is None else columns[encoder.names[place]].tolist()
+        if any(cell is None or cell != cell for cell in cells):
             grid = np.r_[grid, [None] if grid.dtype == object else np.nan]
         ends.append(given)
         grids.append(grid)
@@ -167,10 +139,6 @@ def _cell_values(model: ReadableClassifier, places: tuple[int, int], place: int)
         return drawn, drawn
     low, high = drawn[0::2], drawn[1::2]
     return np.r_[low, high[-1:]], high  # an end belongs to the cell below it
-
-
-def _has_gaps(values: np.ndarray) -> bool:
-    return any(value is None or value != value for value in values.tolist())
 
 
 # ---------------------------------------------------------------------- the loss without a feature

@@ -15,7 +15,6 @@ from tamis.codec import Unreadable, read, stored, write
 from tamis.explain.explanation import Explanation
 from tamis.explain.intervals import Interval
 from tamis.explain.measures import Stability
-from tamis.flagship.model import AdditiveModel
 from tamis.registry import all_estimators
 from tamis.results.text import LOG_ODDS
 
@@ -173,8 +172,6 @@ class Case:
     importance : (outputs,) signed percentages of the case coefficients, or None where there are none
     variation : (outputs,) share in the variation of the decision, in per cent
     pull : (outputs,) what the case adds to the decision about a row equal to itself
-    similarity_pull : (outputs,) the part of `pull` through kernels on three or more features; empty where the model
-        has none, or no others
     """
 
     place: int
@@ -184,7 +181,6 @@ class Case:
     importance: np.ndarray | None
     variation: np.ndarray
     pull: np.ndarray
-    similarity_pull: np.ndarray = field(default_factory=_empty)
 
 
 @stored
@@ -301,7 +297,7 @@ class Results:
     @property
     def is_additive(self) -> bool:
         """Whether the model is made of curves, surfaces and cases, and not of kernels."""
-        return isinstance(self.model.model_, AdditiveModel)
+        return self.model.model_.is_additive
 
     @property
     def explanation(self) -> Explanation:

@@ -13,7 +13,7 @@ from tamis.base.explaining import case_pulls, case_values, kept_cases, kept_feat
 from tamis.explain import measures, part_names
 from tamis.explain.intervals import UNKNOWN, Interval, bootstrap
 from tamis.explain.measures import variation
-from tamis.results.additive import additive_parts, additive_shares, expansion_of, is_additive
+from tamis.results.additive import additive_parts, expansion_of, part_keys
 from tamis.results.data import Case, Evaluation, Part, ScoreCurve, ShownRows
 from tamis.results.shapes import as_cell, central_part, count_rows, direction_of
 from tamis.table.encoding import Position
@@ -50,7 +50,7 @@ def parts_of(
     by_fold : for each fold what `shares_by_key` gives
     held_out : columns and classes of rows on which an additive model is measured with shuffled features
     """
-    if is_additive(model):
+    if model.model_.is_additive:
         share = None if columns is None else shares(model, columns)
         return additive_parts(model, columns, y, share, by_fold, held_out)
     kept, keys = kept_features(model), list(dict.fromkeys(parts(model)))
@@ -73,8 +73,8 @@ def shares(model: ReadableClassifier, columns: Columns) -> np.ndarray:
 
 def shares_by_key(model: ReadableClassifier, columns: Columns) -> dict[frozenset[str], float]:
     """{features: share of variation} of the parts, by which those of other fits are found again."""
-    if is_additive(model):
-        return additive_shares(model, shares(model, columns))
+    if model.model_.is_additive:
+        return dict(zip(part_keys(model), shares(model, columns).mean(axis=0).tolist(), strict=True))
     keys = list(dict.fromkeys(parts(model)))
     found: dict[frozenset[str], float] = {}
     for key, share in zip(keys, shares(model, columns).mean(axis=0) if keys else (), strict=True):
@@ -155,8 +155,7 @@ def cases_of(
 
     `rows` gives the positions in `columns`, `y` and `labels` of the cases, if these are not all training rows.
     """
-    kept, pull, similarity = kept_cases(model), case_pulls(model), _similarity_pulls(model)
-    stored = case_values(model)
+    kept, pull, stored = kept_cases(model), case_pulls(model), case_values(model)
     cases = []
     for k, row in enumerate((model.instances_ if rows is None else rows).tolist()):
         if columns is None or y is None:
@@ -166,23 +165,8 @@ def cases_of(
             values = {name: as_cell(columns[name][row]) for name in stored}
             label, truth = labels[row] if labels is not None else row + 1, as_cell(y[row])
         importance = None if kept.importance is None else kept.importance[:, k]
-        cases.append(Case(k, as_cell(label), truth, values, importance, kept.variation[:, k], pull[k], similarity[k]))
+        cases.append(Case(k, as_cell(label), truth, values, importance, kept.variation[:, k], pull[k]))
     return tuple(sorted(cases, key=lambda case: -float(case.variation.mean())))
-
-
-def _similarity_pulls(model: ReadableClassifier) -> np.ndarray:
-    """What each kept case adds about a row equal to itself through kernels on three or more features (cases, outputs).
-
-    No outputs where there are no such kernels, or no others.
-    """
-    if is_additive(model):
-        return np.empty((len(model.instances_), 0))
-    expansion = expansion_of(model)
-    large = np.array([len(set(channel.columns)) > 2 for channel in expansion.bank.channels], dtype=bool)
-    if large.all() or not large.any():
-        return np.empty((len(expansion.instances), 0))
-    each = [expansion.contributions(case[None])[0, :, k] for k, case in enumerate(expansion.instances)]
-    return np.array(each)[:, :, large].sum(axis=2)
 
 
 # ---------------------------------------------------------------------- the test

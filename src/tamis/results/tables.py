@@ -13,7 +13,6 @@ from tamis.base.classifier import ReadableClassifier
 from tamis.explain import SIMILAR
 from tamis.explain.explanation import plain
 from tamis.explain.measures import Stability, feature_reduction, instance_reduction
-from tamis.results.additive import expansion_of, is_additive
 from tamis.results.data import Case, Evaluation, Part, Results
 from tamis.results.text import (
     LOG_ODDS,
@@ -36,19 +35,12 @@ NOT_KNOWN = "not known"
 
 @dataclass(frozen=True)
 class Table:
-    """A table to be read.
+    """A table to be read."""
 
-    Attributes
-    ----------
-    caption : what it shows
-    head : names of the columns
-    rows : cells; the first of each row names the row
-    words : columns that hold words rather than numbers, besides the first
-    """
-
-    caption: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    caption: str  # what it shows
+    head: Sequence[str]  # names of the columns
+    rows: Sequence[Sequence[str]]  # cells; the first of each row names the row
+    # columns that hold words rather than numbers, besides the first
     words: frozenset[int] = field(default_factory=frozenset)
 
 
@@ -227,17 +219,6 @@ def case_table(results: Results, brief: bool = False) -> Table:
     return Table("The kept cases, the most influential first", head, rows, frozenset({1, *words}))
 
 
-def similar_table(results: Results) -> Table | None:
-    """What each kept case adds through several features at once, the strongest first; None without such kernels."""
-    name = results.score_name
-    cases = sorted(
-        (c for c in results.cases if c.similarity_pull.any()), key=lambda c: -float(abs(c.similarity_pull).max())
-    )
-    rows = [[*_named(case), *(effect(value, name) for value in case.similarity_pull)] for case in cases]
-    head = ["Case", "Class", *per_output(f"Effect on the {name}", results.outputs)]
-    return Table(f"The effect of {SIMILAR}, the strongest first", head, rows, frozenset({1})) if rows else None
-
-
 def _named(case: Case) -> list[str]:
     label = case.label if isinstance(case.label, str) else f"row {case.label}"
     return [label, NOT_KNOWN if case.truth is None else str(case.truth)]
@@ -273,10 +254,9 @@ def without_value(model: ReadableClassifier, part: Part) -> str:
     encoder = model.model_.encoder
     if not math.isnan(encoder.columns[encoder.names.index(part.features[0])].fill):
         return "which are given the typical value"
-    if is_additive(model):
+    if model.model_.is_additive:
         return f"for which it adds {' / '.join(signed(value) for value in part.at_missing)}"
-    centred = getattr(expansion_of(model), "centre", None) is not None
-    return "for which it adds the same constant" if centred else "for which it adds nothing"
+    return "for which it adds nothing"
 
 
 def range_over_folds(part: Part) -> str:
@@ -439,7 +419,6 @@ def summary(results: Results) -> dict[str, Any]:
                 "importance": plain(case.importance),
                 "variation": plain(case.variation),
                 "pull": plain(case.pull),
-                "pull_as_similar_case": plain(case.similarity_pull) if len(case.similarity_pull) else None,
                 "values": case.values,
             }
             for case in results.cases

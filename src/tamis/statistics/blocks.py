@@ -16,24 +16,14 @@ from tamis.table.table import Table
 
 @dataclass(frozen=True)
 class CheckedRows:
-    """Rows of positive weight.
+    """Rows of positive weight."""
 
-    Attributes
-    ----------
-    X : Table of n rows, or tensor (n, d)
-    codes : (n,) indices into `classes`, an array of the library of X
-    classes : sorted labels
-    weight : (n,) sample weights, an array of the library of X; None if all are one
-    groups : (n,) keys of groups, or None
-    position : (n,) positions in the input
-    """
-
-    X: Any
-    codes: Array
-    classes: np.ndarray
-    weight: Array | None
-    groups: np.ndarray | None
-    position: np.ndarray
+    X: Any  # Table of n rows, or tensor (n, d)
+    codes: Array  # (n,) indices into `classes`, an array of the library of X
+    classes: np.ndarray  # sorted labels
+    weight: Array | None  # (n,) sample weights, an array of the library of X; None if all are one
+    groups: np.ndarray | None  # (n,) keys of groups, or None
+    position: np.ndarray  # (n,) positions in the input
 
     def __len__(self) -> int:
         return len(self.position)

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from tamis.base.design import Design, MomentDesign, RowDesign, Sums
-from tamis.base.kernel_model import Pool
-from tamis.base.kernel_space import Prepared, pool_size
+from tamis.base.kernel_space import Pool, Prepared, pool_size
 from tamis.errors import check_integer, warn
 from tamis.kernels.bank import MAX_DENSE_BYTES
 from tamis.kernels.recipes import Bandwidth, Recipe
@@ -38,23 +37,15 @@ class HeldOutSums:
 
 @dataclass(frozen=True)
 class FoldSums:
-    """Sums of training rows by fold, with the rows that are available.
-
-    Attributes
-    ----------
-    statistics : Statistics
-    n_folds : number of folds that may be held out; further parts of the statistics are never held out
-    sample, sample_fold : sample of the rows and its folds, or None
-    rows : all rows, or None
-    exact_sums : sums functions of columns over all rows, where these can be read once more
-    """
+    """Sums of training rows by fold, with the rows that are available."""
 
     statistics: Statistics
-    n_folds: int
+    n_folds: int  # number of folds that may be held out; further parts of the statistics are never held out
+    # sample, sample_fold: sample of the rows and its folds, or None
     sample: Rows | None = None
     sample_fold: np.ndarray | None = None
-    rows: Rows | None = None
-    exact_sums: ExactSums | None = None
+    rows: Rows | None = None  # all rows, or None
+    exact_sums: ExactSums | None = None  # sums functions of columns over all rows, where these can be read once more
 
     @property
     def folds(self) -> list[int]:
@@ -68,7 +59,7 @@ class FoldSums:
         if len(good) < self.n_folds:
             warn(
                 f"{self.n_folds - len(good)} of {self.n_folds} folds are left out: they have no rows, or leave no row "
-                "of some class (rows of one group share a fold)",
+                "of some class (rows of one group share a fold)"
             )
         return good
 
@@ -182,23 +173,14 @@ def _divide(rows: Rows, keys: np.ndarray, cv: Any, seed: int) -> tuple[Rows, np.
 
 @dataclass(frozen=True)
 class TrainingSums:
-    """Sums over training rows, with what cannot be computed from sums.
-
-    Attributes
-    ----------
-    plan : Plan
-    sums : (A, A) over the training rows
-    pool : candidates
-    sample : sample of the training rows for logistic refits, or None
-    rows : all training rows, among which better instances are sought, or None
-    exact_sums : sums functions of columns over all training rows, for a last fit with the exact kernels, or None
-    """
+    """Sums over training rows, with what cannot be computed from sums."""
 
     plan: Plan
-    sums: np.ndarray
-    pool: Pool
-    sample: Rows | None = None
-    rows: Rows | None = None
+    sums: np.ndarray  # (A, A) over the training rows
+    pool: Pool  # candidates
+    sample: Rows | None = None  # sample of the training rows for logistic refits, or None
+    rows: Rows | None = None  # all training rows, among which better instances are sought, or None
+    # sums functions of columns over all training rows, for a last fit with the exact kernels, or None
     exact_sums: ExactSums | None = None
 
     @cached_property

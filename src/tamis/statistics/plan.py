@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from tamis.arrays import is_tensor, to_device
-from tamis.base.kernel_model import Pool
-from tamis.base.kernel_space import make_bank
+from tamis.base.kernel_space import Pool, make_bank
 from tamis.codec import plain_labels, stored
 from tamis.errors import check_choice, check_integer, check_length, check_number
 from tamis.kernels.bank import KernelBank
@@ -291,27 +290,18 @@ class Plan:
 
 @dataclass(frozen=True)
 class SumsRequest:
-    """What fits need of the sums; most attributes are parameters of `EM2NOLCClassifier`.
+    """What fits need of the sums; most attributes are parameters of `EM2NOLCClassifier`."""
 
-    Attributes
-    ----------
-    default : kernels where a choice is None
-    choices : all values of the parameter `kernels`
-    bandwidths : all bandwidths
-    cv : how rows are divided into folds
-    seed : of everything random
-    """
-
-    default: Recipe
-    choices: Sequence[Any]
-    bandwidths: Sequence[Any]
+    default: Recipe  # kernels where a choice is None
+    choices: Sequence[Any]  # all values of the parameter `kernels`
+    bandwidths: Sequence[Any]  # all bandwidths
     scaling: str | None
     missing: str | None
     categorical_features: Any
     class_weight: Any
     candidates: int | str | None
-    cv: Any
-    seed: int
+    cv: Any  # how rows are divided into folds
+    seed: int  # of everything random
 
     @property
     def n_folds(self) -> int:

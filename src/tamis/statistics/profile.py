@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base.kernel_model import Pool
-from tamis.base.kernel_space import POOL
+from tamis.base.kernel_space import POOL, Pool
 from tamis.errors import check_choice, check_integer
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.stacks.chebyshev import SIZES, Basis, Chebyshev, Levels, chebyshev
@@ -238,20 +237,12 @@ def keeps_gaps(column: Number | Nominal | Position) -> bool:
 
 def choose_basis(
     j: int,
-    column: Number | Nominal | Position,
-    banks: Sequence[KernelBank],
-    values: np.ndarray | None,
-    degrees: int | Mapping[int, int] | None,
+    column: Number | Nominal | Position,  # its encoding
+    banks: Sequence[KernelBank],  # all kernels that will be used
+    values: np.ndarray | None,  # the values of the column if they are few
+    degrees: int | Mapping[int, int] | None,  # numbers of polynomials that the user requests
 ) -> Basis:
-    """Return the functions of column j: as many as its most demanding kernel needs.
-
-    Parameters
-    ----------
-    column : its encoding
-    banks : all kernels that will be used
-    values : the values of the column if they are few
-    degrees : numbers of polynomials that the user requests
-    """
+    """Return the functions of column j: as many as its most demanding kernel needs."""
     if column.kind == "category":
         return Levels(tuple(float(k) for k in range(max(1, len(column.levels)))), nearest=False)
     low, high = column.encode(np.array([column.low, column.high])).tolist()

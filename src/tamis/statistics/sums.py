@@ -53,16 +53,10 @@ class Functions(Protocol):
 @stored
 @dataclass(frozen=True)
 class ColumnFunctions:
-    """The constant, and the functions of one basis per column.
+    """The constant, and the functions of one basis per column."""
 
-    Attributes
-    ----------
-    bases : one per column
-    gaps : (d,) which columns may have missing cells; elsewhere T_0 is the constant itself
-    """
-
-    bases: tuple[Basis, ...]
-    gaps: tuple[bool, ...]
+    bases: tuple[Basis, ...]  # one per column
+    gaps: tuple[bool, ...]  # (d,) which columns may have missing cells; elsewhere T_0 is the constant itself
 
     @cached_property
     def plain(self) -> np.ndarray:
@@ -232,21 +226,14 @@ class EncodedBlock(NamedTuple):
 
 def outer_sums(
     functions: Functions,
-    read: Callable[[slice], EncodedBlock],
+    read: Callable[[slice], EncodedBlock],  # returns the encoded rows of a slice of range(n)
     n: int,
     *,
     n_classes: int,
-    n_folds: int,
-    dtype: str = "float64",
+    n_folds: int,  # folds to which ``EncodedBlock.fold`` assigns the rows
+    dtype: str = "float64",  # of the products of a block, "float64" or "float32"; blocks are added in double precision
 ) -> np.ndarray:
     """Return the sums of outer products of the rows' vectors, one per fold.
-
-    Parameters
-    ----------
-    functions : Functions
-    read : returns the encoded rows of a slice of range(n)
-    n_folds : folds to which ``EncodedBlock.fold`` assigns the rows
-    dtype : of the products of a block, "float64" or "float32"; blocks are added in double precision
 
     Returns
     -------
@@ -286,13 +273,7 @@ def _fill_vectors(functions: Functions, block: EncodedBlock, rows: np.ndarray, t
 
 
 def device_sums(
-    functions: Functions,
-    read: Callable[[slice], EncodedBlock],
-    n: int,
-    *,
-    n_classes: int,
-    n_folds: int,
-    dtype: str,
+    functions: Functions, read: Callable[[slice], EncodedBlock], n: int, *, n_classes: int, n_folds: int, dtype: str
 ) -> np.ndarray:
     """As `outer_sums`, where `read` returns arrays on one device."""
     size = functions.size + n_classes

@@ -32,30 +32,17 @@ MIN_DISTINCT_SHARE = 0.98  # of a sample by values, below which copies in other 
 
 @dataclass(frozen=True)
 class SampledRows:
-    """Rows of blocks, with what is needed to draw among them and to assign folds.
+    """Rows of blocks, with what is needed to draw among them and to assign folds."""
 
-    Attributes
-    ----------
-    table : Table of n rows
-    labels : (n,) classes
-    mass : (n,) sample weights
-    groups : (n,) keys of their groups, or None
-    position : (n,) number of the block, shifted, plus number of the row in the block
-    keys : (n,) keys of their values
-    copies : (n,) rows with the same values and class that precede them in their block
-    copied : (n,) whether rows with the same values and class were found elsewhere
-    rank : (n,) the rows with the lowest ranks are kept
-    """
-
-    table: Table
-    labels: np.ndarray
-    mass: np.ndarray
-    groups: np.ndarray | None
-    position: np.ndarray
-    keys: np.ndarray
-    copies: np.ndarray
-    copied: np.ndarray
-    rank: np.ndarray
+    table: Table  # Table of n rows
+    labels: np.ndarray  # (n,) classes
+    mass: np.ndarray  # (n,) sample weights
+    groups: np.ndarray | None  # (n,) keys of their groups, or None
+    position: np.ndarray  # (n,) number of the block, shifted, plus number of the row in the block
+    keys: np.ndarray  # (n,) keys of their values
+    copies: np.ndarray  # (n,) rows with the same values and class that precede them in their block
+    copied: np.ndarray  # (n,) whether rows with the same values and class were found elsewhere
+    rank: np.ndarray  # (n,) the rows with the lowest ranks are kept
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -276,16 +276,10 @@ def _writing(
 
 @dataclass(frozen=True)
 class _Ordered:
-    """Sorted values of columns, as arrays (d, n).
+    """Sorted values of columns, as arrays (d, n)."""
 
-    Attributes
-    ----------
-    values : ascending; missing cells stand last, as the largest value of the column (zero if it has none)
-    shares : of the weight of the cells that are there; zero for the missing ones
-    """
-
-    values: np.ndarray
-    shares: np.ndarray
+    values: np.ndarray  # ascending; missing cells stand last, as the largest value of the column (zero if it has none)
+    shares: np.ndarray  # of the weight of the cells that are there; zero for the missing ones
 
     @classmethod
     def of(cls, columns: np.ndarray, weight: np.ndarray) -> _Ordered:

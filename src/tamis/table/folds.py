@@ -78,23 +78,16 @@ def rank_keys(table: Table, seed: int) -> np.ndarray:
 
 
 def deal(
-    keys: np.ndarray,
+    keys: np.ndarray,  # (n,) random numbers that follow the values of the rows; equal rows have equal keys
+    # (n,) classes by which folds are stratified, or None. No more folds are made than the smallest class has rows (or
+    # groups).
     codes: np.ndarray | None,
-    groups: np.ndarray | None,
+    groups: np.ndarray | None,  # (n,) groups that stay together, or None
     n_splits: int,
     seed: int,
-    ties: Sequence[np.ndarray] = (),
+    ties: Sequence[np.ndarray] = (),  # arrays (n,) that order equal rows, so that their positions do not matter
 ) -> list[Pair]:
-    """Positions of training and test rows of at most `n_splits` folds; none where there are no two.
-
-    Parameters
-    ----------
-    keys : (n,) random numbers that follow the values of the rows; equal rows have equal keys
-    codes : (n,) classes by which folds are stratified, or None. No more folds are made than the smallest class has
-        rows (or groups).
-    groups : (n,) groups that stay together, or None
-    ties : arrays (n,) that order equal rows, so that their positions do not matter
-    """
+    """Positions of training and test rows of at most `n_splits` folds; none where there are no two."""
     strata = np.zeros(len(keys), dtype=np.int64) if codes is None else np.unique(codes, return_inverse=True)[1]
     n_splits = min(n_splits, _most_folds(strata, groups))
     if n_splits < 2:
@@ -206,11 +199,7 @@ def group_folds(groups: np.ndarray, n_folds: int, seed: int) -> np.ndarray:
 
 
 def block_folds(
-    keys: np.ndarray,
-    codes: np.ndarray,
-    n_folds: int,
-    ties: Sequence[np.ndarray] = (),
-    before: np.ndarray | int = 0,
+    keys: np.ndarray, codes: np.ndarray, n_folds: int, ties: Sequence[np.ndarray] = (), before: np.ndarray | int = 0
 ) -> np.ndarray:
     """Fold (n,) of each row of a block; equal rows of a class go to one fold after another.
 
@@ -311,20 +300,12 @@ class UnitCounts:
 
 @dataclass(frozen=True)
 class Earlier:
-    """Numbers of equal rows of a class in the blocks before each block, as far as folds depend on them.
+    """Numbers of equal rows of a class in the blocks before each block, as far as folds depend on them."""
 
-    Attributes
-    ----------
-    units : (r,) sets of equal rows that stand in several blocks, sorted
-    table : {block: (r,) rows of these in earlier blocks, modulo the number of folds}
-    bar : sets above it were not followed
-    others : whether many of these are assumed to be in several blocks; their folds then depend on the block too
-    """
-
-    units: np.ndarray
-    table: dict[int, np.ndarray]
-    bar: np.uint64
-    others: bool
+    units: np.ndarray  # (r,) sets of equal rows that stand in several blocks, sorted
+    table: dict[int, np.ndarray]  # {block: (r,) rows of these in earlier blocks, modulo the number of folds}
+    bar: np.uint64  # sets above it were not followed
+    others: bool  # whether many of these are assumed to be in several blocks; their folds then depend on the block too
 
     @property
     def alike(self) -> bool:

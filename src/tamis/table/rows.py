@@ -22,32 +22,19 @@ MAX_ENCODED = 1e140  # modulus of an encoded number
 
 @dataclass(frozen=True)
 class Rows:
-    """Training rows; once merged, distinct rows of positive weight in an order that is not the input's.
+    """Training rows; once merged, distinct rows of positive weight in an order that is not the input's."""
 
-    Attributes
-    ----------
-    table : Table of n rows
-    codes : (n,) class of each row, an index into `classes`
-    classes : the class labels, sorted
-    weight : (n,) weights in the loss: sample weights times class weights
-    mass : (n,) sample weights
-    groups : (n,) key of the group of each row, or None
-    position : (n,) position in the input of the first row with these values
-    unit : the sample weight that is one in `weight` and `mass`, which are scaled to mean one
-    response : (n,) the numbers to predict in regression, whose strata are then the classes; else None
-    merged : (n,) number of rows of the input that were merged into each row; None: one each
-    """
-
-    table: Table
-    codes: np.ndarray
-    classes: np.ndarray
-    weight: np.ndarray
-    mass: np.ndarray
-    groups: np.ndarray | None
-    position: np.ndarray
-    unit: float = 1.0
+    table: Table  # Table of n rows
+    codes: np.ndarray  # (n,) class of each row, an index into `classes`
+    classes: np.ndarray  # the class labels, sorted
+    weight: np.ndarray  # (n,) weights in the loss: sample weights times class weights
+    mass: np.ndarray  # (n,) sample weights
+    groups: np.ndarray | None  # (n,) key of the group of each row, or None
+    position: np.ndarray  # (n,) position in the input of the first row with these values
+    unit: float = 1.0  # the sample weight that is one in `weight` and `mass`, which are scaled to mean one
+    # (n,) the numbers to predict in regression, whose strata are then the classes; else None
     response: np.ndarray | None = None
-    merged: np.ndarray | None = None
+    merged: np.ndarray | None = None  # (n,) number of rows of the input that were merged into each row; None: one each
 
     def __len__(self) -> int:
         return len(self.codes)

@@ -23,18 +23,11 @@ TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 @dataclass(frozen=True)
 class Table:
-    """A table of numbers, and of labels for the columns that are not numbers.
+    """A table of numbers, and of labels for the columns that are not numbers."""
 
-    Attributes
-    ----------
-    numbers : (n, d) float64 or float32, NaN for missing cells and throughout the columns of `labels`
-    labels : {column: (n,) object array}, None for missing cells
-    names : the d column names
-    """
-
-    numbers: np.ndarray
-    labels: dict[int, np.ndarray]
-    names: list[str]
+    numbers: np.ndarray  # (n, d) float64 or float32, NaN for missing cells and throughout the columns of `labels`
+    labels: dict[int, np.ndarray]  # {column: (n,) object array}, None for missing cells
+    names: list[str]  # the d column names
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -152,7 +145,8 @@ def read_block(
     if isinstance(X, NamedNumbers):
         return read_table(X.values, names or X.columns, categorical, allow_missing), True
     checked, own = checked_input(X)
-    return read_table(checked, own if names is None else names, categorical, allow_missing), has_names(checked)
+    named = isinstance(checked, Mapping) or (is_frame(checked) and all(isinstance(c, str) for c in checked.columns))
+    return read_table(checked, own if names is None else names, categorical, allow_missing), named
 
 
 def with_empty_labels(table: Table, nominal: set[int]) -> Table:
@@ -359,11 +353,6 @@ def number_labels(values: np.ndarray) -> np.ndarray:
     return np.array([None if v != v else v for v in values.tolist()], dtype=object)
 
 
-def has_names(X: Any) -> bool:
-    """Whether X names its columns: by text, as scikit-learn understands it, or as a dict."""
-    return isinstance(X, Mapping) or (is_frame(X) and all(isinstance(c, str) for c in X.columns))
-
-
 def checked_input(X: Any) -> tuple[Any, list[str]]:
     """A validated frame, array or dict of columns, and the names of the columns."""
     columns = columns_by_name(X)
@@ -473,16 +462,11 @@ def check_columns(choice: Any) -> None:
 @stored
 @dataclass(frozen=True)
 class TableReader:
-    """Which columns are categories, and whether cells may be missing.
+    """Which columns are categories, and whether cells may be missing."""
 
-    Attributes
-    ----------
-    categorical : positions of the columns that are categories whatever they hold; None where their types decide
-    allow_missing : whether missing cells are accepted
-    """
-
+    # positions of the columns that are categories whatever they hold; None where their types decide
     categorical: tuple[int, ...] | None
-    allow_missing: bool
+    allow_missing: bool  # whether missing cells are accepted
 
     @classmethod
     def of(cls, names: list[str], categorical_features: Any, missing: str | None) -> TableReader:

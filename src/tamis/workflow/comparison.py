@@ -38,25 +38,18 @@ MAX_BOOSTING_LEVELS = 250  # of a category; others are integers without that mea
 
 @dataclass(frozen=True)
 class Entry:
-    """How one method did over all folds.
-
-    Attributes
-    ----------
-    accuracy, auc : with 95 per cent intervals: of all tested rows, and of the mean over folds
-    n_features, n_cases : kept on average; n_cases is None for methods that are not made of cases
-    seconds : of one fit with its tuning, on average
-    own : whether it is one of ours
-    failure : why there are no numbers, else empty
-    """
+    """How one method did over all folds."""
 
     method: str
+    # accuracy, auc: with 95 per cent intervals: of all tested rows, and of the mean over folds
     accuracy: Interval
     auc: Interval
+    # n_features, n_cases: kept on average; n_cases is None for methods that are not made of cases
     n_features: float
     n_cases: float | None
-    seconds: float
-    own: bool
-    failure: str = ""
+    seconds: float  # of one fit with its tuning, on average
+    own: bool  # whether it is one of ours
+    failure: str = ""  # why there are no numbers, else empty
 
 
 @dataclass(frozen=True)

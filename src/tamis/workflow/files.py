@@ -23,7 +23,6 @@ from tamis.io.models import load, save
 from tamis.io.tables import Columns, blocks, flags, header, level, levels, number, read
 from tamis.io.writing import writing
 from tamis.registry import all_estimators
-from tamis.results.additive import is_additive
 from tamis.results.data import Notes, Results, ShownRows, Task
 from tamis.results.describe import cases_of, evaluate, parts_of, show_rows, take
 from tamis.results.tables import summary
@@ -269,7 +268,7 @@ def oddities(model: ReadableClassifier, columns: Mapping[str, np.ndarray]) -> di
             levels = set(column.levels)
             odd = [v for v in cells if v not in levels]
             what = "are categories not seen in training and "
-            what += "add nothing" if is_additive(model) else "match no case"
+            what += "add nothing" if model.model_.is_additive else "match no case"
         else:
             odd = [v for v in cells if not column.low <= v <= column.high]
             odd = odd if len(odd) > OUTSIDE_SHARE * len(cells) else []

@@ -34,32 +34,21 @@ SIDES = {"train": 0, "training": 0, "0": 0, "0.0": 0, "test": 1, "testing": 1, "
 
 @dataclass(frozen=True)
 class Data:
-    """What a model can be fitted to, and what became of the rest.
+    """What a model can be fitted to, and what became of the rest."""
 
-    Attributes
-    ----------
-    columns : {feature: (n,) values}; floats, or objects for categories
-    y : (n,) class labels
-    labels : (n,) ids, or rows in the file (the first is 1)
-    groups, split : (n,) values of those columns, or None
-    n_rows, n_columns : of the table as read
-    no_target : rows left out because they have no class
-    dropped : {column: why}
-    missing : {feature: rows without a value}
-    warnings : what a reader should know
-    """
-
-    columns: dict[str, np.ndarray]
-    y: np.ndarray
-    labels: np.ndarray
+    columns: dict[str, np.ndarray]  # {feature: (n,) values}; floats, or objects for categories
+    y: np.ndarray  # (n,) class labels
+    labels: np.ndarray  # (n,) ids, or rows in the file (the first is 1)
+    # groups, split: (n,) values of those columns, or None
     groups: np.ndarray | None
     split: np.ndarray | None
+    # n_rows, n_columns: of the table as read
     n_rows: int
     n_columns: int
-    no_target: int
-    dropped: dict[str, str]
-    missing: dict[str, int]
-    warnings: tuple[str, ...]
+    no_target: int  # rows left out because they have no class
+    dropped: dict[str, str]  # {column: why}
+    missing: dict[str, int]  # {feature: rows without a value}
+    warnings: tuple[str, ...]  # what a reader should know
 
     @property
     def categories(self) -> tuple[str, ...]:

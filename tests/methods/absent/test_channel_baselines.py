@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-import tamis.base.expansion
+import tamis.base.kernel_model
 import tamis.methods.absent.channel_baselines as module
 from tamis import ChannelBaselineClassifier, Polynomial, io, per_group, precomputed
 from tamis.kernels.bank import Channel, KernelBank
@@ -111,7 +111,7 @@ class TestMeanFilling:
         np.testing.assert_allclose(parts.sum(axis=2), by_kernel, atol=1e-10)
         np.testing.assert_allclose(parts.sum(axis=3), by_instance, atol=1e-10)
         whole = expansion.decision(Z)
-        monkeypatch.setattr(tamis.base.expansion, "BLOCK_VALUES", 700)
+        monkeypatch.setattr(tamis.base.kernel_model, "BLOCK_VALUES", 700)
         np.testing.assert_allclose(expansion.decision(Z), whole, atol=1e-12)
         np.testing.assert_allclose(expansion.split(Z)[0], by_instance, atol=1e-12)
         np.testing.assert_allclose(expansion.negated().decision(Z), -whole)
@@ -189,7 +189,7 @@ class TestFusion:
             assert np.all(by_kernel[~here, :, k] == 0)
         np.testing.assert_allclose(expansion.negated().decision(Z), -whole)
         np.testing.assert_allclose(expansion.negated().contributions(Z), -parts)
-        monkeypatch.setattr(tamis.base.expansion, "BLOCK_ROWS", 7)
+        monkeypatch.setattr(tamis.base.kernel_model, "BLOCK_ROWS", 7)
         np.testing.assert_array_equal(expansion.decision(Z), whole)
 
     def test_is_not_a_function_of_one_channel_alone(self, rng):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from tamis.base.expansion import Coefficients
+from tamis.base.kernel_model import Coefficients
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian, Polynomial
 from tamis.kernels.stacks.base import DenseStack

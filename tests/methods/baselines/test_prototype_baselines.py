@@ -12,7 +12,7 @@ from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
 
 from tamis import Gaussian, KernelGLVQClassifier, PrototypeSelectionClassifier, io
-from tamis.base import expansion as prototypes
+from tamis.base import prototype_expansion as prototypes
 from tamis.methods.baselines import kernel_glvq as glvq
 from tamis.methods.baselines import prototype_selection as cover
 from tamis.optim.driver import Status

@@ -10,7 +10,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import tamis.methods.baselines.simple_mkl as module
-from tamis.base.expansion import Coefficients
+from tamis.base.kernel_model import Coefficients
 from tamis.kernels.bank import Channel, KernelBank
 from tamis.kernels.base import Gaussian
 from tamis.kernels.stacks.base import DenseStack

@@ -28,22 +28,13 @@ PIVOTS = 4.0  # most pivots of a pass, on average
 
 @dataclass(frozen=True)
 class Codes:
-    """Codes (rows, d), and what they are made by.
+    """Codes (rows, d), and what they are made by."""
 
-    Attributes
-    ----------
-    graph : where all this is
-    values : (rows, d) the codes
-    inverse : (rows, d, d) ``Q_SS^-1`` on the support, zero elsewhere
-    support : (rows, d, 1) ones on the support
-    Q : (d, d)
-    """
-
-    graph: Graph
-    values: str
-    inverse: str
-    support: str
-    Q: np.ndarray
+    graph: Graph  # where all this is
+    values: str  # (rows, d) the codes
+    inverse: str  # (rows, d, d) ``Q_SS^-1`` on the support, zero elsewhere
+    support: str  # (rows, d, 1) ones on the support
+    Q: np.ndarray  # (d, d)
 
     def applied(self, images: str) -> str:
         """``Q_SS^-1 B_S`` (rows, d, p) of B (rows, d, p), with one step of refinement."""

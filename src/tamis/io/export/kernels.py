@@ -24,9 +24,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tamis.base.expansion import Expansion
-from tamis.base.kernel_model import KernelModel
-from tamis.base.model import Model
 from tamis.codec import is_stored
 from tamis.io.export.cells import Cells, Feature
 from tamis.io.export.graph import Graph
@@ -43,14 +40,6 @@ FEW = 64  # up to so many cases a dense product shares values out to cases
 
 IDENTITY = Expression("argument")  # u itself
 SQUARE, POSITIVE = function("square", IDENTITY), function("positive", IDENTITY)
-
-
-def expansion_of(model: Model) -> Expansion:
-    """The expansion of a model that sums over kernels."""
-    if not isinstance(model, KernelModel):
-        raise ValueError(f"a {type(model).__name__} is no sum over kernels, and cannot be exported")
-    expansion: Expansion = model.expansion
-    return expansion
 
 
 @dataclass(frozen=True)
@@ -356,20 +345,12 @@ def _shaped(graph: Graph, shape: Expression, u: str) -> str:
 
 @dataclass(frozen=True)
 class Term:
-    """The values of one kernel with w cases, and what they add to the outputs.
+    """The values of one kernel with w cases, and what they add to the outputs."""
 
-    Attributes
-    ----------
-    factors : whose product the values are
-    cases : (w,) positions among the k cases
-    channel : position among the kernels
-    loads : (w, q)
-    """
-
-    factors: Factors
-    cases: np.ndarray
-    channel: int
-    loads: np.ndarray
+    factors: Factors  # whose product the values are
+    cases: np.ndarray  # (w,) positions among the k cases
+    channel: int  # position among the kernels
+    loads: np.ndarray  # (w, q)
 
     @property
     def shapes(self) -> tuple[Expression, ...]:

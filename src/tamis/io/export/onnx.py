@@ -15,38 +15,21 @@ from sklearn.utils.validation import check_is_fitted
 
 import tamis
 from tamis.base.estimator import ReadableEstimator
-from tamis.base.expansion import (
-    TIED,
-    CodedExpansion,
-    Expansion,
-    KernelExpansion,
-    NearestExpansion,
-    PrototypeExpansion,
-)
 from tamis.base.explaining import outputs as outputs_of
 from tamis.base.explaining import parts
+from tamis.base.kernel_model import Expansion, KernelExpansion
 from tamis.base.model import Model
+from tamis.base.prototype_expansion import TIED, CodedExpansion, NearestExpansion, PrototypeExpansion
 from tamis.codec import plain_labels, replacing
-from tamis.flagship.model import AdditiveModel
 from tamis.flagship.tables import model_tables
 from tamis.io.export.additive import ADDITIVE_PARTS, additive_parts
 from tamis.io.export.cells import Cells, check_levels, fits_float32, is_text
 from tamis.io.export.codes import sparse_codes
 from tamis.io.export.graph import ROWS, Graph, onnx_library
-from tamis.io.export.kernels import (
-    IDENTITY,
-    ROUNDING,
-    Factor,
-    Sums,
-    Term,
-    add_up,
-    expansion_of,
-    factors_of,
-    lacking,
-    loaded,
-)
+from tamis.io.export.kernels import IDENTITY, ROUNDING, Factor, Sums, Term, add_up, factors_of, lacking, loaded
 from tamis.io.models import estimator_in
 from tamis.methods.absent.channel_baselines import FilledExpansion, FusedExpansion
+from tamis.results.additive import expansion_of, tables_of
 from tamis.results.data import Results
 
 DTYPES: dict[str, np.dtype] = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
@@ -140,7 +123,7 @@ def to_onnx(
 
 def _wanted(estimator: ReadableEstimator, outputs: Sequence[str] | None) -> list[str]:
     """The requested outputs, in the order of all."""
-    parts = ADDITIVE_PARTS if isinstance(estimator.model_, AdditiveModel) else KERNEL_PARTS
+    parts = ADDITIVE_PARTS if estimator.model_.is_additive else KERNEL_PARTS
     able: tuple[str, ...] = ("prediction", *parts)
     if is_classifier(estimator):
         probable = ("probabilities",) if hasattr(estimator, "calibrator_") else ()
@@ -172,18 +155,11 @@ def _is_matrix(model: Model, inputs: str) -> bool:
 
 @dataclass(frozen=True)
 class _Decision:
-    """Nodes of scores and their parts.
+    """Nodes of scores and their parts."""
 
-    Attributes
-    ----------
-    intercept : (q,)
-    whole : (rows, q)
-    parts : {name of an output: (node (rows, q, size), size)}
-    """
-
-    intercept: np.ndarray
-    whole: str
-    parts: dict[str, tuple[str, int]]
+    intercept: np.ndarray  # (q,)
+    whole: str  # (rows, q)
+    parts: dict[str, tuple[str, int]]  # {name of an output: (node (rows, q, size), size)}
 
 
 def _export(estimator: ReadableEstimator, wanted: list[str], outside: np.dtype, matrix: bool) -> Any:
@@ -196,11 +172,11 @@ def _export(estimator: ReadableEstimator, wanted: list[str], outside: np.dtype, 
         width = estimator.n_features_in_
         return Cells(Graph(inside, outside), encoder, fitted.columns, width, matrix=matrix, allow_missing=allow)
 
-    if isinstance(fitted, AdditiveModel):
+    if fitted.is_additive:
         cells = start(DTYPES["float64"])  # thresholds are compared with all their digits
         decision = _additive_decision(estimator, cells, wanted)
     else:
-        cells, expansion = start(outside), expansion_of(fitted)
+        cells, expansion = start(outside), expansion_of(estimator)
         if outside == np.float32:
             serves = fits_float32(encoder) and serves_float32(expansion, cells)
             cells = cells if serves else start(DTYPES["float64"])
@@ -290,25 +266,21 @@ def _metadata(estimator: ReadableEstimator, cells: Cells, matrix: bool) -> dict[
     """What a reader needs to name the outputs."""
     fitted, classes = estimator.model_, getattr(estimator, "classes_", None)
     of = {cells.like: list(_input_names(estimator))} if matrix else cells.inputs
+    if fitted.is_additive:
+        terms: dict[str, Any] = {"pairs": [list(names) for names in tables_of(estimator).pair_names]}
+    else:
+        terms = {"kernels": list(expansion_of(estimator).bank.names), "kernel_features": parts(estimator)}
     return {
         "tamis": tamis.__version__,
         "estimator": type(estimator).__name__,
         **({} if classes is None else {"classes": class_labels(classes).tolist()}),
         "scores": class_labels(np.array(outputs_of(estimator))).tolist(),
         "base_values": fitted.base_value.tolist(),
-        **(_pair_names(fitted) if isinstance(fitted, AdditiveModel) else _kernel_names(estimator)),
+        **terms,
         "cases": [str(label) for label in plain_labels(estimator.instance_labels_)],
         "features": list(fitted.encoder.names),
         "inputs": of,
     }
-
-
-def _pair_names(model: AdditiveModel) -> dict[str, Any]:
-    return {"pairs": [list(names) for names in model.pair_names]}
-
-
-def _kernel_names(estimator: ReadableEstimator) -> dict[str, Any]:
-    return {"kernels": list(expansion_of(estimator.model_).bank.names), "kernel_features": parts(estimator)}
 
 
 def _input_names(estimator: ReadableEstimator) -> Sequence[str]:
@@ -329,9 +301,9 @@ def kernel_terms(expansion: Expansion, gappy: np.ndarray, loads: np.ndarray) -> 
     return out
 
 
-def serves_float32(expansion: Expansion, cells: Cells) -> bool:
+def serves_float32(expansion: Any, cells: Cells) -> bool:
     """Whether a bound of the error of computing in float32 is small enough; it is not where a choice hangs on it."""
-    if not isinstance(expansion, KernelExpansion) or expansion.row_dependent:
+    if expansion.row_dependent:
         return False
     terms = [term.used() for term in kernel_terms(expansion, cells.gappy, expansion.coef)]
     whole = np.abs(expansion.coef).sum(axis=(1, 2)).max(initial=0.0) * math.log2(max(2, expansion.coef[0].size))

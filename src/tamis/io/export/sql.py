@@ -23,17 +23,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.calibration import Calibrator
 from tamis.base.estimator import ReadableEstimator
-from tamis.base.expansion import KernelExpansion
-from tamis.flagship.model import AdditiveModel
+from tamis.base.kernel_model import KernelExpansion
 from tamis.flagship.tables import model_tables
-from tamis.io.export.kernels import expansion_of
 from tamis.io.export.sql_tables import TableWriter
 from tamis.io.export.sql_text import (
     LARGEST,
     UNDERFLOW,
     bounded_exp,
     check_apart,
+    has_text,
     to_clipped,
+    to_level,
     to_literal,
     to_name,
     to_number,
@@ -43,6 +43,7 @@ from tamis.io.export.sql_text import (
 from tamis.io.models import estimator_in
 from tamis.kernels.bank import Channel
 from tamis.kernels.portable import Expression, NotPortable, evaluate, needed
+from tamis.results.additive import expansion_of
 from tamis.results.data import Results
 from tamis.table.encoding import UNSEEN, Nominal, Number
 
@@ -122,7 +123,7 @@ def to_sql(
 
 def _writer(estimator: ReadableEstimator, table: tuple[str, ...], columns: tuple[str, ...]) -> Writer:
     """What writes the expressions of the model."""
-    if isinstance(estimator.model_, AdditiveModel):
+    if estimator.model_.is_additive:
         strict = not estimator.reader_.allow_missing
         return TableWriter.of(model_tables(estimator), table, columns, strict=strict)
     return _Writer.of(estimator, table, columns)
@@ -212,19 +213,13 @@ def _predictions(scores: list[str], classes: list[Any], calibrator: Calibrator |
 
 @dataclass(frozen=True)
 class Cell:
-    """An encoded column in SQL.
+    """An encoded column in SQL."""
 
-    Attributes
-    ----------
-    name : of the encoded column
-    low, high : its range
-    gaps : whether it may be NULL
-    """
-
-    name: str
+    name: str  # of the encoded column
+    # low, high: its range
     low: float
     high: float
-    gaps: bool
+    gaps: bool  # whether it may be NULL
 
 
 def _encoded(column: Any, source: str, name: str, cell: str) -> tuple[Cell, str]:
@@ -258,13 +253,10 @@ def _ranked(column: Number, x: str) -> str:
 
 def _coded(column: Nominal, source: str, name: str) -> str:
     """The code of a category; NULL if it is missing."""
-    text = [isinstance(level, str) for level in column.levels]
-    if any(text) and not all(text):
-        raise ValueError(f"column {name!r} has text and numbers among its categories, which SQL cannot compare")
-    x = f"CAST({source} AS {'VARCHAR' if any(text) else 'DOUBLE PRECISION'})"
-    missing = f"{x} IS NULL" if any(text) else f"COALESCE(NOT {x} <= {LARGEST}, TRUE)"
-    levels = [to_literal(level) if isinstance(level, str) else to_number(level) for level in column.levels]
-    known = " ".join(f"WHEN {x} = {level} THEN {to_number(k)}" for k, level in enumerate(levels))
+    text = has_text(column.levels, name)
+    x = f"CAST({source} AS {'VARCHAR' if text else 'DOUBLE PRECISION'})"
+    missing = f"{x} IS NULL" if text else f"COALESCE(NOT {x} <= {LARGEST}, TRUE)"
+    known = " ".join(f"WHEN {x} = {to_level(level)} THEN {to_number(k)}" for k, level in enumerate(column.levels))
     return f"CASE WHEN {missing} THEN NULL {known} ELSE {to_number(UNSEEN)} END"
 
 
@@ -289,16 +281,10 @@ def _part(cell: Cell, t: float, cost: float, alone: bool) -> tuple[str, float]:
 
 @dataclass(frozen=True)
 class _Values:
-    """Writes the trees of kernels (`tamis.kernels.portable`) for the row and one case that has the kernel.
+    """Writes the trees of kernels (`tamis.kernels.portable`) for the row and one case that has the kernel."""
 
-    Attributes
-    ----------
-    cells : the encoded columns
-    case : their values in the case
-    """
-
-    cells: Sequence[Cell]
-    case: np.ndarray
+    cells: Sequence[Cell]  # the encoded columns
+    case: np.ndarray  # their values in the case
 
     def write(self, node: Expression) -> str:
         """A value; NULL where the only cell of a leaf is missing."""
@@ -400,22 +386,13 @@ def _condition(tree: Expression, cells: Sequence[Cell]) -> str:
 
 @dataclass(frozen=True)
 class _Writer:
-    """Writes the expressions of a model.
+    """Writes the expressions of a model."""
 
-    Attributes
-    ----------
-    expansion : what is written
-    cells : the encoded columns
-    encodings : the expressions that encode them, with their names
-    prefix : with which no name of a column or table begins
-    strict : whether a row that lacks a cell has no score
-    """
-
-    expansion: KernelExpansion
-    cells: list[Cell]
-    encodings: list[str]
-    prefix: str
-    strict: bool
+    expansion: KernelExpansion  # what is written
+    cells: list[Cell]  # the encoded columns
+    encodings: list[str]  # the expressions that encode them, with their names
+    prefix: str  # with which no name of a column or table begins
+    strict: bool  # whether a row that lacks a cell has no score
 
     @property
     def rows(self) -> str:
@@ -429,7 +406,7 @@ class _Writer:
 
     @classmethod
     def of(cls, model: ReadableEstimator, table: tuple[str, ...], columns: tuple[str, ...]) -> _Writer:
-        expansion, encoder = expansion_of(model.model_), model.model_.encoder
+        expansion, encoder = expansion_of(model), model.model_.encoder
         if type(expansion) is not KernelExpansion:
             raise ValueError(
                 f"the decision of {type(model).__name__} is no sum of kernels with fixed coefficients (it is a "

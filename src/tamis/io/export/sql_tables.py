@@ -15,8 +15,9 @@ from tamis.io.export.sql_text import (
     LARGEST,
     UNDERFLOW,
     check_apart,
+    has_text,
     to_clipped,
-    to_literal,
+    to_level,
     to_name,
     to_number,
     to_sum,
@@ -28,20 +29,12 @@ MAX_CHAIN = 400  # terms that are added one after another: databases limit the d
 
 @dataclass(frozen=True)
 class TableWriter:
-    """Writes the expressions of a model.
+    """Writes the expressions of a model."""
 
-    Attributes
-    ----------
-    tables : the description of the model (`tamis.flagship.tables`)
-    source : of the columns of the table, with a point at its end; empty for columns without a table
-    prefix : with which no name of a column or table begins
-    strict : whether a row that lacks a cell has no score
-    """
-
-    tables: Mapping[str, Any]
-    source: str
-    prefix: str
-    strict: bool
+    tables: Mapping[str, Any]  # the description of the model (`tamis.flagship.tables`)
+    source: str  # of the columns of the table, with a point at its end; empty for columns without a table
+    prefix: str  # with which no name of a column or table begins
+    strict: bool  # whether a row that lacks a cell has no score
 
     @classmethod
     def of(
@@ -84,7 +77,9 @@ class TableWriter:
         terms += [
             f"{_comment(feature['name'])}{self._curve(j, output)}" for j, feature in enumerate(self.tables["features"])
         ]
-        terms += [f"{_comment(self._pair_name(pair))}{self._surface(pair, output)}" for pair in self.tables["pairs"]]
+        for pair in self.tables["pairs"]:
+            name = " and ".join(self.tables["features"][j]["name"] for j in pair["features"])
+            terms.append(f"{_comment(name)}{self._surface(pair, output)}")
         terms += [
             f"{_comment('case ' + case['name'])}{to_number(case['pull'][output])} * {self._case(i)}"
             for i, case in enumerate(self.tables["cases"])
@@ -115,12 +110,12 @@ class TableWriter:
             text = to_clipped(source, feature["low"], feature["high"])
             return text if fill is None else f"COALESCE({text}, {to_number(fill)})"
         levels = feature["levels"]
-        if _is_text(feature):
+        if has_text(feature["levels"], feature["name"]):
             text = f"CAST({source} AS VARCHAR)"
         else:
             x = f"CAST({source} AS DOUBLE PRECISION)"
             text = f"CASE WHEN {x} <= {LARGEST} THEN {x} END"
-        return text if fill is None else f"COALESCE({text}, {_level(levels[fill])})"
+        return text if fill is None else f"COALESCE({text}, {to_level(levels[fill])})"
 
     # ------------------------------------------------------------------ tables
 
@@ -144,7 +139,7 @@ class TableWriter:
         groups: dict[str, list[str]] = {}
         for level, text in zip(feature["levels"], texts, strict=False):
             if text != other:
-                groups.setdefault(text, []).append(_level(level))
+                groups.setdefault(text, []).append(to_level(level))
         cases = [f"WHEN {x} IN ({', '.join(levels)}) THEN {text}" for text, levels in groups.items()]
         if self._may_lack(feature) and texts[-2] != other:
             cases.insert(0, f"WHEN {x} IS NULL THEN {texts[-2]}")
@@ -172,9 +167,6 @@ class TableWriter:
             self._choose(second, [to_number(values[group][output]) for group in inner]) for values in pair["values"]
         ]
         return self._choose(first, [rows[group] for group in outer])
-
-    def _pair_name(self, pair: Mapping[str, Any]) -> str:
-        return " and ".join(self.tables["features"][j]["name"] for j in pair["features"])
 
     # ------------------------------------------------------------------ cases
 
@@ -211,21 +203,6 @@ class TableWriter:
         ends = [*table["left"][:m], *table["right"][:m]]
         most = max([gap, *((end - case["at"][j]) ** 2 for end in ends)])
         return (f"COALESCE({square}, {to_number(gap)})" if self._may_lack(feature) else square), most
-
-
-def _is_text(feature: Mapping[str, Any]) -> bool:
-    """Whether the levels of a category are text."""
-    text = [isinstance(level, str) for level in feature["levels"]]
-    if any(text) and not all(text):
-        raise ValueError(
-            f"column {feature['name']!r} has text and numbers among its categories, which SQL cannot compare"
-        )
-    return any(text)
-
-
-def _level(level: Any) -> str:
-    """A level as it is compared: text, or a number for numbers and flags."""
-    return to_literal(level) if isinstance(level, str) else to_number(float(level))
 
 
 def _bracketed(text: str) -> str:

@@ -39,6 +39,19 @@ def to_literal(value: Any) -> str:
     )
 
 
+def to_level(level: Any) -> str:
+    """A level of a category as it is compared: text, or a number for numbers and flags."""
+    return to_literal(level) if isinstance(level, str) else to_number(float(level))
+
+
+def has_text(levels: Sequence[Any], name: str) -> bool:
+    """Whether the levels of a column are text; refuse those of both kinds."""
+    text = [isinstance(level, str) for level in levels]
+    if any(text) and not all(text):
+        raise ValueError(f"column {name!r} has text and numbers among its categories, which SQL cannot compare")
+    return any(text)
+
+
 def to_sum(terms: Sequence[str]) -> str:
     """The sum as a balanced tree."""
     if len(terms) <= 2:

@@ -58,6 +58,7 @@ class KernelStack(ABC):
 
     shape: tuple[int, int, int]
     error: Any = None  # what landmarks lost of each kernel, where there are any
+    folded: Callable[[np.ndarray, np.ndarray, int], np.ndarray]  # see `LandmarkStack`; others have none
 
     def rough(self, level: float) -> KernelStack:
         """A stack with cheaper matrices, off by at most `level` times their largest value; itself if there is none."""
@@ -67,10 +68,6 @@ class KernelStack(ABC):
         """The same values, none to be computed again, if that takes at most `limit` bytes; else the stack itself."""
         return self
 
-    def folded(self, weights: np.ndarray, coef: np.ndarray, n_landmarks: int) -> np.ndarray:
-        """Coefficients (m, L) of landmarks that give the images of ``weights[l] K_l coef``, where there are any."""
-        raise NotImplementedError(f"{type(self).__name__} has no landmarks")
-
     @abstractmethod
     def block(self, kernel: int, rows: slice) -> np.ndarray:
         """Values (len(rows), n) of one kernel."""
@@ -79,12 +76,9 @@ class KernelStack(ABC):
     def take(self, rows: Index = ALL, cols: Index = ALL, kernels: Index = ALL) -> KernelStack:
         """The sub-stack on some rows, columns and kernels."""
 
+    @abstractmethod
     def weighted(self, weights: np.ndarray, rows: slice) -> np.ndarray:
         """``sum_l weights[l] K_l`` on some rows; kernels of weight zero cost nothing."""
-        out = np.zeros((rows.stop - rows.start, self.shape[2]))
-        for k in np.flatnonzero(weights):
-            out += weights[k] * self.block(int(k), rows)
-        return out
 
     def blocks(self) -> Iterator[slice]:
         """Slices of the rows, small enough for one block."""
@@ -110,26 +104,17 @@ class KernelStack(ABC):
         """
         return self.combine(weights).dense()
 
+    @abstractmethod
     def apply(self, coef: np.ndarray) -> np.ndarray:
         """``K_l coef`` for every kernel: (n,) gives (m, L), (n, q) gives (m, L, q)."""
-        L, m, _ = self.shape
-        out = np.empty((m, L, *coef.shape[1:]))
-        for rows in self.blocks():
-            for k in range(L):
-                out[rows, k] = self.block(k, rows) @ coef
-        return out
 
     def quad(self, left: np.ndarray, right: np.ndarray | None = None) -> np.ndarray:
         """The L values ``left' K_l right``; with one vector, of a square stack, ``left' K_l left``."""
         return left @ self.apply(left if right is None else right)
 
+    @abstractmethod
     def inner(self, matrix: np.ndarray) -> np.ndarray:
         """The L values ``sum_ij (K_l)_ij matrix_ij``."""
-        out = np.zeros(self.shape[0])
-        for rows in self.blocks():
-            for k in range(self.shape[0]):
-                out[k] += np.vdot(self.block(k, rows), matrix[rows])
-        return out
 
     def gram(self, kernels: np.ndarray) -> np.ndarray:
         """The inner products (len(kernels), L) ``sum_ij (K_k)_ij (K_l)_ij`` of some kernels with all."""
@@ -374,19 +359,13 @@ def _grid(first: Index, second: Index) -> tuple:
 
 @dataclass(frozen=True)
 class Batches:
-    """The kernels of a stack by likeness.
+    """The kernels of a stack by likeness."""
 
-    Attributes
-    ----------
-    labels : (L,) which of `kinds` a kernel is; `ALONE` for kernels that stand on several columns, that no other
-        equals or that cannot take several columns at once
-    columns : (L,) the column of each kernel that is not alone
-    kinds : what kernels of one label have in common
-    """
-
+    # (L,) which of `kinds` a kernel is; `ALONE` for kernels that stand on several columns, that no other equals or that
+    # cannot take several columns at once
     labels: np.ndarray
-    columns: np.ndarray
-    kinds: Sequence[Any]
+    columns: np.ndarray  # (L,) the column of each kernel that is not alone
+    kinds: Sequence[Any]  # what kernels of one label have in common
 
     def take(self, kernels: np.ndarray) -> Batches:
         """The same for some of the kernels."""

@@ -372,16 +372,10 @@ class LandmarkError:
 
 
 class LandmarkStack(FactoredStack):
-    """Kernels between the rows as products of factors that landmarks span.
+    """Kernels between the rows as products of factors that landmarks span."""
 
-    Attributes
-    ----------
-    bases : of every kernel
-    error : what the factors lack
-    """
-
-    bases: Sequence[Landmarks]
-    error: LandmarkError
+    bases: Sequence[Landmarks]  # of every kernel
+    error: LandmarkError  # what the factors lack
 
     @classmethod
     def through(cls, channels: Sequence[OnColumns], X: np.ndarray, landmarks: np.ndarray) -> LandmarkStack:

@@ -28,8 +28,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.base.expansion import KernelExpansion
-from tamis.base.kernel_model import KernelModel
+from tamis.base.kernel_model import KernelExpansion, KernelModel
 from tamis.base.kernel_space import PreparedRows
 from tamis.base.memory import MemoryEstimate, Size
 from tamis.base.stack_classifier import Answer, StackClassifier, Task

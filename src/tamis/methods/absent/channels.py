@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base.expansion import Coefficients
-from tamis.base.kernel_model import KernelModel
+from tamis.base.kernel_model import Coefficients, KernelModel
 from tamis.base.kernel_space import PreparedRows
 from tamis.base.stack_classifier import Answer, Task
 from tamis.explain import Explanation
@@ -28,16 +27,10 @@ MIN_CHANNEL_ROWS = 20  # that have a channel, where there are so many, to measur
 
 @dataclass(frozen=True)
 class ChannelProblems:
-    """The problems of two classes that rows with several classes come down to.
+    """The problems of two classes that rows with several classes come down to."""
 
-    Attributes
-    ----------
-    prepared : training rows with the kernels of their channels
-    multiclass : "one_vs_rest" or "one_vs_one"
-    """
-
-    prepared: PreparedRows
-    multiclass: str
+    prepared: PreparedRows  # training rows with the kernels of their channels
+    multiclass: str  # "one_vs_rest" or "one_vs_one"
 
     @property
     def rows(self) -> Rows:

@@ -77,27 +77,18 @@ GAP_TOL = 1e-5  # relative duality gap of a converged model
 
 @dataclass(frozen=True)
 class ConicModel:
-    """``f(x) = sum_p weights[p] * sum_i dual_coef[i] * k_p(x_i, x) + intercept``, absent values being zero.
+    """``f(x) = sum_p weights[p] * sum_i dual_coef[i] * k_p(x_i, x) + intercept``, absent values being zero."""
 
-    Attributes
-    ----------
-    dual_coef : (n,)
-    weights : (m,) non-negative; zero for channels without an observed sample, one for the others in "literal"
-    intercept : float
-    objective : of the program, at this model
-    gap : objective minus a lower bound of the optimum, relative to the former; a certificate, but for "literal", where
-        the bound holds up to the residuals of the solver
-    iterations : int
-    converged : whether the gap is at most 1e-5
-    """
-
-    dual_coef: np.ndarray
+    dual_coef: np.ndarray  # (n,)
+    # (m,) non-negative; zero for channels without an observed sample, one for the others in "literal"
     weights: np.ndarray
     intercept: float
-    objective: float
+    objective: float  # of the program, at this model
+    # objective minus a lower bound of the optimum, relative to the former; a certificate, but for "literal", where the
+    # bound holds up to the residuals of the solver
     gap: float
     iterations: int
-    converged: bool
+    converged: bool  # whether the gap is at most 1e-5
 
 
 @dataclass(frozen=True)
@@ -192,7 +183,7 @@ def _solve_scaled(Ks: list[np.ndarray], y: np.ndarray, cost: np.ndarray, rows: n
     else:
         identity = diags_array(np.ones(sum(ranks)), format="csr")
         point = _solve(_Problem(stacked, identity, ranks, y, cost, rows), direct=program == "direct")
-        sizes = _without_small(point.sizes)
+        sizes = np.where(point.sizes > ZERO_SHARE * _largest(point.sizes), point.sizes, 0.0)
         if program == "direct":
             weights = _over(sizes, rows.T @ point.mu)
         else:  # scaled so that ``rows @ weights <= 1`` holds, not only to the tolerance of the solver
@@ -315,10 +306,6 @@ def _machine(
 def _over(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     """The ratio, zero where the top is zero."""
     return np.divide(top, bottom, out=np.zeros(len(top)), where=top > 0)
-
-
-def _without_small(sizes: np.ndarray) -> np.ndarray:
-    return np.where(sizes > ZERO_SHARE * _largest(sizes), sizes, 0.0)
 
 
 def _largest(values: np.ndarray) -> float:

@@ -18,13 +18,7 @@ from tamis.explain.kernel_explanation import ChannelExplanation
 from tamis.kernels.recipes import per_feature
 from tamis.kernels.stacks.base import KernelStack
 from tamis.methods.absent import solver as method
-from tamis.methods.absent.channels import (
-    MULTICLASS,
-    ChannelProblems,
-    channel_ranges,
-    explain_channels,
-    mirrored,
-)
+from tamis.methods.absent.channels import MULTICLASS, ChannelProblems, channel_ranges, explain_channels, mirrored
 from tamis.methods.absent.conic import solve_conic_over
 from tamis.optim.driver import Iterate, Solution, Status, run
 from tamis.optim.polytope import Polytope

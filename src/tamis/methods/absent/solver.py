@@ -75,38 +75,22 @@ MAX_COMPARED = 1 << 24  # most entries of one comparison of patterns
 
 @dataclass(frozen=True)
 class Problem:
-    """Kernels, labels, costs and the weights that are allowed.
+    """Kernels, labels, costs and the weights that are allowed."""
 
-    Attributes
-    ----------
-    stack : (m, n, n) positive semi-definite kernels, zero where a sample lacks the channel
-    y : (n,) in {-1, +1}, both present
-    cost : (n,) positive, C times the weight of the row
-    polytope : of the m weights
-    """
-
-    stack: KernelStack
-    y: np.ndarray
-    cost: np.ndarray
-    polytope: Polytope
+    stack: KernelStack  # (m, n, n) positive semi-definite kernels, zero where a sample lacks the channel
+    y: np.ndarray  # (n,) in {-1, +1}, both present
+    cost: np.ndarray  # (n,) positive, C times the weight of the row
+    polytope: Polytope  # of the m weights
 
 
 @dataclass(frozen=True)
 class State:
-    """Kernel weights with the machine of their combination.
+    """Kernel weights with the machine of their combination."""
 
-    Attributes
-    ----------
-    weights : (m,) in the polytope, on its border
-    dual_coef : (n,) ``beta * y``
-    intercept : float
-    bound : no weights have a smaller J
-    """
-
-    weights: np.ndarray
-    dual_coef: np.ndarray
+    weights: np.ndarray  # (m,) in the polytope, on its border
+    dual_coef: np.ndarray  # (n,) ``beta * y``
     intercept: float
-    bound: float = -np.inf
+    bound: float = -np.inf  # no weights have a smaller J
 
 
 # ---------------------------------------------------------------------- which weights are allowed

@@ -64,19 +64,13 @@ class Splitting(Protocol):
 
 @dataclass(frozen=True)
 class Split:
-    """The iteration after a step.
+    """The iteration after a step."""
 
-    Attributes
-    ----------
-    x, z : (n,) the two copies
-    slope : (n,) the gradient of g at x
-    multiplier : (n,) ``r u``, a subgradient of h at z; minus `slope` at the solution
-    """
-
+    # x, z: (n,) the two copies
     x: np.ndarray
     z: np.ndarray
-    slope: np.ndarray
-    multiplier: np.ndarray
+    slope: np.ndarray  # (n,) the gradient of g at x
+    multiplier: np.ndarray  # (n,) ``r u``, a subgradient of h at z; minus `slope` at the solution
 
 
 def factored(system: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -136,20 +130,12 @@ def _matched(size: float, multiplier: np.ndarray, z: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Admissible dual coefficients with the best intercept for them.
+    """Admissible dual coefficients with the best intercept for them."""
 
-    Attributes
-    ----------
-    dual_coef : (n,) ``alpha * y`` with ``0 <= alpha <= cost`` and ``y'alpha = 0``
-    intercept : float
-    primal : ``1/2 |f|^2 + sum(cost * max(0, 1 - y (f + intercept)))``
-    dual : ``sum(alpha) - 1/2 |f|^2``, at most the smallest primal value
-    """
-
-    dual_coef: np.ndarray
+    dual_coef: np.ndarray  # (n,) ``alpha * y`` with ``0 <= alpha <= cost`` and ``y'alpha = 0``
     intercept: float
-    primal: float
-    dual: float
+    primal: float  # ``1/2 |f|^2 + sum(cost * max(0, 1 - y (f + intercept)))``
+    dual: float  # ``sum(alpha) - 1/2 |f|^2``, at most the smallest primal value
 
     @property
     def gap(self) -> float:

@@ -44,18 +44,11 @@ from tamis.optim.svm import check_labels, relative_gap
 
 @dataclass(frozen=True)
 class Problem:
-    """A kernel, labels and costs.
+    """A kernel, labels and costs."""
 
-    Attributes
-    ----------
-    K : (n, n) symmetric, positive semi-definite
-    y : (n,) in {-1, +1}, both present
-    cost : (n,) zero or more, C times the weight of the row
-    """
-
-    K: Matrix
-    y: np.ndarray
-    cost: np.ndarray
+    K: Matrix  # (n, n) symmetric, positive semi-definite
+    y: np.ndarray  # (n,) in {-1, +1}, both present
+    cost: np.ndarray  # (n,) zero or more, C times the weight of the row
 
     def __post_init__(self) -> None:
         check_labels(self.y, self.cost)
@@ -86,16 +79,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class State:
-    """A machine ``f = K dual_coef + intercept``.
+    """A machine ``f = K dual_coef + intercept``."""
 
-    Attributes
-    ----------
-    dual_coef : (n,) ``alpha * y`` with exact zeros, ``0 <= alpha <= cost`` and ``y'alpha = 0``
-    intercept : float, the best one for `dual_coef`
-    """
-
-    dual_coef: np.ndarray
-    intercept: float
+    dual_coef: np.ndarray  # (n,) ``alpha * y`` with exact zeros, ``0 <= alpha <= cost`` and ``y'alpha = 0``
+    intercept: float  # the best one for `dual_coef`
 
 
 def objective(problem: Problem, state: State) -> float:

@@ -44,20 +44,12 @@ from tamis.table.rows import Rows
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows, targets and weights.
+    """Rows, targets and weights."""
 
-    Attributes
-    ----------
-    X : (n, d) finite; the penalty is fair only to columns of similar scale
-    y : (n,)
-    weight : (n,) zero or more
-    penalty : positive; from `largest` on all coefficients are zero
-    """
-
-    X: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
-    penalty: float
+    X: np.ndarray  # (n, d) finite; the penalty is fair only to columns of similar scale
+    y: np.ndarray  # (n,)
+    weight: np.ndarray  # (n,) zero or more
+    penalty: float  # positive; from `largest` on all coefficients are zero
 
     def __post_init__(self) -> None:
         if not self.penalty > 0 or not np.isfinite(self.penalty):

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve
 
-from tamis.base.expansion import Coefficients
+from tamis.base.kernel_model import Coefficients
 from tamis.codec import stored
 from tamis.methods.baselines.admm import ZHANG2022, Certificate, certified, factored, splits
 from tamis.methods.baselines.linear import Coordinates, Found, LinearClassifier
@@ -50,18 +50,11 @@ ROUNDING_SHARE = 1e-8  # share of the decisions that rounding of the terms of su
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows, labels and costs.
+    """Rows, labels and costs."""
 
-    Attributes
-    ----------
-    X : (n, d) finite; the intercept is not penalised, but columns should have similar scales
-    y : (n,) in {-1, +1}, both present
-    cost : (n,) zero or more, C times the weight of the row
-    """
-
-    X: np.ndarray
-    y: np.ndarray
-    cost: np.ndarray
+    X: np.ndarray  # (n, d) finite; the intercept is not penalised, but columns should have similar scales
+    y: np.ndarray  # (n,) in {-1, +1}, both present
+    cost: np.ndarray  # (n,) zero or more, C times the weight of the row
 
     def __post_init__(self) -> None:
         check_labels(self.y, self.cost)
@@ -97,18 +90,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class State:
-    """A machine ``f(x) = x'w + intercept``.
+    """A machine ``f(x) = x'w + intercept``."""
 
-    Attributes
-    ----------
-    dual_coef : (n,) ``alpha * y`` with exact zeros, ``0 <= alpha <= cost`` and ``y'alpha = 0``
-    w : (d,) ``X' dual_coef``
-    intercept : float, the best one for `w`
-    """
-
-    dual_coef: np.ndarray
-    w: np.ndarray
-    intercept: float
+    dual_coef: np.ndarray  # (n,) ``alpha * y`` with exact zeros, ``0 <= alpha <= cost`` and ``y'alpha = 0``
+    w: np.ndarray  # (d,) ``X' dual_coef``
+    intercept: float  # the best one for `w`
 
 
 def objective(problem: Problem, state: State) -> float:

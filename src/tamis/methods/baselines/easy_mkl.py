@@ -55,42 +55,24 @@ ROUNDING = 1e-13  # a distance below this share of the energies of both classes 
 
 @dataclass(frozen=True)
 class Problem:
-    """Kernels, labels, weights of rows and the two parameters.
+    """Kernels, labels, weights of rows and the two parameters."""
 
-    Attributes
-    ----------
-    stack : (L, n, n) positive semi-definite kernels
-    y : (n,) in {-1, +1}, both present
-    weight : (n,) positive
-    lam : in (0, 1]; towards one gamma becomes uniform in each class, towards zero it maximises the margin
-    C : cost of the last machine, per unit of weight
-    """
-
-    stack: KernelStack
-    y: np.ndarray
-    weight: np.ndarray
-    lam: float
-    C: float
+    stack: KernelStack  # (L, n, n) positive semi-definite kernels
+    y: np.ndarray  # (n,) in {-1, +1}, both present
+    weight: np.ndarray  # (n,) positive
+    lam: float  # in (0, 1]; towards one gamma becomes uniform in each class, towards zero it maximises the margin
+    C: float  # cost of the last machine, per unit of weight
 
 
 @dataclass(frozen=True)
 class State:
-    """Kernel weights with the machine of their combination.
+    """Kernel weights with the machine of their combination."""
 
-    Attributes
-    ----------
-    weights : (L,) on the simplex
-    dual_coef : (n,) ``alpha * y`` of the last machine
-    intercept : float
-    gamma : (n,) the margin distribution
-    alike : whether no kernel holds the classes apart, and the weights are equal for want of a reason
-    """
-
-    weights: np.ndarray
-    dual_coef: np.ndarray
+    weights: np.ndarray  # (L,) on the simplex
+    dual_coef: np.ndarray  # (n,) ``alpha * y`` of the last machine
     intercept: float
-    gamma: np.ndarray
-    alike: bool
+    gamma: np.ndarray  # (n,) the margin distribution
+    alike: bool  # whether no kernel holds the classes apart, and the weights are equal for want of a reason
 
 
 def objective(problem: Problem, state: State) -> float:
@@ -340,6 +322,6 @@ class EasyMKLClassifier(StackClassifier):
         if any(answer.details for answer in answers):
             warn(
                 "EasyMKLClassifier: no kernel separates the classes, so that all have the same weight; change the "
-                "widths of the kernels, or raise lam",
+                "widths of the kernels, or raise lam"
             )
         return {}

@@ -42,8 +42,7 @@ from typing import Any
 import numpy as np
 
 from tamis.base.classifier import ReadableClassifier
-from tamis.base.expansion import Coefficients
-from tamis.base.kernel_model import KernelModel
+from tamis.base.kernel_model import Coefficients, KernelModel
 from tamis.base.kernel_space import Encoded, KernelSpace
 from tamis.base.memory import MemoryEstimate, Size
 from tamis.base.model import FitContext
@@ -76,27 +75,17 @@ SQUARES = 2.6  # matrices between all rows that the solver holds at its peak
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows in coordinates of their distances, labels and costs.
+    """Rows in coordinates of their distances, labels and costs."""
 
-    Attributes
-    ----------
-    points, owner : (n, e), (e,) coordinates and the columns that they belong to; constant columns have none
-    missing : (n, d) boolean, the cells that are missing
-    mismatch : (d,) positive for categories: the squared distance between two levels
-    y : (n,) in {-1, +1}, both present
-    cost : (n,) positive, C times the weight of the row
-    width : bandwidth of the kernel where all factors are one
-    max_features : most columns with a factor
-    """
-
+    # points, owner: (n, e), (e,) coordinates and the columns that they belong to; constant columns have none
     points: np.ndarray
     owner: np.ndarray
-    missing: np.ndarray
-    mismatch: np.ndarray
-    y: np.ndarray
-    cost: np.ndarray
-    width: float
-    max_features: int
+    missing: np.ndarray  # (n, d) boolean, the cells that are missing
+    mismatch: np.ndarray  # (d,) positive for categories: the squared distance between two levels
+    y: np.ndarray  # (n,) in {-1, +1}, both present
+    cost: np.ndarray  # (n,) positive, C times the weight of the row
+    width: float  # bandwidth of the kernel where all factors are one
+    max_features: int  # most columns with a factor
 
     def __post_init__(self) -> None:
         if not len(self.owner):
@@ -140,17 +129,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class State:
-    """Factors with the machine of their kernel.
+    """Factors with the machine of their kernel."""
 
-    Attributes
-    ----------
-    factors : (d,) theta
-    dual_coef : (n,) ``alpha * y``, so that ``f = K(theta) dual_coef + intercept``
-    intercept : float
-    """
-
-    factors: np.ndarray
-    dual_coef: np.ndarray
+    factors: np.ndarray  # (d,) theta
+    dual_coef: np.ndarray  # (n,) ``alpha * y``, so that ``f = K(theta) dual_coef + intercept``
     intercept: float
 
 

@@ -106,22 +106,13 @@ def find_patterns(missing: np.ndarray) -> tuple[Pattern, ...]:
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows with something observed, on the columns that some of them have.
+    """Rows with something observed, on the columns that some of them have."""
 
-    Attributes
-    ----------
-    Z : (n, c) rows, NaN for missing cells
-    share : (n,) positive, adding up to one
-    ridge : positive
-    patterns : of Z
-    columns : (c,) positions of the columns of Z
-    """
-
-    Z: np.ndarray
-    share: np.ndarray
-    ridge: float
-    patterns: tuple[Pattern, ...]
-    columns: np.ndarray
+    Z: np.ndarray  # (n, c) rows, NaN for missing cells
+    share: np.ndarray  # (n,) positive, adding up to one
+    ridge: float  # positive
+    patterns: tuple[Pattern, ...]  # of Z
+    columns: np.ndarray  # (c,) positions of the columns of Z
 
     @classmethod
     def of_rows(cls, Z: np.ndarray, weight: np.ndarray, ridge: float) -> Problem:
@@ -253,23 +244,15 @@ def iterates(problem: Problem, start: NormalLaw | None = None) -> Iterator[Itera
 
 
 def fit_gaussian(
-    Z: np.ndarray,
-    weight: np.ndarray,
+    Z: np.ndarray,  # (n, d) rows, NaN for missing cells; of similar scale, as one ridge serves all columns
+    weight: np.ndarray,  # (n,) at least 0; only ratios matter
     *,
-    ridge: float = 1e-2,
+    ridge: float = 1e-2,  # weight of the penalty, positive
     max_iter: int = 30,
-    tol: float = 1e-4,
-    start: NormalLaw | None = None,
+    tol: float = 1e-4,  # largest change, in standard deviations, at which the fit counts as converged
+    start: NormalLaw | None = None,  # law of the d columns; None: means and variances of the observed cells
 ) -> Solution[NormalLaw]:
     """Fit mean and covariance to rows with missing cells, minimising F by EM.
-
-    Parameters
-    ----------
-    Z : (n, d) rows, NaN for missing cells; of similar scale, as one ridge serves all columns
-    weight : (n,) at least 0; only ratios matter
-    ridge : weight of the penalty, positive
-    tol : largest change, in standard deviations, at which the fit counts as converged
-    start : law of the d columns; None: means and variances of the observed cells
 
     Notes
     -----

@@ -43,8 +43,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from tamis.base.expansion import NearestExpansion
 from tamis.base.model import decide
+from tamis.base.prototype_expansion import NearestExpansion
 from tamis.base.prototypes import Found, PrototypeClassifier, Ready
 from tamis.codec import stored
 from tamis.errors import check_integer, check_number
@@ -65,20 +65,12 @@ SINGULAR_TOL = 1e-9  # relative size of directions in which coefficients are fre
 
 @dataclass(frozen=True)
 class Problem:
-    """What is minimised.
+    """What is minimised."""
 
-    Attributes
-    ----------
-    K : (n, n) kernel of unit diagonal
-    codes : (n,) class of each row
-    weight : (n,) positive
-    max_samples : most entries in a row of coefficients
-    """
-
-    K: np.ndarray
-    codes: np.ndarray
-    weight: np.ndarray
-    max_samples: int
+    K: np.ndarray  # (n, n) kernel of unit diagonal
+    codes: np.ndarray  # (n,) class of each row
+    weight: np.ndarray  # (n,) positive
+    max_samples: int  # most entries in a row of coefficients
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from tamis.base.classifier import ReadableClassifier
-from tamis.base.expansion import Coefficients
-from tamis.base.kernel_model import KernelModel
+from tamis.base.kernel_model import Coefficients, KernelModel
 from tamis.base.kernel_space import UNIT_WIDTH, KernelSpace
 from tamis.base.model import FitContext
 from tamis.kernels.base import Polynomial
@@ -28,18 +27,11 @@ LINEAR = per_feature(Polynomial(1, 0.0))  # a category is its indicators
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Encoded rows in the coordinates of a linear function.
+    """Encoded rows in the coordinates of a linear function."""
 
-    Attributes
-    ----------
-    P : (n, e) numbers, and an indicator for each level of a category; zero where a cell is missing
-    owner : (e,) the column of each
-    anchor : (e,) a row that has the largest modulus in it
-    """
-
-    P: np.ndarray
-    owner: np.ndarray
-    anchor: np.ndarray
+    P: np.ndarray  # (n, e) numbers, and an indicator for each level of a category; zero where a cell is missing
+    owner: np.ndarray  # (e,) the column of each
+    anchor: np.ndarray  # (e,) a row that has the largest modulus in it
 
     @classmethod
     def of(cls, Z: np.ndarray, nominal: np.ndarray) -> Coordinates:

@@ -117,8 +117,8 @@ class LinearL0SVC(SelectorMixin, LinearClassifier):
 
     Parameters
     ----------
-    penalty : {"capped_l1", "exp", "exact", "log", "scad", "l1"} or an object of `tamis.penalties`, default="capped_l1"
-        "exp" is PIE-SVM, "capped_l1" CAP-SVM, "exact" EP-SVM.
+    penalty : {"capped_l1", "exp", "exact", "log", "scad", "l1"} or a penalty, default="capped_l1"
+        "exp" is PIE-SVM, "capped_l1" CAP-SVM, "exact" EP-SVM. Others are made by classes of `tamis.optim.penalties`.
     C : float, default=1.0
         Cost of a violated margin; sample and class weights multiply it.
     theta : float, default=3.0

@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import squareform
 
-from tamis.base.expansion import NearestExpansion
 from tamis.base.model import decide
+from tamis.base.prototype_expansion import NearestExpansion
 from tamis.base.prototypes import Found, PrototypeClassifier, Ready, outputs_of
 from tamis.codec import stored
 from tamis.errors import check_number, warn
@@ -49,18 +49,11 @@ GAIN_DIGITS = 9  # of gains, in units of a row of mean weight
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be covered.
+    """What is to be covered."""
 
-    Attributes
-    ----------
-    balls : boolean (n, n), whether row i is in the ball of row j
-    codes : (n,) class of each row, the last one being ``codes.max()``
-    weight : (n,) positive
-    """
-
-    balls: np.ndarray
-    codes: np.ndarray
-    weight: np.ndarray
+    balls: np.ndarray  # boolean (n, n), whether row i is in the ball of row j
+    codes: np.ndarray  # (n,) class of each row, the last one being ``codes.max()``
+    weight: np.ndarray  # (n,) positive
 
     @property
     def price(self) -> float:
@@ -330,7 +323,7 @@ class PrototypeSelectionClassifier(PrototypeClassifier):
             warn(
                 f"{type(self).__name__}: no prototype stands for {without[0]!r}"
                 f"{f' and {len(without) - 1} more classes' if len(without) > 1 else ''}, because its samples lie among "
-                "others; use a smaller radius, or give the class more weight",
+                "others; use a smaller radius, or give the class more weight"
             )
 
     def summary(self) -> dict[str, Any]:

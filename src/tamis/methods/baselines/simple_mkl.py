@@ -92,38 +92,22 @@ FOLD_GAP = 1e-2  # gap that is enough on calibration folds
 
 @dataclass(frozen=True)
 class Problem:
-    """Kernels, labels and costs.
+    """Kernels, labels and costs."""
 
-    Attributes
-    ----------
-    stack : (L, n, n) positive semi-definite kernels
-    y : (n,) in {-1, +1}, both present
-    cost : (n,) positive, C times the weight of the row
-    """
-
-    stack: KernelStack
-    y: np.ndarray
-    cost: np.ndarray
+    stack: KernelStack  # (L, n, n) positive semi-definite kernels
+    y: np.ndarray  # (n,) in {-1, +1}, both present
+    cost: np.ndarray  # (n,) positive, C times the weight of the row
 
 
 @dataclass(frozen=True)
 class State:
-    """Kernel weights with the machine of their combination.
+    """Kernel weights with the machine of their combination."""
 
-    Attributes
-    ----------
-    weights : (L,) on the simplex
-    dual_coef : (n,) ``alpha * y``
-    intercept : float
-    passes : how often the kernels were gone through so far: kernels touched over L
-    solves : machines solved so far
-    """
-
-    weights: np.ndarray
-    dual_coef: np.ndarray
+    weights: np.ndarray  # (L,) on the simplex
+    dual_coef: np.ndarray  # (n,) ``alpha * y``
     intercept: float
-    passes: float = 0.0
-    solves: int = 0
+    passes: float = 0.0  # how often the kernels were gone through so far: kernels touched over L
+    solves: int = 0  # machines solved so far
 
 
 def objective(problem: Problem, state: State) -> float:

@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tamis.base.calibration import Tests, calibrated, each_fold, warn_in_sample
 from tamis.base.classifier import ReadableClassifier
 from tamis.base.estimator import WORKING_BYTES, draw_seed
-from tamis.base.expansion import Coefficients
-from tamis.base.kernel_model import KernelModel
+from tamis.base.kernel_model import Coefficients, KernelModel
 from tamis.base.kernel_space import KernelSpace, Prepared, pool_size
 from tamis.base.memory import NUMBER, MemoryEstimate, Size
 from tamis.base.model import FitContext, Fitted

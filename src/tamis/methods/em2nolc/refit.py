@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import block_diag, solve
 
 from tamis.base.design import Design, RowDesign, centre
-from tamis.base.expansion import Coefficients
+from tamis.base.kernel_model import Coefficients
 from tamis.methods.em2nolc.solver import State, Task
 from tamis.optim.losses import fit_logistic, fit_offset
 from tamis.optim.matrices import whitening

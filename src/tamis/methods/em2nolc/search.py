@@ -13,8 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.calibration import Tests, calibrated
-from tamis.base.estimator import add_attributes
-from tamis.base.expansion import Coefficients
+from tamis.base.kernel_model import Coefficients
 from tamis.base.kernel_space import Encoded, Prepared
 from tamis.base.memory import MemoryEstimate, Size
 from tamis.base.model import FitContext, Fitted
@@ -318,7 +317,7 @@ class EM2NOLCClassifierCV(SumsClassifier):
         if tests is not None and len(np.unique(tests.codes)) < len(one.statistics.plan.classes):
             splits = []
         fitted = self._search(grid, splits, tests, most, d, one.summary, "squared_error")
-        return add_attributes(fitted, outside_=one.statistics.outside)
+        return replace(fitted, attributes={**fitted.attributes, "outside_": one.statistics.outside})
 
     def _search(
         self,
@@ -452,25 +451,18 @@ def _nearest(grid: list[int], share: float) -> int:
 
 @dataclass(frozen=True)
 class Grid:
-    """What is tried on every fold.
+    """What is tried on every fold."""
 
-    Attributes
-    ----------
-    kernels, bandwidths : {name: choice}
-    alphas, couplings, refits : the rest of the settings
-    budgets : pairs (max_instances, max_features), smaller ones first
-    encoding : keyword arguments of `Encoded.of`, for folds of rows
-    shared : as in the estimator
-    """
-
+    # kernels, bandwidths: {name: choice}
     kernels: dict[str, Any]
     bandwidths: dict[Any, Any]
+    # alphas, couplings, refits: the rest of the settings
     alphas: Sequence[float]
     couplings: Sequence[str]
     refits: Sequence[str]
-    budgets: Sequence[Pair]
-    encoding: dict[str, Any]
-    shared: bool
+    budgets: Sequence[Pair]  # pairs (max_instances, max_features), smaller ones first
+    encoding: dict[str, Any]  # keyword arguments of `Encoded.of`, for folds of rows
+    shared: bool  # as in the estimator
 
     def narrow(self, setting: Cell, budgets: Sequence[Pair]) -> Grid:
         """One setting with other budgets."""

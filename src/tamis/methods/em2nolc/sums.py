@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from tamis.base.design import MomentDesign, RowDesign, Sums
-from tamis.base.expansion import Coefficients
-from tamis.base.kernel_model import KernelModel, Pool
+from tamis.base.kernel_model import Coefficients, KernelModel
+from tamis.base.kernel_space import Pool
 from tamis.errors import warn
 from tamis.methods.em2nolc import solver as method
 from tamis.methods.em2nolc.refit import coefficients
@@ -72,7 +72,7 @@ def doubts(prepared: PreparedSums, task: Task, solution: Solution[State], found:
             warn(
                 f"the polynomials in the place of kernels move decisions by up to {error:.1g}, and there is no exact "
                 "refit from statistics alone or of so many pairs: use more degrees or shorter ranges in the plan, a "
-                "wider bandwidth or a larger alpha",
+                "wider bandwidth or a larger alpha"
             )
         return False
     if error > DECISION_TOL or task.design.total_weight > MAX_REREAD_WEIGHT:
@@ -122,7 +122,7 @@ def warn_of_cancellation(
     if abs(by_sums - by_rows) > 0.02 * abs(by_rows) + 6.0 * noise:
         warn(
             f"the squared error is {by_rows:.3g} on rows and {by_sums:.3g} by their sums: coefficients are so large "
-            "that digits cancel; raise alpha or take a narrower bandwidth",
+            "that digits cancel; raise alpha or take a narrower bandwidth"
         )
 
 
@@ -183,20 +183,13 @@ def moments_of(task: Task) -> MomentDesign:
 
 
 def better_rows(
-    task: Task,
-    state: State,
+    task: Task,  # with a MomentDesign
+    state: State,  # with at least one instance
+    # coefficients (rows, size) of each kept kernel for the rows of a slice
     short: Callable[[slice], Sequence[np.ndarray]],
-    blocks: Sequence[slice],
+    blocks: Sequence[slice],  # slices of all rows
 ) -> np.ndarray:
-    """For each instance the row that would best replace it, where that lowers J; sorted.
-
-    Parameters
-    ----------
-    task : with a MomentDesign
-    state : with at least one instance
-    short : coefficients (rows, size) of each kept kernel for the rows of a slice
-    blocks : slices of all rows
-    """
+    """For each instance the row that would best replace it, where that lowers J; sorted."""
     design = moments_of(task)
     unit = state.weights / (np.linalg.norm(state.weights) or 1.0)
     at = np.concatenate([design.positions[m] for m in state.kernels.tolist()])

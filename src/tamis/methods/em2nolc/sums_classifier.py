@@ -180,7 +180,10 @@ class SumsClassifier(ReadableClassifier):
             reader, rows = self._plan_reader(plan), None
             if X is not None:
                 rows = self._rows(self._read(X, reader), y, sample_weight, groups)
-                self._check_classes(rows.classes, plan)
+                if rows.classes.tolist() != plan.classes.tolist():
+                    raise ValueError(
+                        f"y has the classes {rows.classes.tolist()}, but the statistics have {plan.classes.tolist()}"
+                    )
             self._publish_pass(fold_sums(statistics, rows, groups), reader, draw_seed(self.random_state))
         self._report_outside(statistics)
         return self
@@ -209,11 +212,6 @@ class SumsClassifier(ReadableClassifier):
         self._expect_columns(list(plan.encoder.names), named=plan.named)
         return TableReader(None if plan.categorical is None else tuple(plan.categorical), plan.allow_missing)
 
-    @staticmethod
-    def _check_classes(classes: np.ndarray, plan: Plan) -> None:
-        if classes.tolist() != plan.classes.tolist():
-            raise ValueError(f"y has the classes {classes.tolist()}, but the statistics have {plan.classes.tolist()}")
-
     def _report_outside(self, statistics: Statistics) -> None:
         """Publish and, where they are many, warn of cells beyond the plan's ranges."""
         self.outside_ = statistics.outside
@@ -222,5 +220,5 @@ class SumsClassifier(ReadableClassifier):
         if many:
             warn(
                 "cells beyond the plan's ranges or levels count as the nearest value or as no category: "
-                f"{', '.join(many)}; make the plan from rows that show the whole range",
+                f"{', '.join(many)}; make the plan from rows that show the whole range"
             )

@@ -10,8 +10,8 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.arrays import to_numpy
-from tamis.base.expansion import CodedExpansion
 from tamis.base.model import decide
+from tamis.base.prototype_expansion import CodedExpansion
 from tamis.base.prototypes import Found, PrototypeClassifier, Ready, outputs_of
 from tamis.codec import stored
 from tamis.errors import check_choice, check_integer, check_number, warn
@@ -248,7 +248,7 @@ class IMKPLClassifier(PrototypeClassifier):
         if fewest < asked:
             warn(
                 f"the smallest class has {fewest} distinct samples, fewer than the {asked} prototypes asked for: there "
-                "will be fewer; set n_prototypes, or a smaller prototype_size",
+                "will be fewer; set n_prototypes, or a smaller prototype_size"
             )
 
     def _find(self, ready: Ready) -> Found:
@@ -274,7 +274,8 @@ class IMKPLClassifier(PrototypeClassifier):
 
     def encode(self, X: Any) -> csr_array:
         """Return sparse codes (n_samples, n_prototypes): how much of each prototype is in each row."""
-        return csr_array(self._row_codes(self._similarity(X)))
+        similarity = self._similarity(X)
+        return csr_array(self.model_.expansion.codes(similarity))
 
     def represented(self, X: Any) -> list[np.ndarray]:
         """Return for each prototype the rows of X that it represents by their codes, the largest first."""
@@ -290,9 +291,6 @@ class IMKPLClassifier(PrototypeClassifier):
         in DR), `n_kernels` and `effective_kernels` (``1 / sum weights^2``)
         """
         return code_measures(self, X, y) | self._measures()
-
-    def _row_codes(self, similarity: np.ndarray) -> np.ndarray:
-        return self.model_.expansion.codes(similarity)
 
     def _warn(self) -> None:
         super()._warn()
@@ -327,7 +325,7 @@ def warn_few_represented(classifier: Any) -> None:
     if share < MIN_REPRESENTED:
         warn(
             f"{type(classifier).__name__}: prototypes represent {100 * share:.0f}% of the training samples only; under "
-            "these kernels most resemble no other: use wider kernels, and look at missing cells and outliers",
+            "these kernels most resemble no other: use wider kernels, and look at missing cells and outliers"
         )
 
 

@@ -294,7 +294,8 @@ class IMKPLClassifierCV(PrototypeClassifier):
 
     def encode(self, X: Any) -> csr_array:
         """Return sparse codes (n_samples, n_prototypes): how much of each prototype is in each row."""
-        return csr_array(self._row_codes(self._similarity(X)))
+        similarity = self._similarity(X)
+        return csr_array(self.model_.expansion.codes(similarity))
 
     def represented(self, X: Any) -> list[np.ndarray]:
         """Return for each prototype the rows of X that it represents by their codes, the largest first."""
@@ -303,9 +304,6 @@ class IMKPLClassifierCV(PrototypeClassifier):
     def prototype_measures(self, X: Any, y: Any) -> dict[str, float]:
         """Measure the prototypes, in per cent; see `IMKPLClassifier.prototype_measures`."""
         return code_measures(self, X, y) | self._measures()
-
-    def _row_codes(self, similarity: np.ndarray) -> np.ndarray:
-        return self.model_.expansion.codes(similarity)
 
     def _warn(self) -> None:
         super()._warn()

@@ -63,24 +63,16 @@ Rule = Callable[["Problem", Array, np.ndarray], np.ndarray]  # (problem, M, old 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is minimised.
+    """What is minimised."""
 
-    Attributes
-    ----------
-    rows : training rows
-    size : T_0
-    lam, mu, tau : factors of J_dis, J_ls and J_ip
-    n_neighbors : rows in each neighbourhood
-    rule : new weights from the matrix M with ``J = <K, M> + offset + tau sum(U)`` and the old weights
-    """
-
-    rows: LabelledRows
-    size: int
+    rows: LabelledRows  # training rows
+    size: int  # T_0
+    # lam, mu, tau: factors of J_dis, J_ls and J_ip
     lam: float
     mu: float
     tau: float
-    n_neighbors: int
-    rule: Rule
+    n_neighbors: int  # rows in each neighbourhood
+    rule: Rule  # new weights from the matrix M with ``J = <K, M> + offset + tau sum(U)`` and the old weights
 
     @cached_property
     def neighbours(self) -> tuple[Array, Array]:

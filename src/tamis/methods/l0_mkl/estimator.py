@@ -55,7 +55,7 @@ class L0MKLClassifier(SelectorMixin, StackClassifier):
         the starting weights. What comes out depends on the scale of everything; for comparisons with the paper.
     start_weight : float or None, default=None
         The weight of every kernel at the start; None is one over their number.
-    penalty : {"capped_l1", "exp", "log", "scad", "l1"} or an object of `tamis.penalties`, default="capped_l1"
+    penalty : {"capped_l1", "exp", "log", "scad", "l1"} or an object of `tamis.optim.penalties`, default="capped_l1"
         "l1" is the baseline MIK-FS: it keeps more features.
     beta_step : {"stationary", "ridge", "flip", "paper"}, default="stationary"
         The machine. "stationary": where the slope of the published objective vanishes; "ridge" and "flip" change its
@@ -294,7 +294,7 @@ def warn_clipped(estimator: Any) -> None:
     if estimator.clipped_:
         warn(
             f"{name}: a weight step had no minimum and was bounded by force (negative slopes were cut at zero); "
-            "beta_step='ridge' always has one",
+            "beta_step='ridge' always has one"
         )
 
 

@@ -63,30 +63,19 @@ MIN_WEIGHT = 1e-5  # weights below are zero
 
 @dataclass(frozen=True)
 class State:
-    """Weights with their machine.
+    """Weights with their machine."""
 
-    Attributes
-    ----------
-    weights : (L,) d, at least zero
-    dual_coef, intercept : beta (n,) and b
-    lambda1 : of the machine, see departure 1
-    lambda2 : in absolute terms
-    residual : of the machine and of the weight step before it
-    ranking : kernels that had a weight in some round, before the cap: those that kept it longest first, then by
-        contribution
-    clipped : whether a weight step had no minimum, and was bounded
-    reason : why there is no model, or none that can be trusted, with what to change; or ""
-    """
-
-    weights: np.ndarray
+    weights: np.ndarray  # (L,) d, at least zero
+    # dual_coef, intercept: beta (n,) and b
     dual_coef: np.ndarray
     intercept: float
-    lambda1: float
-    lambda2: float
-    residual: float = 0.0
+    lambda1: float  # of the machine, see departure 1
+    lambda2: float  # in absolute terms
+    residual: float = 0.0  # of the machine and of the weight step before it
+    # kernels that had a weight in some round, before the cap: those that kept it longest first, then by contribution
     ranking: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
-    clipped: bool = False
-    reason: str = ""
+    clipped: bool = False  # whether a weight step had no minimum, and was bounded
+    reason: str = ""  # why there is no model, or none that can be trusted, with what to change; or ""
 
 
 @dataclass(frozen=True)
@@ -132,12 +121,7 @@ def iterates(problem: Problem, begun: Opening, hint: np.ndarray | None = None) -
     seen, machine = begun.seen, begun.machine
     unit = largest_lambda2(problem, seen, machine.intercept) if problem.relative else 1.0
     state = State(
-        begun.weights,
-        machine.dual_coef,
-        machine.intercept,
-        machine.lambda1,
-        problem.lambda2 * unit,
-        machine.residual,
+        begun.weights, machine.dual_coef, machine.intercept, machine.lambda1, problem.lambda2 * unit, machine.residual
     )
     yield _iterate(problem, state, machine, 1.0)
     origin = np.zeros_like(begun.weights) if problem.relative else begun.weights

@@ -30,31 +30,18 @@ RIDGE_FACTOR = 1.01  # lambda1 over the modulus of the least eigenvalue, where t
 
 @dataclass(frozen=True)
 class Problem:
-    """Kernels, labels, costs of rows and the terms of the objective.
+    """Kernels, labels, costs of rows and the terms of the objective."""
 
-    Attributes
-    ----------
-    stack : (L, n, n) symmetric kernels, of any signature
-    y : (n,) in {-1, +1}, both present
-    cost : (n,) positive
-    penalty : of the weights of kernels
-    lambda1 : what the quadratic term counts
-    lambda2 : what the penalty counts, as a share of the value that leaves no weight if `relative`
-    relative : scale weights to a largest of one after each step (unless the penalty sets a scale itself)
-    beta_step : how the machine is found, one of `BETA_STEPS`
-    max_features : most columns behind the kernels with a weight, or None
-    incidence : (L, columns) boolean, the columns behind each kernel; None where each has its own one
-    """
-
-    stack: KernelStack
-    y: np.ndarray
-    cost: np.ndarray
-    penalty: Penalty
-    lambda1: float = 0.1
-    lambda2: float = 0.1
-    relative: bool = True
-    beta_step: str = "stationary"
-    max_features: int | None = None
+    stack: KernelStack  # (L, n, n) symmetric kernels, of any signature
+    y: np.ndarray  # (n,) in {-1, +1}, both present
+    cost: np.ndarray  # (n,) positive
+    penalty: Penalty  # of the weights of kernels
+    lambda1: float = 0.1  # what the quadratic term counts
+    lambda2: float = 0.1  # what the penalty counts, as a share of the value that leaves no weight if `relative`
+    relative: bool = True  # scale weights to a largest of one after each step (unless the penalty sets a scale itself)
+    beta_step: str = "stationary"  # how the machine is found, one of `BETA_STEPS`
+    max_features: int | None = None  # most columns behind the kernels with a weight, or None
+    # (L, columns) boolean, the columns behind each kernel; None where each has its own one
     incidence: np.ndarray | None = None
 
     def loss(self, scores: np.ndarray) -> float:
@@ -64,23 +51,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class Machine:
-    """Coefficients of rows with the weights fixed.
+    """Coefficients of rows with the weights fixed."""
 
-    Attributes
-    ----------
-    dual_coef, intercept : beta (n,) and b
-    value : the objective of (10), or of what takes its place
-    lambda1 : that of the problem, or what it had to be raised to
-    residual : how far beta is from a stationary point
-    reason : why there is no minimum, or ""
-    """
-
+    # dual_coef, intercept: beta (n,) and b
     dual_coef: np.ndarray
     intercept: float
-    value: float
-    lambda1: float
-    residual: float = 0.0
-    reason: str = ""
+    value: float  # the objective of (10), or of what takes its place
+    lambda1: float  # that of the problem, or what it had to be raised to
+    residual: float = 0.0  # how far beta is from a stationary point
+    reason: str = ""  # why there is no minimum, or ""
 
 
 @dataclass(frozen=True)
@@ -259,12 +238,7 @@ def _rows(problem: Problem, seen: Images, intercept: float) -> tuple[np.ndarray,
 
 
 def weight_step(
-    problem: Problem,
-    seen: Images,
-    intercept: float,
-    lambda2: float,
-    origin: np.ndarray,
-    hint: np.ndarray | None = None,
+    problem: Problem, seen: Images, intercept: float, lambda2: float, origin: np.ndarray, hint: np.ndarray | None = None
 ) -> Weighed:
     """Algorithm 4: minimise (12) over d >= 0 by DC steps from `origin`, each one solved exactly.
 

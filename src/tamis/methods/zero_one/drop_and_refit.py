@@ -160,25 +160,15 @@ def proposals(problem: Problem, K: Matrix) -> Iterator[np.ndarray]:
 
 
 def search(
-    stack: KernelStack,
-    y: np.ndarray,
-    cost: np.ndarray,
-    tol: float,
+    stack: KernelStack,  # (L, n, n)
+    y: np.ndarray,  # (n,) in {-1, +1}
+    cost: np.ndarray,  # (n,)
+    tol: float,  # to which the weights satisfy condition 4 of `certificate`
     *,
-    zero: float = 1e-3,
-    thorough: bool = True,
+    zero: float = 1e-3,  # a slack up to that costs nothing
+    thorough: bool = True,  # whether to look beyond the two best proposals and to exchange rows
 ) -> Iterator[Fit]:
-    """Better and better machines: the best proposal, the best with learned weights, the best after exchanges.
-
-    Parameters
-    ----------
-    stack : (L, n, n)
-    y : (n,) in {-1, +1}
-    cost : (n,)
-    tol : to which the weights satisfy condition 4 of `certificate`
-    zero : a slack up to that costs nothing
-    thorough : whether to look beyond the two best proposals and to exchange rows
-    """
+    """Better and better machines: the best proposal, the best with learned weights, the best after exchanges."""
     problem = Problem(stack, y, cost, zero)
     weights = np.full(stack.shape[0], 1.0 / stack.shape[0])
     K = stack.matrix(weights)

@@ -53,15 +53,7 @@ from tamis.methods.zero_one.certificate import (
     value,
 )
 from tamis.methods.zero_one.drop_and_refit import hard_margin, search
-from tamis.methods.zero_one.steps import (
-    Combination,
-    Pace,
-    Problem,
-    State,
-    dead_start,
-    intercept_step,
-    slack_step,
-)
+from tamis.methods.zero_one.steps import Combination, Pace, Problem, State, dead_start, intercept_step, slack_step
 from tamis.optim.driver import Callback, Iterate, Solution, Status, run
 
 SOLVERS = ("best", "admm", "drop_and_refit")
@@ -164,11 +156,7 @@ def solve_admm(
 
 
 def solve_by_dropping(
-    problem: Problem,
-    *,
-    tol: float = 1e-3,
-    thorough: bool = True,
-    callback: Callback | None = None,
+    problem: Problem, *, tol: float = 1e-3, thorough: bool = True, callback: Callback | None = None
 ) -> Solution[State]:
     """Search for rows to give up (`drop_and_refit`) and fit the others exactly; the search ends by itself."""
     points = _searched(problem, tol, thorough)
@@ -253,12 +241,7 @@ def _state(problem: Problem, point: Point) -> State:
     y, w = problem.y, point.dual_coef
     u = slacks(point, problem.stack.matrix(point.weights), y)
     return replace(
-        dead_start(problem),
-        weights=point.weights,
-        dual_coef=w,
-        intercept=point.intercept,
-        slack=u,
-        multiplier=-y * w,
+        dead_start(problem), weights=point.weights, dual_coef=w, intercept=point.intercept, slack=u, multiplier=-y * w
     )
 
 

@@ -53,22 +53,13 @@ class Keeper(Protocol):
 
 
 class Source(ABC):
-    """Rows in numbered blocks.
+    """Rows in numbered blocks."""
 
-    Attributes
-    ----------
-    n_rows : number of rows, if it is known
-    once : whether the blocks can be read only once
-    resumes : whether a `total` that was stopped can continue, with a keeper
-    prefetches : whether the next block is read in a thread of its own
-    categorical : names of the columns that are categories, if they are known
-    """
-
-    n_rows: int | None = None
-    once: bool = False
-    resumes: bool = True
-    prefetches: bool = False
-    categorical: Sequence[str] | None = None
+    n_rows: int | None = None  # number of rows, if it is known
+    once: bool = False  # whether the blocks can be read only once
+    resumes: bool = True  # whether a `total` that was stopped can continue, with a keeper
+    prefetches: bool = False  # whether the next block is read in a thread of its own
+    categorical: Sequence[str] | None = None  # names of the columns that are categories, if they are known
 
     @abstractmethod
     def blocks(self, start: int = 0) -> Iterator[Block]:
@@ -81,23 +72,14 @@ class Source(ABC):
 
     def total(
         self,
-        zero: Callable[[], M],
-        add: Callable[[M, Block], M],
-        what: str,
+        zero: Callable[[], M],  # returns an empty total
+        add: Callable[[M, Block], M],  # returns the sum of a total and a block
+        what: str,  # name of the work for progress reports
         *,
-        n_rows: int | None = None,
-        keeper: Keeper | None = None,
+        n_rows: int | None = None,  # number of rows, where the source does not know it
+        keeper: Keeper | None = None,  # saves the total now and then
     ) -> M:
-        """Return ``zero()`` plus all blocks.
-
-        Parameters
-        ----------
-        zero : returns an empty total
-        add : returns the sum of a total and a block
-        what : name of the work for progress reports
-        n_rows : number of rows, where the source does not know it
-        keeper : saves the total now and then
-        """
+        """Return ``zero()`` plus all blocks."""
         saved = None if keeper is None else keeper.found()
         total, start = (zero(), 0) if saved is None else saved
         n_all, done = self.n_rows or n_rows, int(getattr(total, "n_rows", 0))

@@ -15,7 +15,7 @@ from tamis.explain import AdditiveExplanation
 from tamis.explain.explanation import PREDICTION, Explanation, Kept
 from tamis.explain.intervals import Interval
 from tamis.explain.measures import Stability
-from tamis.results.additive import is_additive, shuffled_losses
+from tamis.results.additive import shuffled_losses
 from tamis.results.text import LOG_ODDS, shortened
 from tamis.views.plots.drawing import (
     COLOURS,
@@ -95,7 +95,7 @@ class ImportanceDisplay(Display):
         cls._check_matplotlib()
         kept = explaining.kept_features(estimator), explaining.kept_cases(estimator)
         found: dict[str, Any] = {}
-        if X is not None and is_additive(estimator):
+        if X is not None and estimator.model_.is_additive:
             found["sizes"] = np.abs(estimator.explain(X).by_part).mean(axis=0)
             if y is not None and isinstance(estimator, ReadableClassifier):
                 rows = explaining.kept_values(estimator, X)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tamis.explain.explanation import PREDICTION
-from tamis.results.additive import is_additive
 from tamis.results.text import LOG_ODDS, shortened
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # of Okabe and Ito
@@ -101,7 +100,7 @@ def decision_name(output: Any, score: str = DECISION) -> str:
 
 def score_name(estimator: Any) -> str:
     """What the decisions of an estimator are called: log-odds, if it is an additive classifier."""
-    return LOG_ODDS if is_additive(estimator) and hasattr(estimator, "classes_") else DECISION
+    return LOG_ODDS if estimator.model_.is_additive and hasattr(estimator, "classes_") else DECISION
 
 
 def added(outputs: Sequence[Any], between: str = " ", score: str = DECISION) -> str:

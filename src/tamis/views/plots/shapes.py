@@ -12,7 +12,6 @@ import numpy as np
 from tamis.base import explaining
 from tamis.base.estimator import ReadableEstimator
 from tamis.explain import SIMILAR
-from tamis.results.additive import is_additive
 from tamis.results.describe import shape_of, surface_of
 from tamis.results.shapes import LINEAR, LOG, QUANTILE, bin_edges, choose_scale
 from tamis.results.text import LOG_ODDS
@@ -37,22 +36,13 @@ DARK_SHARE = 0.6  # share of the largest value from which a cell is too dark for
 
 @dataclass(frozen=True)
 class Shape:
-    """What one feature adds.
+    """What one feature adds."""
 
-    Attributes
-    ----------
-    name : of the feature
-    grid : (g,) its values; an object array of levels for a category
-    values : (g, outputs) what they add to the decision
-    data : values of the feature in some rows, or None
-    missing : (outputs,) what a missing value adds, or None where that is not shown
-    """
-
-    name: str
-    grid: np.ndarray
-    values: np.ndarray
-    data: np.ndarray | None
-    missing: np.ndarray | None = None
+    name: str  # of the feature
+    grid: np.ndarray  # (g,) its values; an object array of levels for a category
+    values: np.ndarray  # (g, outputs) what they add to the decision
+    data: np.ndarray | None  # values of the feature in some rows, or None
+    missing: np.ndarray | None = None  # (outputs,) what a missing value adds, or None where that is not shown
 
     @property
     def nominal(self) -> bool:
@@ -102,7 +92,7 @@ class ShapeFunctionDisplay(Display):
         cls._check_matplotlib()
         if features is None:
             found, parts = explaining.kept_features(estimator), explaining.parts(estimator)
-            parts = parts if is_additive(estimator) else list(dict.fromkeys(parts))
+            parts = parts if estimator.model_.is_additive else list(dict.fromkeys(parts))
             features = [parts[k][0] for k in found.order if len(parts[k]) == 1 and found.names[k] != SIMILAR]
         elif isinstance(features, str | int | np.integer):
             features = [features]
@@ -182,7 +172,7 @@ def _name(estimator: ReadableEstimator, feature: int | str) -> str:
 
 def _at_missing(estimator: Any, feature: int | str, grid: np.ndarray, data: np.ndarray | None) -> np.ndarray | None:
     """What a missing number adds (outputs,) in an additive model, if one of the rows lacks it."""
-    if data is None or grid.dtype == object or not is_additive(estimator) or not np.isnan(data).any():
+    if data is None or grid.dtype == object or not estimator.model_.is_additive or not np.isnan(data).any():
         return None
     return np.ravel(estimator.curve(feature, [np.nan])[1])
 
@@ -217,20 +207,12 @@ def _mark_rows(ax: Any, values: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class Direction:
-    """One of the two features.
+    """One of the two features."""
 
-    Attributes
-    ----------
-    name : of the feature
-    grid : (g,) its values; an object array of levels for a category
-    cases : (k,) its values in the kept cases
-    data : (n,) its values in some rows; empty if there are none
-    """
-
-    name: str
-    grid: np.ndarray
-    cases: np.ndarray
-    data: np.ndarray
+    name: str  # of the feature
+    grid: np.ndarray  # (g,) its values; an object array of levels for a category
+    cases: np.ndarray  # (k,) its values in the kept cases
+    data: np.ndarray  # (n,) its values in some rows; empty if there are none
 
     @property
     def levels(self) -> bool:
@@ -301,7 +283,7 @@ class SurfaceDisplay(Display):
         cls._check_matplotlib()
         *grids, values = surface_of(estimator, first, second)
         cases = explaining.case_values(estimator)
-        if is_additive(estimator):  # its cases have no part in its pairs
+        if estimator.model_.is_additive:  # its cases have no part in its pairs
             cases = {name: values[:0] for name, values in cases.items()}
         data = {} if X is None else explaining.kept_values(estimator, X)
         names = [_name(estimator, feature) for feature in (first, second)]

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base.calibration import Calibrator
 from tamis.explain import KernelExplanation
 from tamis.explain.explanation import plain
 from tamis.flagship.tables import model_tables
@@ -32,7 +31,11 @@ def embedded(results: Results) -> dict[str, Any]:
     """What the page computes with."""
     model = results.model
     order = case_order(results)
-    computes = results.is_additive or model_data(results, order) is not None
+    if results.is_additive:
+        computed = _additive(results, order)
+    else:
+        columns = [_column(name, column) for name, column in _columns(results)]
+        computed = {"columns": columns, "model": model_data(results, order)}
     names = [name for name, _ in _columns(results)]
     met = dict.fromkeys(name for part in results.parts for name in part.features)
     return {
@@ -46,8 +49,8 @@ def embedded(results: Results) -> dict[str, Any]:
         "inputs": [names.index(name) for name in met if name in names],  # in the order in which a reader meets them
         "base": model.model_.base_value,
         "start": None if not results.cases else [results.cases[0].values.get(name) for name in names],
-        "rows": row_data(results, order, stored=not computes),
-        **(_additive(results, order) if results.is_additive else _of_kernels(results, order)),
+        "rows": row_data(results, order, stored=computed["model"] is None),
+        **computed,
     }
 
 
@@ -62,12 +65,6 @@ def _additive(results: Results, order: np.ndarray) -> dict[str, Any]:
     parts = [last if part.kind == "cases" else place[part.features] for part in results.parts]
     columns = [{key: feature[key] for key in keys} for feature in tables["features"]]
     return {"columns": columns, "model": tables, "order": {"parts": parts, "cases": order}}
-
-
-def _of_kernels(results: Results, order: np.ndarray) -> dict[str, Any]:
-    """A model of kernels and its columns."""
-    columns = [_column(name, column) for name, column in _columns(results)]
-    return {"columns": columns, "model": model_data(results, order)}
 
 
 def _columns(results: Results) -> list[tuple[str, Any]]:
@@ -99,7 +96,7 @@ def model_data(results: Results, order: np.ndarray) -> dict[str, Any] | None:
     model = results.model
     expansion, calibrator = expansion_of(model), getattr(model, "calibrator_", None)
     known = all(column.kind != "position" for _, column in _columns(results))
-    if not known or expansion.row_dependent or (calibrator is not None and type(calibrator) is not Calibrator):
+    if not known or expansion.row_dependent:
         return None
     try:
         trees = [channel.kernel.portable(channel.columns) for channel in expansion.bank.channels]
@@ -109,12 +106,10 @@ def model_data(results: Results, order: np.ndarray) -> dict[str, Any] | None:
     for tree, part in zip(trees, part_places(results), strict=True):
         columns, every = needed(tree)
         channels.append({"value": _tree(tree), "columns": columns, "every": every, "part": part})
-    centre = getattr(expansion, "centre", None)
     return {
         "channels": channels,
         "instances": expansion.instances[order],
         "coef": expansion.coef[:, order],
-        "centre": None if centre is None else centre[order],
         "calibrator": None if calibrator is None else {"slope": calibrator.slope, "offset": calibrator.offset},
     }
 

@@ -11,16 +11,7 @@ import numpy as np
 from tamis.results.data import Part, Results
 from tamis.results.shapes import LINEAR, LOG, QUANTILE
 from tamis.results.tables import Table, chosen_in_folds, direction, range_over_folds
-from tamis.results.text import (
-    LOG_ODDS,
-    effect,
-    number,
-    per_output,
-    percent,
-    shortened,
-    signed,
-    signed_percent,
-)
+from tamis.results.text import LOG_ODDS, effect, number, per_output, percent, shortened, signed, signed_percent
 from tamis.views.report.style import (
     COLOURS,
     INK,
@@ -46,6 +37,7 @@ from tamis.views.report.style import (
 )
 
 MAX_BARS = 40  # parts in a chart
+POINTS_BETWEEN = 6  # of a straight piece of a curve on a logarithmic axis
 MAX_SHAPES = 40  # parts with a drawn shape
 MAX_CLASS_BARS = 4  # classes with bars of their own in a chart of all parts
 MAX_LEVELS = 30  # categories in a drawing
@@ -273,11 +265,11 @@ def _curve(
     return drawn, _shape_table(part, outputs, classes, rows, "Values", where)
 
 
-def _between_points(grid: np.ndarray, values: np.ndarray, most: int = 6) -> tuple[np.ndarray, np.ndarray]:
+def _between_points(grid: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """More points of a curve, so that what is straight in the values bends as it must on a logarithmic axis."""
     if len(grid) < 2:
         return grid, values
-    shares = np.arange(most) / most
+    shares = np.arange(POINTS_BETWEEN) / POINTS_BETWEEN
     x = grid[:-1, None] + shares * np.diff(grid)[:, None]
     y = values[:-1, None] + shares * np.diff(values)[:, None]
     return np.r_[x.ravel(), grid[-1]], np.r_[y.ravel(), values[-1]]

@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import Any
 
 from tamis.codec import replacing
-from tamis.explain import SIMILAR
 from tamis.results import tables
 from tamis.results.data import Results
 from tamis.results.tables import sentence
@@ -115,11 +114,7 @@ def _panels(results: Results) -> dict[str, Any]:
         "additive": results.is_additive,
         "learned": _learned(results, classes),
         "features": _features(results),
-        "cases": {
-            "table": tables.case_table(results),
-            "similar": tables.similar_table(results),
-            "word": SIMILAR,
-        },
+        "cases": {"table": tables.case_table(results)},
         "path": _path(results),
         "stability": _stability(results),
         "data": {
@@ -172,11 +167,7 @@ def _features(results: Results) -> dict[str, Any]:
     single = [part for part in parts if not part.is_surface and part.kind != "cases"]
     ends = features.shape_range(results)
     drawn = [
-        {
-            "part": part,
-            "note": _note(results, part),
-            "chart": features.shape_chart(results, part, k, ends),
-        }
+        {"part": part, "note": _note(results, part), "chart": features.shape_chart(results, part, k, ends)}
         for k, part in enumerate(single[: features.MAX_SHAPES])
     ]
     drawn_pairs = [

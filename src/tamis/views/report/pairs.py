@@ -67,7 +67,10 @@ def surface_chart(results: Results, part: Part, k: int) -> Chart:
     low, high = float(part.shape.min()), float(part.shape.max())
     words = f"Map of what {part.features[0]} and {part.features[1]} add together to the {score}: between "
     words += f"{effect(low, score)} and {effect(high, score)}."
-    table = _coarse_table(part, outputs, score) if coarse else _value_table(part, outputs, score)
+    if coarse:  # all cells: the first feature along the rows, the second along the columns
+        table = _table(part, outputs, score, _coarse_names(part, 0), _coarse_names(part, 1), part.shape)
+    else:
+        table = _value_table(part, outputs, score)
     return Chart(f"chart-surface-{k}", drawn, words, table)
 
 
@@ -112,12 +115,6 @@ def _coarse_names(part: Part, side: int) -> list[str]:
         between = [f"{a} to {b}" for a, b in pairwise(ends[1:-1])]
         names = [f"up to {ends[1]}", *between, f"above {ends[-2]}"]
     return names + [MISSING] * (n - len(names))
-
-
-def _coarse_table(part: Part, outputs: Sequence[Any], score: str) -> Table:
-    """All cells: the first feature along the rows, the second along the columns."""
-    first, second = _coarse_names(part, 0), _coarse_names(part, 1)
-    return _table(part, outputs, score, first, second, part.shape)
 
 
 def _table(

@@ -36,22 +36,13 @@ Mark = dict[str, Any]
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing with its alternatives.
+    """A drawing with its alternatives."""
 
-    Attributes
-    ----------
-    id : of its element
-    figure : what `draw.js` draws
-    words : what it shows, for who does not see it
-    table : the same in numbers
-    width : least width on a screen, in pixels; on a narrower one the chart scrolls in its box
-    """
-
-    id: str
-    figure: Figure
-    words: str
-    table: Table
-    width: int = 0
+    id: str  # of its element
+    figure: Figure  # what `draw.js` draws
+    words: str  # what it shows, for who does not see it
+    table: Table  # the same in numbers
+    width: int = 0  # least width on a screen, in pixels; on a narrower one the chart scrolls in its box
 
 
 def place(k: int, n_classes: int) -> int:

@@ -109,8 +109,7 @@
     const byCase = data.base.map(() => data.cases.map(() => 0));
     data.model.channels.forEach((channel, l) => {
       data.model.instances.forEach((instance, k) => {
-        const from = data.model.centre === null ? 0 : data.model.centre[k][l];
-        const value = kernelValue(channel, z, instance) - from;
+        const value = kernelValue(channel, z, instance);
         data.base.forEach((_, q) => {
           const summand = data.model.coef[q][k][l] * value;
           byPart[q][channel.part] += summand;
