@@ -7,7 +7,6 @@ import math
 MARKS = {
     "line": {"x", "y"},
     "dots": {"x", "y"},
-    "texts": {"x", "y", "texts"},
     "bars": {"x0", "x1", "y0", "y1"},
     "cells": {"x0", "x1", "y0", "y1", "z"},
     "lines": {"levels"},

@@ -21,7 +21,7 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "input", "link", "br", "img"):
+        if tag not in ("meta", "input", "link", "br", "wbr", "img"):
             self.open.append(tag)
         self.in_json = dict(attrs).get("id") == "tamis-data"
 

@@ -263,6 +263,18 @@ class TestExplain:
         assert one["score"] == pytest.approx(-two["score"])
         assert one["probability"] == pytest.approx(1 - two["probability"])
 
+    def test_one_of_three_classes_is_compared_with_the_next_one(self, tmp_path):
+        table, target = io.load_dataset("iris")
+        run("datasets", "iris", "-o", tmp_path / "iris.csv")
+        run("fit", tmp_path / "iris.csv", "-t", target, "-o", tmp_path, *QUICK)
+        told = json.loads(run("explain", tmp_path / "model.tamis", tmp_path / "iris.csv", "--row", 60, "--json").stdout)
+        one = {name: values[59:60] for name, values in table.items() if name != target}
+        likely = np.sort(io.load(tmp_path / "model.tamis").predict_proba(one)[0])[::-1]
+        assert told["score"] == pytest.approx(np.log(likely[0] / likely[1]))
+        summands = [part["contribution"] for parts in ("by_feature", "by_case") for part in told[parts]]
+        assert told["base_value"] + sum(summands) == pytest.approx(told["score"])
+        assert f"against '{told['against']}'" in told["sentence"]
+
     def test_ids_that_stand_twice(self, folder, tmp_path):
         text = (folder / "new.csv").read_text().replace("P003,", "P001,")
         (tmp_path / "twice.csv").write_text(text)

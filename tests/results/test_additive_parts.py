@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.metrics import brier_score_loss
 
 from tamis.results import tables
 from tamis.results.additive import part_keys, shuffled_losses
+from tamis.results.describe import calibration_of
 from tamis.results.shapes import (
     LINEAR,
     LOG,
@@ -21,7 +24,7 @@ from tamis.results.shapes import (
 )
 from tamis.results.text import LOG_ODDS, effect, odds_factor
 
-from report_fits import ADDITIVE, additive_fit, additive_iris_fit, constant_fit, mixed_table, small_fit
+from report_fits import ADDITIVE, additive_fit, additive_iris_fit, constant_fit, mixed_table
 
 
 @pytest.fixture(scope="module", params=ADDITIVE, ids=list(ADDITIVE))
@@ -119,26 +122,53 @@ def test_cases_are_not_centred_and_pull_to_their_class():
 def test_sentences_name_log_odds_and_odds():
     text = tables.sentence(additive_fit())
     assert "the model adds up what 5 of 5 features contribute" in text
-    assert "log-odds up or down by" in text and "odds \u00d7 or \u00f7" in text
+    assert "log-odds of 'yes' up or down by" in text and "odds \u00d7 or \u00f7" in text
     assert re.search(r"how much a row resembles \d+ training case", text)
     bare = tables.sentence(constant_fit())
     assert "resembles" not in bare and "depends only on" in bare
 
 
 def test_effects_name_the_factor_of_the_odds():
-    assert effect(1.95, LOG_ODDS) == "+1.95 (odds \u00d7 7)"
-    assert effect(-0.7, LOG_ODDS) == "\u22120.7 (odds \u00d7 0.5)" and effect(0.5, "score") == "+0.5"
-    assert odds_factor(0.01) == "1.01" and odds_factor(1e9) != "inf"
+    assert effect(1.95, LOG_ODDS) == "+1.95 (odds \u00d7 7.0)"
+    assert effect(-0.7, LOG_ODDS) == "\u22120.70 (odds \u00d7 0.50)" and effect(0.5, "score") == "+0.5"
+    assert effect(-0.001, LOG_ODDS) == "0.00 (odds \u00d7 1.00)"
+    assert odds_factor(0.01) == "1.01" and odds_factor(10.0) == "22000" and odds_factor(1e9) != "inf"
 
 
-def test_scores_of_several_classes_are_log_odds_too():
-    assert additive_iris_fit().score_name == LOG_ODDS
-    assert small_fit().score_name != "" and not small_fit().is_additive
+def test_the_difference_of_two_of_several_scores_is_a_log_odds():
+    results = additive_iris_fit()
+    rows, (first, second, _) = results.rows.values, results.model.classes_.tolist()
+    found = results.model.explain(rows).against(first, second)
+    probability = results.model.predict_proba(rows)
+    np.testing.assert_allclose(found.decision[:, 0], np.log(probability[:, 0] / probability[:, 1]), atol=1e-9)
+    np.testing.assert_allclose(found.base_value + found.by_part.sum(axis=2), found.decision, atol=1e-9)
+    assert results.score_name == "score"
+    with pytest.raises(ValueError, match="'nobody' has no score"):
+        results.model.explain(rows).against(first, "nobody")
+
+
+def test_calibration_groups_hold_every_row_once():
+    rng = np.random.default_rng(0)
+    probability = rng.random(203)
+    truth = rng.random(203) < probability**2
+    found = calibration_of(truth, probability, "yes")
+    assert found.counts.sum() == 203 and len(found.counts) == 10 and np.all(np.diff(found.predicted) > 0)
+    assert np.average(found.predicted, weights=found.counts) == pytest.approx(probability.mean())
+    assert np.average(found.observed, weights=found.counts) == pytest.approx(truth.mean())
+    assert found.brier == pytest.approx(brier_score_loss(truth, probability))
+    assert np.all((found.low <= found.observed) & (found.observed <= found.high))
+    assert len(calibration_of(truth, probability, "yes", independent=False).low) == 0
+
+
+def test_sensitivity_and_predictive_value_are_of_the_second_class():
+    evaluation = replace(additive_fit().evaluation, confusion=np.array([[60, 40], [5, 20]]))
+    text = tables.diagnosis(evaluation, ["well", "ill"])
+    assert "20 of the 25 rows that are 'ill' (sensitivity 80.0%)" in text
+    assert "60 of the 100 rows that are 'well' (specificity 60.0%)" in text
+    assert "Of the 60 rows it predicts as 'ill', 20 are 'ill' (positive predictive value 33.3%)" in text
 
 
 def test_small_pairs_are_one_line():
-    from dataclasses import replace
-
     results = additive_fit()
     pairs = [part for part in results.parts if part.kind == "pair"]
     assert pairs

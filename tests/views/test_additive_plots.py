@@ -63,6 +63,13 @@ def test_a_missing_value_has_a_mark_where_rows_lack_one(two):
     assert not plots.ShapeFunctionDisplay.from_estimator(clf, features="a").missing_points_
 
 
+def test_a_curve_over_few_values_is_flat_around_each_of_them(two):
+    clf, X, _ = two
+    display = plots.ShapeFunctionDisplay.from_estimator(clf, X, features="code")
+    values = clf.curve("code", np.array([0.0, 1.0, 2.0]))[1]
+    np.testing.assert_allclose(display.lines_["code"][0].get_ydata(), np.repeat(values, 2))
+
+
 def test_maps_are_coarse_and_without_cases(two):
     clf, _, _ = two
     first, second = clf.pairs_[0]
@@ -110,6 +117,16 @@ def test_a_regressor_is_drawn_in_its_own_words(regressor):
     display = plots.ContributionDisplay.from_estimator(reg, X.head(1))
     assert display.ax_.get_xlabel() == "prediction"
     assert "prediction" in plots.ImportanceDisplay.from_estimator(reg, X).ax_.get_xlabel()
+
+
+def test_a_waterfall_of_several_classes_is_a_log_odds_against_the_next_one():
+    X, _ = frame()
+    y = np.digitize(X["b"], [-0.5, 0.5])
+    clf = TamisClassifier(2, 0, 0).fit(X, y)
+    display = plots.ContributionDisplay.from_estimator(clf, X.head(6), row=5)
+    probability = np.sort(clf.predict_proba(X.head(6))[5])[::-1]
+    assert display.decision[5] == pytest.approx(np.log(probability[0] / probability[1]))
+    assert " against " in display.output and display.ax_.get_xlabel().startswith("log-odds")
 
 
 def test_three_classes_are_drawn():

@@ -16,6 +16,7 @@ from figures import check_figure, marks_of
 from page_reader import Reader
 from tamis.views.report import render, write
 from tamis.views.report.pairs import surface_chart
+from tamis.workflow import Job, run
 
 from report_fits import ADDITIVE, additive_fit, additive_iris_fit, mixed_table, random_results
 
@@ -44,7 +45,12 @@ def test_page_is_under_a_megabyte_and_complete(name):
 
 def test_words_are_those_of_a_clinician():
     text = Reader(render(additive_fit())).text
-    plain = ("How to read log-odds", "0.7 doubles the odds", "how far it moves the log-odds", "in 5 of 5 folds")
+    plain = (
+        "How to read log-odds",
+        "0.7 doubles the odds",
+        "if it moves the log-odds far up or down",
+        "in 5 of 5 folds",
+    )
     for words in (*plain, "A case pulls towards its own class only"):
         assert words in text, words
     for jargon in ("kernel", "Gram", "centred", "purif", "regularis"):
@@ -70,12 +76,31 @@ def test_curves_are_drawn_on_one_scale_with_steps_and_missing_values():
     assert [text for _, text in colour["panels"][0]["x"]["ticks"]][-1] == "missing"
 
 
+def test_a_curve_over_few_values_is_flat_around_each_of_them():
+    charts = {
+        chart["panels"][0]["x"]["title"]: chart for chart in Reader(render(few_values_fit())).data["charts"].values()
+    }
+    (line,) = marks_of(charts["doses"], "line")
+    model = few_values_fit().model
+    values = model.curve("doses", np.array([0.0, 1.0, 2.0, 3.0]))[1].ravel()
+    assert line["y"][1:-1] == pytest.approx(np.repeat(values, 2), rel=1e-4)
+    assert line["x"][1:-1] == [-0.5, 0.5, 0.5, 1.5, 1.5, 2.5, 2.5, 3.5]
+
+
 def test_small_pairs_are_folded_away():
     results = additive_fit()
     faint = tuple(replace(p, variation=np.array([0.3])) if p.kind == "pair" else p for p in results.parts)
     page = Reader(render(replace(results, parts=faint)))
     assert not [name for name in page.data["charts"] if name.startswith("chart-surface")]
     assert "of little influence" in page.text and "Less than 1% of the variation" in page.text
+
+
+def few_values_fit():
+    """One number with four values."""
+    rng = np.random.default_rng(4)
+    doses = rng.integers(4, size=200).astype(float)
+    y = np.where(doses + rng.normal(size=200) > 1.5, "yes", "no").astype(object)
+    return run({"doses": doses, "y": y}, Job("y", max_instances=0, options={"cv": 3}), "doses.csv")
 
 
 def test_maps_show_every_coarse_cell():
@@ -176,6 +201,60 @@ def test_a_decision_has_at_most_twenty_lines_and_adds_up(visit):
     numbers = [float(text.split(" ")[0].replace("\u2212", "-")) for text in values]
     assert sum(numbers[:-1]) == pytest.approx(numbers[-1], abs=0.006 * len(numbers))
     assert numbers[-1] == pytest.approx(results.rows.decision[0, 0], abs=0.006)
+
+
+@pytest.mark.parametrize(("seed", "classes"), [(1, 2), (4, 3)])
+def test_changes_are_the_closest_that_change_the_prediction(visit, seed, classes):
+    results = random_results(seed, classes, pairs=1, cases=2)
+    model, page = results.model, visit(results)
+    rows = plain_rows(results.rows.values)[:12]
+    found = page.evaluate(
+        "text => JSON.parse(text).map(row => window.tamis.turns(Object.values(row)))", json.dumps(rows)
+    )
+    assert any(found)
+    for row, turns in zip(rows, found, strict=True):
+        before = predicted(model, row)
+        for turn in turns:
+            levels = turn["to"] if isinstance(turn["to"], list) else [turn["to"]]
+            assert all(predicted(model, {**row, turn["name"]: level}) in turn["predicted"] for level in levels)
+            assert before not in turn["predicted"]
+            if isinstance(turn["to"], float | int) and not isinstance(turn["from"], bool):
+                gap = abs(turn["to"] - turn["from"])
+                nearer = max(0.0, 1.0 - 0.03 - 0.025 * abs(turn["to"]) / gap)  # the value is rounded
+                way = turn["from"] + nearer * np.linspace(0.0, 1.0, 60) * (turn["to"] - turn["from"])
+                assert {predicted(model, {**row, turn["name"]: value}) for value in way} == {before}
+
+
+def predicted(model, row):
+    """The class of one row."""
+    columns = {name: np.array([np.nan if v is None else v], dtype=object) for name, v in row.items()}
+    return model.predict(columns).tolist()[0]
+
+
+def test_a_decision_of_several_classes_is_a_log_odds_against_the_next_class(visit):
+    results = additive_iris_fit()
+    page = visit(results)
+    page.select_option("#row-pick", "3")
+    probability = np.sort(results.rows.probability[3])[::-1]
+    shown = page.locator("#by-part tbody tr:last-child td:nth-child(2)").inner_text().replace("\u2212", "-")
+    assert float(shown) == pytest.approx(np.log(probability[0] / probability[1]), abs=0.006)
+    best, second = np.asarray(results.model.classes_)[np.argsort(-results.rows.probability[3])[:2]]
+    assert page.inner_text("#sum").startswith(f"The log-odds of {best} against {second}, the most likely other class:")
+
+
+def test_no_text_of_a_chart_is_cut_off(visit):
+    results = additive_fit()
+    parts = tuple(
+        replace(part, shape=9.5 / np.abs(part.shape).max() * part.shape) if part.kind == "number" else part
+        for part in results.parts
+    )
+    page = visit(replace(results, parts=parts), width=420)
+    outside = """() => [...document.querySelectorAll('.drawing text')].filter(text => {
+        const own = text.getBoundingClientRect(), chart = text.ownerSVGElement.getBoundingClientRect();
+        return own.left < chart.left - 1 || own.right > chart.right + 1;
+    }).map(text => text.textContent)"""
+    assert page.evaluate(outside) == []
+    assert any(text.endswith("000") for text in page.locator("#chart-shape-0 .odds").all_text_contents())
 
 
 def test_odds_and_log_odds_are_named(visit):

@@ -10,15 +10,17 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tamis.explain import SIMILAR
 from tamis.io.datasets import Dataset
 from tamis.results import Results, tables
 from tamis.results.tables import counted, sentence
-from tamis.results.text import LOG_ODDS, count, effect
+from tamis.results.text import LOG_ODDS, count, listed, odds_factor, points, shortened
 from tamis.workflow import Comparison, ExplainedRow
 
 OTHER_LINES = 26  # lines that show neither features nor cases
 MAX_EXPLAINED_LINES = 20  # of a decision of an additive model
 MAX_CONFUSION_CLASSES = 6
+CONFUSION_LETTERS = 44  # of the names of all classes
 MAX_FAILURE_LETTERS = 60
 ASCII = str.maketrans("\u2212\u2013\u00d7\u00f7", "--x/")  # not every terminal has these
 
@@ -29,11 +31,16 @@ def overview(results: Results, height: int) -> RenderableType:
     lines: list[RenderableType] = [Text(sentence(results).translate(ASCII)), Text(), test(results), Text()]
     features, cases = tables.part_table(results, brief=True), tables.case_table(results, brief=True)
     lines += [_titled(f"{counted(results.parts)} kept", features, most), Text()]
-    lines += [_titled(f"{count(len(results.cases), 'case')} kept", cases, most), Text()]
+    if results.cases:
+        lines += [_titled(f"{count(len(results.cases), 'case')} kept", cases, most), Text()]
     settings = ", ".join(f"{name} {value}" for name, value in tables.settings(results.model)).translate(ASCII)
     if settings:
-        lines.append(Text(f"Chosen by cross-validation: {settings}" if results.path else f"Settings: {settings}"))
+        lines.append(Text(f"Chosen by cross-validation: {settings}" if results.path else _capitalised(settings)))
     return Group(*lines)
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _titled(title: str, table: tables.Table, most: int | None = None) -> RenderableType:
@@ -62,20 +69,24 @@ def test(results: Results) -> RenderableType:
     wrong = int(evaluation.confusion.sum() - np.trace(evaluation.confusion))
     rows = [[name, value, interval] for name, value, interval, _ in tables.measures(evaluation)]
     confusion = tables.confusion(evaluation, classes)
-    head = [name.replace("Predicted ", "Predicted\n", 1) for name in confusion.head]  # two lines are narrower
+    measures = _drawn(tables.Table("", ["", "", "95% interval"], rows))
+    if len(classes) > MAX_CONFUSION_CLASSES:
+        shown: RenderableType = Text(f"{count(wrong, 'row')} predicted wrongly\n(all are counted in the report)")
+    else:
+        short = {str(label): shortened(label, CONFUSION_LETTERS // len(classes)) for label in classes}
+        head = ["True class", *(f"Predicted\n{name}" for name in short.values()), "Correct"]
+        shown = _drawn(replace(confusion, head=head, rows=[[short[row[0]], *row[1:]] for row in confusion.rows]))
+    title = Text(f"Test on {evaluation.source}", style="bold")
+    if len(classes) > 2:
+        return Group(title, shown, Text(), measures)
     grid = Table.grid(padding=(0, 3, 0, 0))
-    grid.add_row(
-        _drawn(replace(confusion, head=head))
-        if len(classes) <= MAX_CONFUSION_CLASSES
-        else Text(f"{count(wrong, 'row')} predicted wrongly\n(confusion matrix in the report)"),
-        _drawn(tables.Table("", ["", "", "95% interval"], rows)),
-    )
-    return Group(Text(f"Test on {evaluation.source}", style="bold"), grid)
+    grid.add_row(shown, measures)
+    return Group(title, grid)
 
 
 def explained(found: ExplainedRow, height: int) -> RenderableType:
     """The sentence and the contributions: of features, pairs and cases together, or of features and of cases."""
-    lines: list[RenderableType] = [Text(found.sentence), Text()]
+    lines: list[RenderableType] = [Text(found.sentence.translate(ASCII)), Text()]
     if found.is_additive:
         most = int(np.clip(height - 8, 5, MAX_EXPLAINED_LINES)) - 3
         return Group(*lines, added_up(found, most))
@@ -96,7 +107,8 @@ def added_up(found: ExplainedRow, most: int) -> RenderableType:
     lines = [(names[k], float(values[k])) for k in kept]
     if len(order) > n:
         lines.append((f"all other ({len(order) - n})", float(values[order[n:]].sum())))
-    return waterfall("Features, pairs of features, and similar training cases", found, lines)
+    kinds = ["features", *(["pairs of features"] if 2 in kind else []), *([SIMILAR] if 3 in kind else [])]
+    return waterfall(_capitalised(listed(kinds)), found, lines)
 
 
 def _sized(names: Sequence[str], values: np.ndarray, most: int) -> list[tuple[str, float]]:
@@ -110,15 +122,15 @@ def _sized(names: Sequence[str], values: np.ndarray, most: int) -> list[tuple[st
 
 def waterfall(title: str, found: ExplainedRow, lines: Sequence[tuple[str, float]]) -> RenderableType:
     """Contributions as signed bars, from the base value to the score."""
-    score = found.score_name
+    score, form = found.score_name, points if found.is_additive else "{:+.4f}".format
     unit = max((abs(value) for _, value in lines), default=1.0) or 1.0
-    rows = [["starting value" if found.is_additive else "base value", f"{found.base_value:+.4f}", ""]]
+    rows = [["starting value" if found.is_additive else "base value", form(found.base_value), "", ""]]
     for name, value in lines:
         bar = ("+" if value > 0 else "-") * int(np.ceil(20 * abs(value) / unit)) if value else ""
-        factor = f"  {effect(value, score).partition(' ')[2]}" if score == LOG_ODDS else ""
-        rows.append([name, f"{value:+.4f}{factor}", bar])
-    rows.append([f"sum = {score}", f"{found.score:+.4f}", ""])
-    return _titled(title, tables.Table(title, ["", score, ""], rows, frozenset({2})))
+        rows.append([name, form(value), f"x {odds_factor(value)}" if score == LOG_ODDS else "", bar])
+    rows.append([f"sum = {score}", form(found.score), "", ""])
+    head = ["", score, "odds" if score == LOG_ODDS else "", ""]
+    return _titled(title, tables.Table(title, head, rows, frozenset({3})))
 
 
 def comparison(found: Comparison) -> RenderableType:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,24 @@ class AdditiveExplanation(Explanation):
             arrays.append(self.by_case.sum(axis=2)[:, :, None])
         xp = namespace(self.by_feature) if is_tensor(self.by_feature) else np
         return xp.concatenate(arrays, axis=2) if xp is np else xp.concat(arrays, axis=2)
+
+    def against(self, first: Any, second: Any) -> AdditiveExplanation:
+        """Return the log-odds of one of several classes against another one, taken apart.
+
+        The scores of several classes go through a softmax, so the difference of two of them is the log-odds of the
+        first class against the second. The result has this one output, with the differences of all contributions.
+        """
+        outputs = list(self.outputs)
+        for output in (first, second):
+            if output not in outputs:
+                raise ValueError(f"{output!r} has no score: the scores are those of {outputs}")
+        q, r = outputs.index(first), outputs.index(second)
+        differences = {
+            name: getattr(self, name)[:, q : q + 1] - getattr(self, name)[:, r : r + 1]
+            for name in ("decision", "by_feature", "by_pair", "by_case")
+        }
+        base_value = self.base_value[q : q + 1] - self.base_value[r : r + 1]
+        return replace(self, base_value=base_value, outputs=[f"{first} against {second}"], **differences)
 
     def _columns(self) -> dict[str, list]:
         """Columns row, output, part, name, value, similarity, contribution; a line for every summand.

@@ -70,6 +70,30 @@ class ScoreCurve:
 
 @stored
 @dataclass(frozen=True)
+class Calibration:
+    """The probabilities of one class against how often it is the true one, in groups of rows with similar ones.
+
+    Attributes
+    ----------
+    label : the class
+    predicted : (g,) mean probability in each group, ascending
+    observed : (g,) share of the rows of each group that are of the class
+    low, high : (g,) ends of 95 per cent intervals; empty where rows belong together, as these are for single rows
+    counts : (g,) rows
+    brier : mean squared difference of the probability and 1 (a row of the class) or 0
+    """
+
+    label: Any
+    predicted: np.ndarray
+    observed: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    counts: np.ndarray
+    brier: float
+
+
+@stored
+@dataclass(frozen=True)
 class Evaluation:
     """The model on rows that it has not seen.
 
@@ -81,6 +105,7 @@ class Evaluation:
     accuracy, auc, ks : with 95 per cent intervals; with several classes means of one class against the rest
     majority : the accuracy of always predicting the class that is most frequent in training; NaN if not known
     curves : one for two classes, else one per class
+    calibration : the same; none where the model has no probabilities
     """
 
     source: str
@@ -91,6 +116,7 @@ class Evaluation:
     ks: Interval
     majority: float
     curves: tuple[ScoreCurve, ...]
+    calibration: tuple[Calibration, ...] = ()
 
 
 @stored
@@ -289,10 +315,13 @@ class Results:
 
     @property
     def score_name(self) -> str:
-        """What a score is: a log-odds where probabilities are its sigmoid, or the softmax of an additive model."""
+        """What a score is: the log-odds of the second of two classes where probabilities are its sigmoid.
+
+        With several classes only the difference of two scores of an additive model is one.
+        """
         calibrator = getattr(self.model, "calibrator_", None)
         known = isinstance(calibrator, Calibrator) and calibrator.slope == 1.0
-        return LOG_ODDS if known and (len(self.outputs) == 1 or self.is_additive) else "score"
+        return LOG_ODDS if known and len(self.outputs) == 1 else "score"
 
     @property
     def is_additive(self) -> bool:

@@ -11,10 +11,10 @@ from tamis.base.classifier import ReadableClassifier
 from tamis.base.estimator import ReadableEstimator
 from tamis.base.explaining import case_pulls, case_values, kept_cases, kept_features, parts
 from tamis.explain import measures, part_names
-from tamis.explain.intervals import UNKNOWN, Interval, bootstrap
+from tamis.explain.intervals import UNKNOWN, Interval, bootstrap, wilson
 from tamis.explain.measures import variation
 from tamis.results.additive import additive_parts, expansion_of, part_keys
-from tamis.results.data import Case, Evaluation, Part, ScoreCurve, ShownRows
+from tamis.results.data import Calibration, Case, Evaluation, Part, ScoreCurve, ShownRows
 from tamis.results.shapes import as_cell, central_part, count_rows, direction_of
 from tamis.table.encoding import Position
 from tamis.table.rows import spread
@@ -22,6 +22,7 @@ from tamis.table.rows import spread
 Columns = Mapping[str, np.ndarray]
 
 MAX_CURVE_POINTS = 300  # of a curve
+CALIBRATION_GROUPS, MIN_GROUP_ROWS = 10, 20  # most groups of rows with similar probabilities, and rows in each
 MAX_SHOWN_ROWS = 300  # rows
 MAX_VARIATION_ROWS = 2000  # training rows that measure the variation of contributions
 
@@ -199,7 +200,30 @@ def evaluate(
         auc, ks = (_mean_over_classes(one, y, decision, labels, groups, seed) for one in both)
     hits = measures.accuracy(y, predicted, groups, random_state=seed)
     share = float("nan") if majority is None else float(np.mean(y == majority))
-    return Evaluation(source, len(y), confusion, hits, auc, ks, share, curves)
+    calibration: tuple[Calibration, ...] = ()
+    if hasattr(model, "predict_proba"):
+        probability = np.asarray(model.predict_proba(columns))
+        calibration = tuple(
+            calibration_of(y == label, probability[:, index[label]], label, groups is None) for label in labels
+        )
+    return Evaluation(source, len(y), confusion, hits, auc, ks, share, curves, calibration)
+
+
+def calibration_of(truth: np.ndarray, probability: np.ndarray, label: Any, independent: bool = True) -> Calibration:
+    """Groups of about as many rows, from those with the smallest to those with the largest probabilities."""
+    order = np.argsort(probability, kind="stable")
+    n = int(np.clip(len(order) // MIN_GROUP_ROWS, 1, CALIBRATION_GROUPS))
+    rows = [group for group in np.array_split(order, n) if len(group)]
+    shares = [wilson(float(truth[group].sum()), len(group)) for group in rows]
+    return Calibration(
+        label,
+        np.array([probability[group].mean() for group in rows]),
+        np.array([share.value for share in shares]),
+        np.array([share.low for share in shares] if independent else []),
+        np.array([share.high for share in shares] if independent else []),
+        np.array([len(group) for group in rows], dtype=int),
+        float(np.mean((probability - truth) ** 2)),
+    )
 
 
 def _mean_over_classes(

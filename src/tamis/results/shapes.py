@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-HISTOGRAM_BINS = 30
+HISTOGRAM_BINS, QUANTILE_BINS = 30, 20
+LEAST_QUANTILES = 0.75  # of the bins of a quantile axis that must have different ends
 CENTRAL_QUANTILES = (0.025, 0.975)  # of the training values: where the direction of a feature is judged
 ALWAYS_SHARE, MOSTLY_SHARE = 0.95, 0.75  # shares of the ups and downs of a curve that go one way
 CENTRE, TAILS = (0.1, 0.9), (0.005, 0.995)  # quantiles between which a column is compared with its range
 SKEWED_SHARES = (0.42, 0.25)  # of the range between the tails, and of all, for the centre of a skewed column
+LEAST_LOG_RATIO = 5.0  # of the largest to the smallest value, from which a logarithmic axis is worth its name
 LINEAR, LOG, QUANTILE = "linear", "log", "quantile"  # scales of an axis
 
 
@@ -53,8 +55,11 @@ def choose_scale(values: np.ndarray) -> str:
     known = values[~np.isnan(values)]
     if len(np.unique(known)) <= HISTOGRAM_BINS or not _is_skewed(known):
         return LINEAR
-    if known.min() > 0 and not _is_far_out(np.log(known)):
-        return LOG
+    if known.min() > 0:
+        if known.max() < LEAST_LOG_RATIO * known.min():
+            return LINEAR
+        if not _is_far_out(np.log(known)):
+            return LOG
     return QUANTILE
 
 
@@ -75,17 +80,19 @@ def _is_far_out(values: np.ndarray) -> bool:
 def bin_edges(values: np.ndarray, scale: str = LINEAR) -> np.ndarray:
     """Edges of bins that are equally wide on an axis of this scale; one bin where the range cannot be cut.
 
-    Few different numbers have a bin each on a linear axis. On a quantile axis half of the edges are quantiles of the
-    rows and half those of the different values, so that neither many equal rows nor a long tail takes all the room.
+    Few different numbers have a bin each on a linear axis. On a quantile axis the bins hold about as many rows; where
+    many rows are equal, half of the edges are quantiles of the different values, so that the tail has room too.
     """
     if not len(values):
         return np.array([0.0, 1.0])
     if scale == LOG:
         return np.geomspace(values.min(), values.max(), HISTOGRAM_BINS + 1)
     if scale == QUANTILE:
-        shares = np.linspace(0.0, 1.0, HISTOGRAM_BINS // 2 + 1)
-        edges = np.concatenate([np.quantile(values, shares), np.quantile(np.unique(values), shares)])
-        return np.unique(edges)
+        shares = np.linspace(0.0, 1.0, QUANTILE_BINS + 1)
+        edges = np.unique(np.quantile(values, shares))
+        if len(edges) >= LEAST_QUANTILES * QUANTILE_BINS:
+            return edges
+        return np.unique(np.r_[edges, np.quantile(np.unique(values), shares)])
     try:
         return np.histogram_bin_edges(values, bins=HISTOGRAM_BINS)
     except ValueError:

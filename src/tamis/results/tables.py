@@ -82,10 +82,10 @@ def _method(results: Results) -> str:
     if not results.is_additive:
         return f"the model compares a row with {cases} on {used}"
     pairs = sum(part.kind == "pair" for part in results.parts)
-    more = [f"what {count(pairs, 'pair')} of features {'adds' if pairs == 1 else 'add'} on top"] if pairs else []
-    more += [f"how much a row resembles {cases}"] if results.cases else []
-    first = f"the model adds up what {used} contribute"
-    return f"{first}, {' and '.join(more)}" if more else first
+    summands = [f"what {used} contribute"]
+    summands += [f"what {count(pairs, 'pair')} of features {'adds' if pairs == 1 else 'add'} on top"] if pairs else []
+    summands += [f"how much a row resembles {cases}"] if results.cases else []
+    return f"the model adds up {listed(summands)}"
 
 
 def _influence(results: Results) -> str:
@@ -94,9 +94,9 @@ def _influence(results: Results) -> str:
     if len(parts) == 1 and len(parts[0].features) > 1:
         return "The features act only together."
     if parts and all(part.size.size for part in parts):
-        text = f"The score depends {'most' if len(parts) > 1 else 'only'} on {parts[0].name}, which moves the "
-        text += f"{results.score_name} up or down by {moved(parts[0], results)} on average"
-        others = [f"{part.name} (by {number(float(part.size.mean()), 2)})" for part in parts[1:3]]
+        text = f"The prediction depends {'most' if len(parts) > 1 else 'only'} on {parts[0].name}, which moves the "
+        text += f"{target_of(results)} up or down by {moved(parts[0], results)} on average"
+        others = [f"{part.name} (by {average(part)})" for part in parts[1:3]]
         return f"{text}, then on {listed(others)}." if others else f"{text}."
     shares = [f"{part.variation.mean():.0f}%" for part in parts[:3]]
     top = [f"{part.name} ({share})" for part, share in zip(parts, shares)]
@@ -106,10 +106,21 @@ def _influence(results: Results) -> str:
 
 def moved(part: Part, results: Results) -> str:
     """By how much a part moves the score up or down on average, and the odds where these are known."""
-    size = float(part.size.mean())
     if results.score_name != LOG_ODDS:
-        return number(size, 2)
-    return f"{number(size, 2)} (odds \u00d7 or \u00f7 {odds_factor(size)})"
+        return average(part)
+    return f"{average(part)} (odds \u00d7 or \u00f7 {odds_factor(float(part.size.mean()))})"
+
+
+def average(part: Part) -> str:
+    """The mean modulus of what a part adds, over the classes too where there are several."""
+    return f"{float(part.size.mean()):.2f}"
+
+
+def target_of(results: Results) -> str:
+    """What the parts of a model add to, in words."""
+    if results.score_name == LOG_ODDS:
+        return f"{LOG_ODDS} of {str(results.outputs[0])!r}"
+    return results.score_name if len(results.outputs) == 1 else f"{results.score_name}s of the classes"
 
 
 def counted(parts: Sequence[Part]) -> str:
@@ -133,8 +144,46 @@ def measures(evaluation: Evaluation) -> list[Measure]:
         Measure("Accuracy", *share(evaluation.accuracy), "rows classified correctly"),
         Measure("Largest class", majority, "", "rows that are correct if the largest class is always predicted"),
         Measure("AUC", *interval(evaluation.auc), f"chance that a row of {which} scores above another row{mean}"),
-        Measure("KS", *interval(evaluation.ks), f"largest distance between the two score curves{mean}"),
+        Measure("KS", *interval(evaluation.ks), f"largest distance between the two classes in the KS curve{mean}"),
     ]
+
+
+def diagnosis(evaluation: Evaluation, classes: Sequence[Any]) -> str:
+    """Sensitivity, specificity and predictive value of the second of two classes; "" for several classes."""
+    if len(classes) != 2:
+        return ""
+    (right_negative, wrong_positive), (wrong_negative, right_positive) = evaluation.confusion.tolist()
+    negative, positive = (repr(str(label)) for label in classes)
+    positives, negatives = right_positive + wrong_negative, right_negative + wrong_positive
+    predicted = right_positive + wrong_positive
+    sensitivity, specificity, value = (
+        percent(100 * right / n) if n else "unknown"
+        for right, n in ((right_positive, positives), (right_negative, negatives), (right_positive, predicted))
+    )
+    return (
+        f"It finds {right_positive} of the {positives} rows that are {positive} (sensitivity {sensitivity}) and "
+        f"recognises {right_negative} of the {negatives} rows that are {negative} (specificity {specificity}). Of the "
+        f"{predicted} rows it predicts as {positive}, {right_positive} are {positive} (positive predictive value "
+        f"{value})."
+    )
+
+
+def calibrated(evaluation: Evaluation, n_classes: int) -> str:
+    """How the predicted probabilities compare with what happened, in words; "" without probabilities."""
+    found = evaluation.calibration
+    if not found:
+        return ""
+    means = [(c.label, *(float(np.average(v, weights=c.counts)) for v in (c.predicted, c.observed))) for c in found]
+    words = [f"{str(label)!r} {percent(100 * p)} predicted, {percent(100 * o)} observed" for label, p, o in means]
+    text = f"On average over the test rows: {'; '.join(words)}."
+    brier = sum(c.brier for c in found)
+    shares = [o for *_, o in means]
+    constant = sum(share * (1 - share) for share in shares)
+    what = "" if n_classes == 2 else ", summed over the classes"
+    return (
+        f"{text} The Brier score, the mean squared error of the probabilities{what}, is {brier:.3f}; it is 0 for a "
+        f"perfect prediction and {constant:.3f} if every row is given the observed share as its probability."
+    )
 
 
 def confusion(evaluation: Evaluation, classes: Sequence[Any]) -> Table:
@@ -146,7 +195,7 @@ def confusion(evaluation: Evaluation, classes: Sequence[Any]) -> Table:
         correct = percent(100 * counts[k, k] / total) if total else "no rows"
         rows.append([str(label), *(str(int(c)) for c in counts[k]), correct])
     head = ["True class", *(f"Predicted {label}" for label in classes), "Correct"]
-    return Table("Confusion matrix: true classes in the rows, predicted classes in the columns", head, rows)
+    return Table("Test rows by their true class (lines) and the predicted class (columns)", head, rows)
 
 
 def part_table(results: Results, brief: bool = False) -> Table:
@@ -170,34 +219,32 @@ def _additive_table(results: Results, brief: bool) -> Table:
     """The features, pairs and cases of an additive model; pairs of little influence are added up in one line."""
     parts = [part for part in results.parts if not part.is_folded]
     folded = [part for part in results.parts if part.is_folded]
-    outputs = results.outputs[:1] if brief else results.outputs
+    outputs, directed = results.outputs[:1] if brief else results.outputs, len(results.outputs) == 1
     sized, counted_folds = all(part.size.size for part in parts), any(len(part.by_fold) for part in parts)
     measured = any(math.isfinite(part.permuted) for part in parts)
-    head = ["Feature", "Direction" if brief else "Direction of the curve"]
+    head = ["Feature", *(["Direction" if brief else "Direction of the curve"] if directed else [])]
     what = f"{results.score_name.capitalize()} by" if brief else f"Moves the {results.score_name} by"
     head += ([what] if brief else per_output(what, outputs)) if sized else []
-    head += ["Shuffled" if brief else "Loss if shuffled"] if measured else []
-    head += ["Variation"] if brief else per_output("Share of variation", outputs)
-    head += (["Folds"] if brief else ["Range over folds", "Chosen"]) if counted_folds else []
+    head += ["Loss if\nshuffled" if brief else "Loss if shuffled"] if measured else []
+    head += ["Variation" if brief else "Share of variation"]
+    head += (["In folds"] if brief else ["Range over folds", "Chosen"]) if counted_folds else []
     rows = []
     for part in parts:
         sizes = np.array([]) if not sized else part.size.mean(keepdims=True) if brief else part.size
-        cells = [number(size, 2) for size in sizes.tolist()]
+        words = direction(part).removesuffix(" with it") if brief else direction(part)
+        cells = [words] if directed else []
+        cells += [f"{size:.2f}" for size in sizes.tolist()]
         cells += [signed(part.permuted, 2) if math.isfinite(part.permuted) else "\u2013"] if measured else []
-        cells += _weights(part, brief)
+        cells.append(percent(float(np.mean(part.variation))))
         folds = [chosen_in_folds(part).removeprefix("in ").removesuffix(" folds")]
         folds = folds if brief else [range_over_folds(part), chosen_in_folds(part)]
-        words = direction(part).removesuffix(" with it") if brief else direction(part)
-        rows.append([part.name, words, *cells, *(folds if counted_folds else [])])
+        rows.append([part.name, *cells, *(folds if counted_folds else [])])
     if folded:
         together = sum(float(part.variation.mean()) for part in folded)
-        words = f"{count(len(folded), 'pair')} of little influence"
-        gaps = ["\u2013"] * (len(head) - 2)
-        gaps[head.index("Variation") - 2 if brief else head.index(per_output("Share of variation", outputs)[0]) - 2] = (
-            percent(together)
-        )
-        rows.append([words, "only together", *gaps])
-    return Table("What the model keeps, the most influential first", head, rows, frozenset({1}))
+        line = [f"{count(len(folded), 'pair')} of little influence", *["\u2013"] * (len(head) - 1)]
+        line[head.index("Variation" if brief else "Share of variation")] = percent(together)
+        rows.append(line)
+    return Table("What the model keeps, the most influential first", head, rows, frozenset({1} if directed else ()))
 
 
 def case_table(results: Results, brief: bool = False) -> Table:
@@ -205,15 +252,16 @@ def case_table(results: Results, brief: bool = False) -> Table:
     cases, outputs = results.cases, results.outputs[:1] if brief else results.outputs
     weighted = all(case.importance is not None for case in cases)
     names = [] if brief else list(dict.fromkeys(name for part in results.parts for name in part.features))
-    what = "Pull at full resemblance" if results.is_additive and not brief else f"Effect on the {results.score_name}"
+    what = "Pull on an equal row" if results.is_additive else f"Effect on the {results.score_name}"
     columns = [what, *(["Importance"] if weighted else [])]
-    columns.append("Variation" if brief else "Share of variation")
+    if not results.is_additive:
+        columns.append("Variation" if brief else "Share of variation")
     head = ["Case", "Class", *(name for column in columns for name in per_output(column, outputs)), *names]
     rows = []
     for case in cases:
         effects = [effect(value, results.score_name) for value in (_largest(case.pull) if brief else case.pull)]
         values = [cell(case.values.get(name)) for name in names]
-        rows.append([*_named(case), *effects, *_weights(case, brief), *values])
+        rows.append([*_named(case), *effects, *([] if results.is_additive else _weights(case, brief)), *values])
     texts = {name for name in names if any(isinstance(case.values.get(name), str) for case in cases)}
     words = {k for k, name in enumerate(names, len(head) - len(names)) if name in texts}
     return Table("The kept cases, the most influential first", head, rows, frozenset({1, *words}))
@@ -237,7 +285,7 @@ def _largest(values: np.ndarray) -> list[float]:
 
 def direction(part: Part) -> str:
     """What the score does as the feature grows, in words."""
-    words = {"bends": "rises and falls", "flat": "stays the same", "levels": "by category", "together": "only together"}
+    words = {"bends": "rises and falls", "flat": "stays the same", "levels": "by category", "together": "\u2013"}
     return words.get(part.direction, f"{part.direction} with it")
 
 
@@ -249,13 +297,25 @@ def course(part: Part, score: str) -> str:
     return f"the curve {direction(part)}"
 
 
-def without_value(model: ReadableClassifier, part: Part) -> str:
+def odds_range(part: Part, results: Results) -> list[str]:
+    """Between which factors a curve moves the odds, and at which values; nothing where the score is no log-odds."""
+    if results.score_name != LOG_ODDS or part.kind not in ("number", "category") or len(part.grid) < 2:
+        return []
+    at, values = part.grid, part.shape[:, 0]
+    if part.points.size:
+        at, values = part.points, np.interp(part.points, part.grid.astype(float), values)
+    spots = int(values.argmin()), int(values.argmax())
+    low, high = (f"at {cell(at[k])} (\u00d7 {odds_factor(float(values[k]))})" for k in spots)
+    return [f"lowest odds {low}, highest {high}"]
+
+
+def without_value(model: ReadableClassifier, part: Part, score: str) -> str:
     """How the model treats rows without a value of the feature, in words."""
     encoder = model.model_.encoder
     if not math.isnan(encoder.columns[encoder.names.index(part.features[0])].fill):
         return "which are given the typical value"
     if model.model_.is_additive:
-        return f"for which it adds {' / '.join(signed(value) for value in part.at_missing)}"
+        return f"for which it adds {' / '.join(effect(float(value), score) for value in part.at_missing)}"
     return "for which it adds nothing"
 
 
@@ -292,7 +352,7 @@ def agreement_table(stability: Stability) -> Table:
     for name, (title, words) in meaning.items():
         value, limits = interval(getattr(stability, name))
         rows.append([title, value, limits or "unknown", words])
-    head = ["Measure", "Mean over pairs", "95% interval", "Meaning"]
+    head = ["Measure", "Mean over pairs of folds", "95% interval", "Meaning"]
     return Table("Agreement of the folds", head, rows, frozenset({3}))
 
 
@@ -331,7 +391,8 @@ def data_facts(results: Results) -> list[tuple[str, str]]:
     notes, task = results.notes, results.task
     facts = [("File", notes.source)]
     if notes.n_rows:
-        facts.append(("Rows", f"{notes.n_rows}; {notes.no_target} of them have no class and were left out"))
+        left_out = f"; {notes.no_target} of them have no class and were left out" if notes.no_target else ""
+        facts.append(("Rows", f"{notes.n_rows}{left_out}"))
         facts.append(("Columns", f"{notes.n_columns}; {notes.n_features} of them were offered as features"))
     facts.append(("Target", task.target or NOT_KNOWN))
     named = {"Rows named by": task.id_column, "Split given by": task.split_column, "Groups given by": task.group_column}
@@ -340,17 +401,20 @@ def data_facts(results: Results) -> list[tuple[str, str]]:
         facts.append(("Groups", f"{notes.groups}; the rows of a group stay on one side of every split"))
     facts.append(("Test rows", notes.split))
     if notes.n_rows:
-        repeated = NOT_KNOWN if notes.repeated is None else notes.repeated
-        facts.append(("Repeated rows", f"test rows that equal a training row in all features: {repeated}"))
+        repeated = f"{notes.repeated or 'no'} test rows equal a training row in all features"
+        facts.append(("Repeated rows", NOT_KNOWN if notes.repeated is None else repeated))
     if notes.categories:
         facts.append(("Categories", ", ".join(notes.categories)))
     return facts
 
 
 def settings(model: ReadableClassifier) -> list[tuple[str, str]]:
-    """(name, value) of what the method chose or was given."""
+    """(name, value) of what the method chose or was given; of an additive model without what its tables show."""
+    shown = ("features", "pairs", "cases") if model.model_.is_additive else ()
     return [
-        (name, number(value) if isinstance(value, float) else str(value)) for name, value in model.summary().items()
+        (name, number(value) if isinstance(value, float) else str(value))
+        for name, value in model.summary().items()
+        if name not in shown
     ]
 
 

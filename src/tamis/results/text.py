@@ -45,16 +45,25 @@ def signed(value: float, digits: int = 3) -> str:
     return f"+{text}" if text[0].isdigit() and text != "0" else text
 
 
+def points(value: float) -> str:
+    """A log-odds: its sign and two decimals, so that numbers below each other can be compared."""
+    text = f"{value:+.2f}"
+    return "0.00" if text in ("+0.00", "-0.00") else text.replace("-", MINUS)
+
+
 def effect(value: float, score: str) -> str:
     """What is added to a score; where the score is a log-odds, the factor of the odds too."""
     if score != LOG_ODDS:
         return signed(value)
-    return f"{signed(value)} (odds \u00d7 {odds_factor(value)})"
+    return f"{points(value)} (odds \u00d7 {odds_factor(value)})"
 
 
 def odds_factor(value: float) -> str:
     """By what odds are multiplied when a value is added to a log-odds: two digits, near 1 three."""
-    return number(math.exp(min(value, 700.0)), 3 if abs(value) < 0.1 else 2)
+    factor = math.exp(min(value, 700.0))
+    if not 0.1 <= factor < 10.0:
+        return number(float(f"{factor:.2g}"), 2)
+    return f"{factor:.{1 if factor >= 1.095 else 2}f}"
 
 
 def percent(value: float) -> str:

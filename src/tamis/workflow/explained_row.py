@@ -18,7 +18,7 @@ from tamis.io.tables import Columns, blocks, header
 from tamis.results.data import Results
 from tamis.results.describe import take
 from tamis.results.shapes import as_cell
-from tamis.results.text import LOG_ODDS, cell
+from tamis.results.text import LOG_ODDS, cell, points
 from tamis.workflow.files import kinds_of, load_results
 from tamis.workflow.prepare import check_column
 
@@ -33,6 +33,8 @@ class ExplainedRow:
     ----------
     row, label : place in the file (the first is 1), and id
     output : the class whose score is explained
+    against : where the score is a log-odds, the class that `output` is compared with: the other one, of several the
+        most likely other one; else None
     predicted, truth, probability : the last is of `output`; None where it is not known
     base_value, score : the first and the last number of the sum
     parts, values, by_part : features (or groups of them), their values, and what they add
@@ -59,6 +61,7 @@ class ExplainedRow:
     lacks: str = ""
     score_name: str = "score"
     similarity: np.ndarray | None = None
+    against: Any = None
 
     @property
     def is_additive(self) -> bool:
@@ -69,16 +72,23 @@ class ExplainedRow:
     def sentence(self) -> str:
         """The decision in words."""
         name = f"Row {self.row}" if self.label is None else f"Row {self.row} ({self.label})"
-        verb = "are" if self.score_name == LOG_ODDS else "is"
-        what = f"the {self.score_name} of {str(self.output)!r} {verb} {self.score:+.4f}"
-        text = f"{name} is predicted {str(self.predicted)!r}: {what}"
-        if self.probability is not None:
-            text += f", the probability {self.probability:.3f}"
-        text += "." if self.truth is None else f"; the true class is {str(self.truth)!r}."
+        truth = "" if self.truth is None else f"; the true class is {str(self.truth)!r}"
+        text = f"{name} is predicted {str(self.predicted)!r}{truth}. {self._decision}."
         if not self.lacks:
             return text
         brackets = " (in brackets: the range of what it adds to 90% of the training rows that have it)"
         return f"{text} It lacks {self.lacks}{brackets if '(' in self.lacks else ''}."
+
+    @property
+    def _decision(self) -> str:
+        """The score and the probability in words."""
+        if self.score_name != LOG_ODDS:
+            likely = "" if self.probability is None else f", its probability {self.probability:.1%}"
+            return f"The {self.score_name} of {str(self.output)!r} is {self.score:+.4f}{likely}"
+        text = f"The log-odds of {str(self.output)!r} against {str(self.against)!r} are {points(self.score)}"
+        if self.probability is not None:
+            text += f", and its probability is {self.probability:.1%}"
+        return text
 
     @property
     def shown_parts(self) -> list[str]:
@@ -97,12 +107,12 @@ class ExplainedRow:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
-        names = ("row", "label", "output", "predicted", "truth", "probability", "base_value", "score", "score_name")
+        names = ("row", "label", "output", "against", "predicted", "truth", "probability", "base_value", "score")
         parts = zip(self.parts, self.values, self.by_part.tolist(), strict=True)
         alike = [None] * len(self.cases) if self.similarity is None else self.similarity.tolist()
         cases = zip(self.cases, self.classes, alike, self.by_case.tolist(), strict=True)
         return {
-            **{name: plain(getattr(self, name)) for name in (*names, "sentence", "lacks")},
+            **{name: plain(getattr(self, name)) for name in (*names, "score_name", "sentence", "lacks")},
             "adds_up": "features and cases together" if self.is_additive else "features, and again cases",
             "by_feature": [{"feature": n, "value": list(v), "contribution": c} for n, v, c in parts],
             "by_case": [
@@ -131,6 +141,13 @@ def explain_row(
     predicted = as_cell(classifier.predict(columns)[0])
     which = _output(classes, output, predicted)
     k, sign = (0, 1.0 if which == classes[1] else -1.0) if len(classes) == 2 else (classes.index(which), 1.0)
+    other, score_name = None, results.score_name
+    if len(classes) == 2:
+        other = classes[0 if sign > 0 else 1]
+    elif isinstance(explanation, AdditiveExplanation):
+        ranked = sorted(zip(explanation.decision[0].tolist(), classes, strict=True), key=lambda pair: -pair[0])
+        other = next(label for _, label in ranked if label != which)
+        explanation, k, score_name = explanation.against(which, other), 0, LOG_ODDS
     names, parts, by_part, similarity = explanation.part_names, explanation.parts, explanation.by_part[0, k], None
     if isinstance(explanation, AdditiveExplanation):
         n = len(explanation.features) + len(explanation.pairs)
@@ -161,8 +178,9 @@ def explain_row(
         [case.truth for case in kept],
         sign * explanation.by_instance[0, k],
         lacks,
-        results.score_name,
+        score_name,
         similarity,
+        other if score_name == LOG_ODDS else None,
     )
 
 

@@ -24,6 +24,7 @@ from tamis.views.plots.drawing import (
     PLAIN,
     PLUS,
     SCALE,
+    SCORE,
     Display,
     cell_texts,
     decision_name,
@@ -117,7 +118,7 @@ class ImportanceDisplay(Display):
         kinds = {"features": self.features, "cases": self.cases}
         if of not in ("both", *kinds):
             raise ValueError(f"of={of!r} is unknown: use 'both', 'features' or 'cases'")
-        shown = {name: k for name, k in kinds.items() if of in ("both", name)}
+        shown = {name: k for name, k in kinds.items() if of == name or (of == "both" and len(k))} or kinds
         counts = [max(1, min(len(k), max_display)) for k in shown.values()]
         if self.sizes is not None and of != "cases":
             return self._plot_sizes(ax, max_display)
@@ -187,7 +188,7 @@ class ImportanceDisplay(Display):
             texts = [text if there else "" for text, there in zip(texts, known[q], strict=True)]
             ax.bar_label(bars, texts, padding=2, fontsize="small" if n < 3 else "x-small")
             out.append(bars)
-        ax.margins(x=0.15)
+        ax.margins(x=0.15 if digits is None else 0.25)
         return out
 
 
@@ -336,7 +337,8 @@ class ContributionDisplay(Display):
             features and pairs contribute.
         row : position of the row of a waterfall
         output : name of the output; None: the only one, or the class with the largest decision about
-            `row` (waterfall), or the first (beeswarm)
+            `row` (waterfall), or the first (beeswarm). A waterfall of an additive model of several classes shows the
+            log-odds of that class against the most likely other one
         data : values of the features, as in `Explanation.part_values`
         max_display : most lines; the smallest contributions are added up in the last one
         ax : axes
@@ -353,6 +355,13 @@ class ContributionDisplay(Display):
             q = outputs.index(output)
         else:
             raise ValueError(f"output={output!r} is not explained: use one of {outputs}")
+        score = DECISION
+        if isinstance(explanation, AdditiveExplanation) and outputs[q] != PREDICTION:
+            score = LOG_ODDS if len(outputs) == 1 else SCORE
+            if score == SCORE and kind == "waterfall":
+                ranked = np.argsort(-explanation.decision[row], kind="stable").tolist()
+                explanation = explanation.against(outputs[q], outputs[next(k for k in ranked if k != q)])
+                outputs, q, score = list(explanation.outputs), 0, LOG_ODDS
         of_parts = by == "part"
         values = explanation.part_values(data) if of_parts and data is not None else None
         contributions = (explanation.by_part if of_parts else explanation.by_instance)[:, q]
@@ -371,7 +380,7 @@ class ContributionDisplay(Display):
             rows=explanation.rows,
             output=outputs[q],
             values=values,
-            score=LOG_ODDS if isinstance(explanation, AdditiveExplanation) and outputs[q] != PREDICTION else DECISION,
+            score=score,
         )
         return display.plot(ax, kind=kind, row=row, max_display=max_display)
 
@@ -395,7 +404,7 @@ class ContributionDisplay(Display):
 
     @property
     def _favoured(self) -> str:
-        return "" if self.output == PREDICTION else f", above zero favours {label(self.output)}"
+        return "" if self.output == PREDICTION else f", above zero favours {label(self.output, 60)}"
 
     def _lines(self, rows: np.ndarray, order: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, list[str]]:
         """Contributions (rows, lines) and the names of the lines."""
@@ -415,7 +424,8 @@ class ContributionDisplay(Display):
         ends = decision - np.r_[0.0, np.cumsum(values)]  # from the decision at the top down to the base value
         self.bars_ = signed_bars(ax, values, at=np.arange(n), left=ends[1:])
         box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.85}
-        ax.bar_label(self.bars_, [f"{v:+.3g}" for v in values], padding=2, fontsize="small", bbox=box)
+        form = "+.2f" if self.score == LOG_ODDS else "+.3g"
+        ax.bar_label(self.bars_, [format(v, form) for v in values], padding=2, fontsize="small", bbox=box)
         ax.vlines(ends[1:-1], np.arange(n - 1), np.arange(1, n), color=PLAIN, linewidth=0.8)
         name_rows(ax, names, width=62)
         ax.axvline(self.base_value, color=PLAIN, linestyle=":")
@@ -426,7 +436,8 @@ class ContributionDisplay(Display):
         value = "decision value" if self.score == DECISION else self.score
         ax.set_xlabel(f"{value}{self._favoured}" if self._favoured else PREDICTION)
         named = decision_name(self.output, self.score)
-        words = f"base value {self.base_value:.4g} (dotted), {named} {decision:.4g} (dashed)"
+        number = ".2f" if self.score == LOG_ODDS else ".4g"
+        words = f"base value {self.base_value:{number}} (dotted), {named} {decision:{number}} (dashed)"
         ax.set_title(f"row {label(self.rows[rows[0]])}: {words}", fontsize="small")
 
     def _beeswarm(self, ax: Any, rows: np.ndarray, order: np.ndarray, others: np.ndarray) -> None:

@@ -52,6 +52,13 @@ class Display:
         if not hasattr(estimator, "classes_"):
             raise ValueError(f"{cls.__name__} needs a fitted classifier, and {type(estimator).__name__} is none")
 
+    @classmethod
+    def _check_prototypes(cls, estimator: Any) -> None:
+        """Fail for what has no prototypes."""
+        if not hasattr(estimator, "prototypes_"):
+            name = type(estimator).__name__
+            raise ValueError(f"{cls.__name__} needs a fitted classifier by prototypes, and {name} is none")
+
     def _panels(self, ax: Any, shape: tuple[int, int], size: tuple[float, float], **options: Any) -> np.ndarray:
         """Axes (rows, columns): those given, or those of a new figure of this size in inches."""
         plt = pyplot(type(self).__name__)
@@ -90,7 +97,7 @@ def label(name: Any, width: int = 28) -> str:
     return f" {text}" if text.startswith("_") else text  # legends leave out what starts so
 
 
-DECISION = "decision"
+DECISION, SCORE = "decision", "score"
 
 
 def decision_name(output: Any, score: str = DECISION) -> str:
@@ -99,8 +106,15 @@ def decision_name(output: Any, score: str = DECISION) -> str:
 
 
 def score_name(estimator: Any) -> str:
-    """What the decisions of an estimator are called: log-odds, if it is an additive classifier."""
-    return LOG_ODDS if estimator.model_.is_additive and hasattr(estimator, "classes_") else DECISION
+    """What the decisions of an additive model are called: log-odds of two classes, scores of several, or predictions.
+
+    The difference of two scores is a log-odds.
+    """
+    if not estimator.model_.is_additive:
+        return DECISION
+    if not hasattr(estimator, "classes_"):
+        return PREDICTION
+    return LOG_ODDS if len(estimator.classes_) == 2 else SCORE
 
 
 def added(outputs: Sequence[Any], between: str = " ", score: str = DECISION) -> str:

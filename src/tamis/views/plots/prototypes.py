@@ -88,7 +88,7 @@ class PrototypeAtlasDisplay(Display):
         ax : axes
         """
         cls._check_matplotlib()
-        cls._check_classifier(estimator)
+        cls._check_prototypes(estimator)
         classes = estimator.classes_.tolist()
         found = np.asarray(estimator.predict(X) if y is None else y)
         place = {value: q for q, value in enumerate(classes)}
@@ -226,7 +226,7 @@ class PrototypesPerClassDisplay(Display):
     def from_estimator(cls, estimator: PrototypeClassifier, *, ax: Any = None) -> PrototypesPerClassDisplay:
         """Draw the prototypes of a fitted classifier."""
         cls._check_matplotlib()
-        cls._check_classifier(estimator)
+        cls._check_prototypes(estimator)
         return cls(estimator.classes_.tolist(), estimator.prototypes_).plot(ax)
 
     def plot(self, ax: Any = None) -> PrototypesPerClassDisplay:

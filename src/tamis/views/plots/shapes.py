@@ -13,8 +13,8 @@ from tamis.base import explaining
 from tamis.base.estimator import ReadableEstimator
 from tamis.explain import SIMILAR
 from tamis.results.describe import shape_of, surface_of
-from tamis.results.shapes import LINEAR, LOG, QUANTILE, bin_edges, choose_scale
-from tamis.results.text import LOG_ODDS
+from tamis.results.shapes import LINEAR, LOG, QUANTILE, bin_edges, choose_scale, value_edges
+from tamis.results.text import LOG_ODDS, odds_factor
 from tamis.views.plots.drawing import (
     COLOURS,
     DECISION,
@@ -29,6 +29,7 @@ from tamis.views.plots.drawing import (
     score_name,
 )
 
+MAX_TICKS = 6  # different values of a number that each have a tick
 MAX_RUG_ROWS = 200  # rows up to which each gets a tick; more get a histogram
 DATA_SHARE = 0.16  # of the height of a panel that rug and histogram take
 DARK_SHARE = 0.6  # share of the largest value from which a cell is too dark for black letters
@@ -55,7 +56,8 @@ class ShapeFunctionDisplay(Display):
     """A panel per feature: lines over numbers, bars over categories, and where the data lie.
 
     Curves of an additive model have their steps and slopes. Where rows are given, a column with a long tail has a
-    logarithmic or stretched axis, and a diamond shows what a missing value adds if one of the rows has one.
+    logarithmic or stretched axis, one with few different values is drawn at these only, and a diamond shows what a
+    missing value adds if one of the rows has one. Log-odds have a second scale with the factors of the odds.
 
     Parameters
     ----------
@@ -122,6 +124,10 @@ class ShapeFunctionDisplay(Display):
             axis.set_xlabel(label(each.name, 40))
             if k % columns == 0:
                 axis.set_ylabel(added(self.outputs, "\n", self.score), fontsize="small")
+            if self.score == LOG_ODDS and k % columns == columns - 1:
+                odds = axis.secondary_yaxis("right")
+                odds.yaxis.set_major_formatter(lambda value, _: f"\u00d7 {odds_factor(value)}")
+                odds.set_ylabel("factor of the odds", fontsize="small")
         if len(self.outputs) > 1:
             lines = self.lines_[self.shapes[0].name]
             legend_beside(axes[columns - 1], lines, self.outputs, "class")
@@ -129,12 +135,20 @@ class ShapeFunctionDisplay(Display):
 
     def _lines(self, ax: Any, shape: Shape) -> list[Any]:
         ax.locator_params(axis="x", nbins=5)
-        lines = [ax.plot(shape.grid, column, **class_style(q))[0] for q, column in enumerate(shape.values.T)]
-        if shape.data is not None:
-            known = shape.data[np.isfinite(shape.data)].clip(shape.grid[0], shape.grid[-1])
-            if self.score == LOG_ODDS:
+        known = None if shape.data is None else shape.data[np.isfinite(shape.data)].clip(shape.grid[0], shape.grid[-1])
+        edges = None if known is None or self.score == DECISION else value_edges(known)
+        grid, values = shape.grid, shape.values
+        if known is not None and edges is not None:
+            distinct = np.unique(known)
+            grid = np.repeat(edges, 2)[1:-1]
+            values = np.repeat([np.interp(distinct, shape.grid, column) for column in values.T], 2, axis=1).T
+            if len(distinct) <= MAX_TICKS:
+                ax.set_xticks(distinct)
+        lines = [ax.plot(grid, column, **class_style(q))[0] for q, column in enumerate(values.T)]
+        if known is not None:
+            if self.score != DECISION:
                 _spread_axis(ax, known)
-            _mark_rows(ax, known)
+            _mark_rows(ax, known, edges)
         if shape.missing is not None:
             place = {"transform": ax.get_yaxis_transform(), "marker": "D", "linestyle": "none", "markersize": 5}
             self.missing_points_[shape.name] = [
@@ -191,8 +205,8 @@ def _spread_axis(ax: Any, values: np.ndarray) -> None:
         ax.set_xticks(ticks, [f"{v:g}" for v in ticks])
 
 
-def _mark_rows(ax: Any, values: np.ndarray) -> None:
-    """Where the data lie: a tick per row at the bottom, or a histogram for many rows."""
+def _mark_rows(ax: Any, values: np.ndarray, edges: np.ndarray | None) -> None:
+    """Where the data lie: a tick per row at the bottom, or a histogram for many rows, between `edges` if given."""
     if not len(values):
         return
     place = ax.get_xaxis_transform()
@@ -200,7 +214,7 @@ def _mark_rows(ax: Any, values: np.ndarray) -> None:
         ax.vlines(values, 0.0, 0.4 * DATA_SHARE, transform=place, color=PLAIN, linewidth=0.6, alpha=0.6)
         return
     scale = {"log": LOG, "function": QUANTILE}.get(ax.get_xscale(), LINEAR)
-    counts, edges = np.histogram(values, bins=bin_edges(values, scale))
+    counts, edges = np.histogram(values, bins=bin_edges(values, scale) if edges is None else edges)
     heights = 0.9 * DATA_SHARE * counts / counts.max()
     ax.bar(edges[:-1], heights, np.diff(edges), align="edge", transform=place, color=PLAIN, alpha=0.5)
 
@@ -220,19 +234,35 @@ class Direction:
         return self.grid.dtype == object or len(set(self.grid.tolist())) == 1
 
     @property
+    def coarse(self) -> bool:
+        """Whether the values are the ends of coarse cells, two of each, which are drawn equally wide."""
+        return not self.levels and len(set(self.grid.tolist())) < len(self.grid)
+
+    @property
+    def limits(self) -> np.ndarray:
+        """Ends (m + 1,) of m coarse cells."""
+        return np.r_[self.grid[0::2], self.grid[-1]]
+
+    @property
     def spots(self) -> np.ndarray:
         """Places (g,) of the values along the axis."""
+        if self.coarse:
+            return np.arange(len(self.grid)) / 2 + 0.25
         return np.arange(len(self.grid), dtype=float) if self.levels else self.grid
 
     @property
     def edges(self) -> np.ndarray:
         """Ends (g + 1,) of the cells around the values."""
         spots = self.spots
+        if self.coarse:
+            return np.arange(len(spots) + 1) / 2
         middles = (spots[1:] + spots[:-1]) / 2
         return np.r_[-0.5, middles, len(spots) - 0.5] if self.levels else np.r_[spots[0], middles, spots[-1]]
 
     def places(self, values: np.ndarray) -> np.ndarray:
         """Positions of values along the axis, those outside its range at its ends; NaN for missing and unknown ones."""
+        if self.coarse:
+            return np.interp(values.astype(float), self.limits, np.arange(len(self.limits)))
         if not self.levels:
             return np.clip(values.astype(float), self.grid[0], self.grid[-1])
         spot = {level: float(k) for k, level in enumerate(self.grid.tolist())}
@@ -243,7 +273,8 @@ class Direction:
 class SurfaceDisplay(Display):
     """A heat map of what exactly two features add together; blue adds, red takes away.
 
-    That of an additive model has coarse cells; that of kernels is smooth, with the kept cases.
+    That of an additive model has coarse cells of one size, with the limits of their values between them; that of
+    kernels is smooth, with the kept cases.
 
     Parameters
     ----------
@@ -310,8 +341,7 @@ class SurfaceDisplay(Display):
     @property
     def _is_smooth(self) -> bool:
         """Whether it is a surface over two numbers without steps."""
-        sides = self.first, self.second
-        return not any(side.levels or len(set(side.grid.tolist())) < len(side.grid) for side in sides)
+        return not any(side.levels or side.coarse for side in (self.first, self.second))
 
     def _panel(self, ax: Any, z: np.ndarray, top: float) -> None:
         """The surface z (second, first) of one output."""
@@ -328,7 +358,10 @@ class SurfaceDisplay(Display):
             side.set_label_text(label(direction.name, 40))
             if direction.levels:
                 side.set_ticks(direction.spots, [label(level, 14) for level in direction.grid], fontsize="small")
-        if self.first.levels and sum(len(label(level, 14)) for level in self.first.grid) > 36:
+            elif direction.coarse:
+                inner = np.arange(1, len(direction.limits) - 1)
+                side.set_ticks(inner, [f"{value:.3g}" for value in direction.limits[inner]], fontsize="small")
+        if sum(len(tick.get_text()) for tick in ax.get_xticklabels()) > 36 and (self.first.levels or self.first.coarse):
             ax.tick_params(axis="x", rotation=60)
         if len(self.first.data):
             places = self.first.places(self.first.data), self.second.places(self.second.data)

@@ -43,6 +43,7 @@ MAX_CLASS_BARS = 4  # classes with bars of their own in a chart of all parts
 MAX_LEVELS = 30  # categories in a drawing
 SHAPE_HEIGHT = 320
 MAX_POINT_TICKS = 12  # values of a number that are named along the axis
+MAX_NAME = 70  # letters of a name on the two lines that a bar has
 COUNTED = 0.26  # of the height of a chart that the counts take
 MISSING = "missing"
 
@@ -52,8 +53,7 @@ def _bar_height(n: int) -> int:
 
 
 def _names(parts: Sequence[Part]) -> Axis:
-    width = 34 if any(len(part.features) > 1 for part in parts) else 24
-    return names_axis([shortened(part.name, width) for part in parts], downward=True)
+    return names_axis([shortened(part.name, MAX_NAME) for part in parts], downward=True, wrap=True)
 
 
 def _entries(labels: Sequence[Any], look: str, style: Any) -> list[dict[str, Any]]:
@@ -122,7 +122,7 @@ def size_chart(results: Results) -> Chart | None:
     if len(outputs) > MAX_CLASS_BARS:
         sizes, outputs, title = sizes.mean(axis=1, keepdims=True), ["all"], f"{title}, mean over the classes"
     drawn = _bar_chart(shown, sizes, outputs, title, _short)
-    rows = [[part.name, *(number(v, 3) for v in part.size)] for part in known]
+    rows = [[part.name, *(_short(v) for v in part.size)] for part in known]
     caption = f"By how much a part of the model moves the {results.score_name}, on average over the training rows"
     table = Table(caption, ["Part", *per_output("Moves it by", results.outputs)], rows)
     words = f"{caption}. " + "; ".join(f"{row[0]}: {', '.join(row[1:])}" for row in rows[:MAX_BARS]) + "."
@@ -143,7 +143,7 @@ def shuffled_chart(results: Results) -> Chart | None:
 
 
 def _short(value: float) -> str:
-    return number(value, 3)
+    return f"{value:.2f}"
 
 
 def _bar_chart(
@@ -213,7 +213,7 @@ def _number_axis(part: Part) -> Axis:
     """The horizontal axis of a number."""
     edges = part.edges if part.counts.size else part.grid
     low, high = float(min(edges[0], part.grid[0])), float(max(edges[-1], part.grid[-1]))
-    own = axis(shortened(part.name, 40), low, high)
+    own = axis(shortened(part.name, MAX_NAME), low, high)
     if 0 < part.points.size <= MAX_POINT_TICKS:
         own |= {"ticks": [[float(v), number(float(v))] for v in part.points], "loose": True}
     if part.scale == LOG:
@@ -221,7 +221,7 @@ def _number_axis(part: Part) -> Axis:
     elif part.scale == QUANTILE and len(edges) > 1:
         own |= {"scale": "knots", "knots": edges}
     if part.scale != LINEAR:
-        own["title"] += " (stretched axis)" if part.scale == QUANTILE else " (logarithmic axis)"
+        own["title"] += " (axis stretched where rows are many)" if part.scale == QUANTILE else " (logarithmic axis)"
     return own | ({"gutter": MISSING} if _has_gap(part) else {})
 
 
@@ -233,7 +233,9 @@ def _curve(
     for q, output in enumerate(outputs):
         look = line(q, len(outputs)) if several else {"colour": INK}
         grid, values = part.grid.astype(float), part.shape[:, q]
-        if part.scale == LOG:
+        if part.points.size:
+            grid, values = np.repeat(part.edges, 2)[1:-1], np.repeat(np.interp(part.points, grid, values), 2)
+        elif part.scale == LOG:
             grid, values = _between_points(grid, values)
         grid, values = np.r_[x["low"], grid, x["high"]], np.r_[values[0], values, values[-1]]
         name = f"{output}: " if several else ""

@@ -13,19 +13,20 @@ from tamis.codec import replacing
 from tamis.results import tables
 from tamis.results.data import Results
 from tamis.results.tables import sentence
-from tamis.results.text import number, signed
+from tamis.results.text import number
 from tamis.views.report import features, pairs, scores
 from tamis.views.report.embedded import embedded, to_json
 from tamis.views.report.style import DARK, NAMED, Chart
 
 SHOWING = ("data.js", "draw.js", "charts.js")  # scripts of a page that only shows
-EVALUATING = {True: "tables.js", False: "model.js"}  # scripts that compute scores, of additive models and of kernels
+EVALUATING = {True: ("tables.js", "turns.js"), False: ("model.js",)}  # what computes, of additive models and of kernels
 TITLES = {
     "chart-importance": "Signed importance",
     "chart-share": "Share of variation",
-    "chart-size": "Average effect",
-    "chart-shuffled": "Loss when a feature is shuffled",
+    "chart-size": "How far each part moves the {score}",
+    "chart-shuffled": "What shuffling a feature adds to the log-loss",
 }
+LONG_WORD = 22  # letters from which a name may break, as in waterfall.js
 DIGITS = 6  # significant ones of the numbers in charts
 
 
@@ -63,7 +64,8 @@ def document(template: str, charts: Sequence[Chart], data: dict[str, Any], /, **
     environment = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    names = (*SHOWING, EVALUATING[data["additive"]], "waterfall.js", "whatif.js") if data else SHOWING
+    environment.filters["breakable"] = _breakable
+    names = (*SHOWING, *EVALUATING[data["additive"]], "waterfall.js", "whatif.js") if data else SHOWING
     scripts = [_asset(name) for name in names]
     figures = {chart.id: _rounded(chart.figure) for chart in charts}
     return environment.get_template(template).render(
@@ -94,6 +96,14 @@ def _asset(name: str) -> str:
     return (files("tamis.views.report") / "assets" / name).read_text(encoding="utf-8")
 
 
+def _breakable(name: str, longest: int = LONG_WORD) -> Any:
+    """A name whose words of more letters than these may continue on the next line after an underscore."""
+    from markupsafe import Markup, escape
+
+    words = [word.split("_") if len(word) > longest else [word] for word in str(name).split(" ")]
+    return Markup(" ").join(Markup("_<wbr>").join(map(escape, pieces)) for pieces in words)
+
+
 def _policy(scripts: list[str]) -> str:
     """What the browser may do: run these scripts and no others, load nothing."""
     hashes = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts)
@@ -114,7 +124,10 @@ def _panels(results: Results) -> dict[str, Any]:
         "additive": results.is_additive,
         "learned": _learned(results, classes),
         "features": _features(results),
-        "cases": {"table": tables.case_table(results)},
+        "cases": {
+            "table": tables.case_table(results),
+            "size": next((tables.moved(p, results) for p in results.parts if p.kind == "cases" and p.size.size), ""),
+        },
         "path": _path(results),
         "stability": _stability(results),
         "data": {
@@ -145,11 +158,14 @@ def _contents(panels: dict[str, Any]) -> list[tuple[str, str]]:
 def _learned(results: Results, classes: list) -> dict[str, Any]:
     evaluation = results.evaluation
     if evaluation is None:
-        return {"charts": []}
+        return {"charts": [], "calibration": None}
     return {
         "metrics": tables.measures(evaluation),
         "confusion": tables.confusion(evaluation, classes),
+        "diagnosis": tables.diagnosis(evaluation, classes),
         "charts": scores.score_charts(evaluation, classes, results.score_name),
+        "calibration": scores.calibration_chart(evaluation, classes),
+        "calibrated": tables.calibrated(evaluation, len(classes)),
     }
 
 
@@ -176,7 +192,7 @@ def _features(results: Results) -> dict[str, Any]:
     ]
     return {
         **empty,
-        "charts": [(TITLES[chart.id], chart) for chart in bars if chart is not None],
+        "charts": [(TITLES[chart.id].format(score=results.score_name), chart) for chart in bars if chart is not None],
         "shapes": drawn,
         "surfaces": drawn_pairs,
         "table": tables.part_table(results),
@@ -193,18 +209,17 @@ def _note(results: Results, part: Any) -> str:
         words = [f"{part.variation.mean():.1f}% of the variation"]
         words += [] if part.is_surface else [tables.direction(part)]
     else:
-        words = [f"moves the {results.score_name} by {tables.moved(part, results)} on average"]
-        if part.kind == "number":
+        plural = "s" if len(results.outputs) > 1 else ""
+        words = [f"moves the {results.score_name}{plural} up or down by {tables.moved(part, results)} on average"]
+        if part.kind == "number" and len(results.outputs) == 1:
             words.append(tables.course(part, results.score_name))
-        if part.permuted == part.permuted:
-            words.append(f"shuffling it changes the held-out log-loss by {signed(part.permuted, 2)}")
+        words += tables.odds_range(part, results)
         if len(part.by_fold):
             words.append(f"chosen {tables.chosen_in_folds(part)}")
     if part.missing:
-        lacking = tables.without_value(results.model, part)
+        lacking = tables.without_value(results.model, part, results.score_name)
         words.append(f"training rows without a value: {number(part.missing)}, {lacking}")
-    text = "; ".join(words)
-    return f"{text[0].upper()}{text[1:]}."
+    return " ".join(f"{text[0].upper()}{text[1:]}." for text in words)
 
 
 def _path(results: Results) -> dict[str, Any] | None:

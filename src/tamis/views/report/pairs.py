@@ -11,7 +11,7 @@ import numpy as np
 
 from tamis.results.data import Case, Part, Results
 from tamis.results.tables import Table
-from tamis.results.text import effect, number, shortened, signed
+from tamis.results.text import effect, number, points, shortened, signed
 from tamis.views.report.style import (
     DIVERGING,
     INK,
@@ -33,8 +33,9 @@ MAX_SURFACES = 10  # pairs with a drawn surface
 MAX_LEVELS = 30  # categories in a drawing
 MAX_OUTPUTS = 6  # classes in a drawing of a pair
 MAX_NUMBERS = 100  # cells of a map that holds their numbers
-MAP_HEIGHT = 320
+MAP_HEIGHT, CLASS_MAP_HEIGHT = 320, 230
 STEPS = 6  # values of a number in the table of a pair
+MAX_NAME = 60  # letters of a name along an axis
 MISSING = "missing"
 
 
@@ -54,16 +55,16 @@ def surface_chart(results: Results, part: Part, k: int) -> Chart:
     top = float(np.abs(part.shape).max()) or 1.0
     panels = []
     for q in range(n):
-        across = {**sides[1][0]}
-        across["title"] += "" if len(outputs) == 1 else f" ({shortened(outputs[q], 14)})"
         lines = [] if coarse else _level_lines(part, q, top)
-        panels.append(panel(sides[0][0], across, [_map(part, q, sides, top, score), *lines, *marks], 1.0 / n))
-    ends = {"from": signed(-top, 2), "to": signed(top, 2)}
+        title = "" if len(outputs) == 1 else shortened(outputs[q], 40)
+        drawn = [_map(part, q, sides, top, score), *lines, *marks]
+        panels.append(panel(sides[0][0], sides[1][0], drawn, 1.0 / n, title))
+    ends = {"from": points(-top), "to": points(top)} if coarse else {"from": signed(-top, 2), "to": signed(top, 2)}
     legend = [{"name": f"added to the {score}", "look": "scale", "stops": DIVERGING, **ends}]
     legend += [
         {"name": mark["name"], "look": "dot", "symbol": mark["symbol"], "colour": PAPER, "edge": INK} for mark in marks
     ]
-    drawn = figure(MAP_HEIGHT * n, panels, legend)
+    map_figure = figure(MAP_HEIGHT if n == 1 else CLASS_MAP_HEIGHT * n, panels, legend)
     low, high = float(part.shape.min()), float(part.shape.max())
     words = f"Map of what {part.features[0]} and {part.features[1]} add together to the {score}: between "
     words += f"{effect(low, score)} and {effect(high, score)}."
@@ -71,7 +72,7 @@ def surface_chart(results: Results, part: Part, k: int) -> Chart:
         table = _table(part, outputs, score, _coarse_names(part, 0), _coarse_names(part, 1), part.shape)
     else:
         table = _value_table(part, outputs, score)
-    return Chart(f"chart-surface-{k}", drawn, words, table)
+    return Chart(f"chart-surface-{k}", map_figure, words, table)
 
 
 Side = tuple[Axis, np.ndarray, list[str]]  # the axis, the edges (m + 1,) of its cells, and their names
@@ -83,7 +84,7 @@ def _map(part: Part, q: int, sides: Sequence[Side], top: float, score: str) -> M
     z = part.shape[: len(first), : len(second), q].T
     tips = [f"{a}, {b}: {effect(float(z[j, i]), score)}" for j, b in enumerate(second) for i, a in enumerate(first)]
     named = part.kind == "pair" or (part.grid.dtype == object and part.across.dtype == object)
-    texts = [f"{v:+.2f}".replace("-", "\u2212") for v in z.ravel()] if named and z.size <= MAX_NUMBERS else None
+    texts = [points(v) for v in z.ravel().tolist()] if named and z.size <= MAX_NUMBERS else None
     return cells(x, y, z, tips, stops=DIVERGING, low=-top, high=top, texts=texts, gap=1 if named else 0)
 
 
@@ -93,7 +94,7 @@ def _map(part: Part, q: int, sides: Sequence[Side], top: float, score: str) -> M
 def _coarse_axis(part: Part, side: int) -> Side:
     """Cells of one size, with the ends of ranges between them, or names in their middle."""
     grid, n = (part.grid, part.across)[side], part.shape.shape[side]
-    names, title = _coarse_names(part, side), shortened(part.features[side], 32)
+    names, title = _coarse_names(part, side), shortened(part.features[side], MAX_NAME)
     edges = np.arange(n + 1) - 0.5
     if grid.dtype == object:
         return {**names_axis(names, title=title), "grid": False}, edges, names
@@ -141,7 +142,7 @@ def _shown(grid: np.ndarray) -> np.ndarray:
 
 def _value_axis(part: Part, side: int) -> Side:
     """Values of a number along an axis, or categories side by side."""
-    grid, title = _shown((part.grid, part.across)[side]), shortened(part.features[side], 32)
+    grid, title = _shown((part.grid, part.across)[side]), shortened(part.features[side], MAX_NAME)
     if grid.dtype == object:
         names = [shortened(level, 14) for level in grid]
         return {**names_axis(names, title=title), "grid": False}, np.arange(len(grid) + 1) - 0.5, names

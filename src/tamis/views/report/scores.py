@@ -42,12 +42,45 @@ STEP = 1.04  # between points that would hide one another
 
 
 def score_charts(evaluation: Evaluation, classes: Sequence[Any], score: str = "score") -> list[Chart]:
-    """ROC and KS curves of the classes; none if the test rows have a single class."""
+    """ROC curves of the classes, the KS curve of two classes; none if the test rows have a single class."""
     curves = [found for found in evaluation.curves if len(found.threshold)]
     if not curves:
         return []
-    two = len(classes) == 2
-    return [_roc(curves, classes), _ks(curves[0], classes, score) if two else _gaps(curves, classes)]
+    return [_roc(curves, classes), *([_ks(curves[0], classes, score)] if len(classes) == 2 else [])]
+
+
+def calibration_chart(evaluation: Evaluation, classes: Sequence[Any]) -> Chart | None:
+    """How often a class occurs over how probable the model says it is; None without probabilities."""
+    if not evaluation.calibration:
+        return None
+    several = len(evaluation.calibration) > 1
+    marks: list[Mark] = [stroke([0, 1], [0, 1], colour=MUTED, width=1, dash="dot")]
+    legend, rows, gaps = [], [], []
+    for k, found in enumerate(evaluation.calibration):
+        look = line(list(classes).index(found.label), len(classes))
+        symbol = {"colour": look["colour"], "symbol": SYMBOLS[k % len(SYMBOLS)]}
+        limits = [f" ({a:.0%} to {b:.0%})" for a, b in zip(found.low, found.high)] or [""] * len(found.counts)
+        tips = [
+            f"{found.label}: {p:.1%} predicted, {o:.0%}{words} of {n} rows observed"
+            for p, o, n, words in zip(found.predicted, found.observed, found.counts, limits)
+        ]
+        ends = {} if several or not len(found.low) else {"low": found.low, "high": found.high}
+        marks.append(stroke(found.predicted, found.observed, width=1.4, **look))
+        marks.append(dots(found.predicted, found.observed, tips, size=4.5, **symbol, **ends))
+        legend.append({"name": shortened(found.label, 26), "look": "line", **look})
+        gaps.append(float(np.max(np.abs(found.predicted - found.observed))))
+        rows += [
+            [*([str(found.label)] if several else []), f"{p:.1%}", f"{o:.1%}{words}", str(int(n))]
+            for p, o, n, words in zip(found.predicted, found.observed, found.counts, limits)
+        ]
+    own: dict[str, Any] = {"low": -0.02, "high": 1.02, "form": "percent"}
+    which = "of the class" if several else f"that are {shortened(evaluation.calibration[0].label, 20)}"
+    x = axis("predicted probability", **own, grid=True)
+    drawn = figure(HEIGHT, [panel(x, axis(f"share of the rows {which}", **own), marks)], legend)
+    head = [*(["Class"] if several else []), "Mean predicted probability", f"Share of the rows {which}", "Rows"]
+    caption = "Calibration: predicted probabilities and observed shares in groups of test rows"
+    words = f"Calibration curve. A group of rows is at most {max(gaps):.0%} away from its predicted probability."
+    return Chart("chart-calibration", drawn, words, Table(caption, head, rows))
 
 
 def _roc(curves: Sequence[ScoreCurve], classes: Sequence[Any]) -> Chart:
@@ -60,7 +93,9 @@ def _roc(curves: Sequence[ScoreCurve], classes: Sequence[Any]) -> Chart:
         name = f"{shortened(curve.label, 26)} (AUC {number(curve.auc.value, 3)})"
         legend.append({"name": name, "look": "line", **look})
     share: dict[str, Any] = {"low": -0.02, "high": 1.02, "form": "percent"}
-    own = panel(axis("false alarms", **share, grid=True), axis("found", **share), marks)
+    which = shortened(curves[0].label, 20) if len(curves) == 1 else "the class"
+    x = axis(f"other rows called {which} (false alarms)", **share, grid=True)
+    own = panel(x, axis(f"{which}: found (sensitivity)", **share), marks)
     drawn = figure(HEIGHT, [own], legend)
     areas = "; ".join(
         f"{curve.label}: area {', 95% interval '.join(filter(None, interval(curve.auc)))}" for curve in curves
@@ -86,8 +121,7 @@ def _ks(found: ScoreCurve, classes: Sequence[Any], score: str) -> Chart:
     at = int(np.argmin(np.abs(found.threshold - found.ks_at)))
     ends = sorted((float(found.negative[at]), float(found.positive[at])))
     marks.append(stroke([found.ks_at] * 2, ends, colour=INK, width=3))
-    text = {"kind": "texts", "x": [found.ks_at], "y": [sum(ends) / 2], "texts": [f"KS {number(found.ks.value, 3)}"]}
-    marks.append({**text, "anchor": "start", "shift": 8, "colour": INK})
+    legend.append({"name": f"largest distance: KS {number(found.ks.value, 3)}", "look": "line", "colour": INK})
     y = axis("share of the class", -0.02, 1.02, form="percent")
     drawn = figure(HEIGHT, [panel(axis(score, *span(found.threshold, zero=False), grid=True), y, marks)], legend)
     rows = sorted({*np.linspace(0, len(found.threshold) - 1, STEPS).astype(int).tolist(), at})
@@ -100,34 +134,6 @@ def _ks(found: ScoreCurve, classes: Sequence[Any], score: str) -> Chart:
         f"KS curve. The shares are furthest apart, by {number(found.ks.value, 3)}, at {score} {number(found.ks_at)}."
     )
     return Chart("chart-ks", drawn, words, table)
-
-
-def _gaps(curves: Sequence[ScoreCurve], classes: Sequence[Any]) -> Chart:
-    """For several classes the gap itself, a curve each."""
-    marks: list[Mark] = []
-    legend = []
-    for found in curves:
-        look, gap = line(list(classes).index(found.label), len(classes)), found.negative - found.positive
-        tip = [f"{found.label}: ", ["y", "percent"], " apart at score ", ["x", "short"]]
-        marks.append(stroke(found.threshold, gap, tip=tip, shape="hv", **look))
-        name = f"{shortened(found.label, 26)} (KS {number(found.ks.value, 3)})"
-        legend.append({"name": name, "look": "line", **look})
-    thresholds = [v for found in curves for v in found.threshold.tolist()]
-    x = axis("score of the class", *span(thresholds, zero=False), grid=True)
-    gaps_all = [v for found in curves for v in (found.negative - found.positive).tolist()]
-    y = axis("rest below minus class below", *span(gaps_all), form="percent")
-    drawn = figure(HEIGHT, [panel(x, y, marks)], legend)
-    table = Table(
-        "KS: where the share of the other rows below a score is furthest above that of the class",
-        ["Class", "KS", "95% interval", "At score"],
-        [
-            [str(c.label), number(c.ks.value, 3), interval(c.ks)[1] or "unknown",
-             number(c.ks_at, 3)]
-            for c in curves
-        ],
-    )  # fmt: skip
-    gaps = "; ".join(f"{c.label}: {number(c.ks.value, 3)} at score {number(c.ks_at, 3)}" for c in curves)
-    return Chart("chart-ks", drawn, f"KS curves, one class against the rest. {gaps}.", table)
 
 
 # ---------------------------------------------------------------------- budgets
@@ -231,7 +237,7 @@ def correlation_chart(stability: Stability) -> Chart | None:
         return None
     names, values = stability.features[:n], stability.correlation[:n, :n]
     spots = list(range(n))
-    labels = [f"{shortened(name, 22)}  {k + 1}" for k, name in enumerate(names)]
+    labels = [f"{k + 1} {shortened(name, 40)}" for k, name in enumerate(names)]
     tips = [
         f"{shortened(a, 26)} and {shortened(b, 26)}: {v:.2f}"
         for a, row in zip(names, values)
@@ -239,7 +245,9 @@ def correlation_chart(stability: Stability) -> Chart | None:
     ]
     x = {**names_axis([str(k + 1) for k in spots]), "loose": True}
     mark = _heatmap(values, ".2f", tips, downward=True, ends=(0.0, 1.0))
-    drawn = figure(70 + (28 if n <= 20 else 18) * n, [panel(x, names_axis(labels, downward=True), [mark])])
+    legend = [{"name": "absolute correlation", "look": "scale", "stops": mark["stops"], "from": "0", "to": "1"}]
+    y = names_axis(labels, downward=True, wrap=n <= 20)
+    drawn = figure(70 + (28 if n <= 20 else 18) * n, [panel(x, y, [mark])], legend)
     rows = [[name, *(f"{v:.2f}" for v in row)] for name, row in zip(names, values)]
     table = Table("Correlation of the features that some fold chose", ["Feature", *names], rows)
     pairs = [(float(values[i, j]), i, j) for i in spots for j in spots[:i]]

@@ -17,7 +17,8 @@ from tamis.results.tables import Table
 
 INK, MUTED, GRID, PAPER = "#1d2129", "#5a606b", "#e2dfd8", "#fffefb"
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-DARK = {INK: "#ece9e2", MUTED: "#aab0ba", GRID: "#363b44", PAPER: "#16191e", BLUE: "#56B4E9", VERMILLION: "#E69F00"}
+DARK = {INK: "#ece9e2", MUTED: "#aab0ba", GRID: "#363b44", PAPER: "#16191e"}
+DARK |= {BLUE: "#56B4E9", VERMILLION: "#E69F00", GREEN: "#2FC49B"}
 NAMED = {"ink": INK, "muted": MUTED, "grid": GRID, "ground": PAPER}
 PLUS, MINUS = BLUE, VERMILLION
 COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, INK)
@@ -74,11 +75,14 @@ def axis(title: str = "", low: float = 0.0, high: float = 1.0, **more: Any) -> A
     return {"title": title, "low": float(low), "high": float(high), **more}
 
 
-def names_axis(names: Sequence[str], *, downward: bool = False, title: str = "") -> Axis:
-    """An axis of names side by side at 0, 1, ...; or the first at the top, where places are negative."""
+def names_axis(names: Sequence[str], *, downward: bool = False, title: str = "", wrap: bool = False) -> Axis:
+    """An axis of names side by side at 0, 1, ...; or the first at the top, where places are negative.
+
+    With `wrap` long names may take two lines.
+    """
     n = max(1, len(names))
     if downward:
-        return axis(title, 0.5 - n, 0.5, ticks=[[-k, name] for k, name in enumerate(names)], grid=False)
+        return axis(title, 0.5 - n, 0.5, ticks=[[-k, name] for k, name in enumerate(names)], grid=False, wrap=wrap)
     return axis(title, -0.5, n - 0.5, ticks=[[k, name] for k, name in enumerate(names)])
 
 
@@ -96,9 +100,9 @@ def figure(height: int, panels: Sequence[dict[str, Any]], legend: Sequence[dict[
     return {"height": int(height), "legend": list(legend), "panels": list(panels)}
 
 
-def panel(x: Axis, y: Axis, marks: Sequence[Mark], part: float = 1.0) -> dict[str, Any]:
-    """A panel that takes a part of the height."""
-    return {"x": x, "y": y, "marks": list(marks), "part": part}
+def panel(x: Axis, y: Axis, marks: Sequence[Mark], part: float = 1.0, title: str = "") -> dict[str, Any]:
+    """A panel that takes a part of the height, below its title if it has one."""
+    return {"x": x, "y": y, "marks": list(marks), "part": part, "title": title}
 
 
 def bars(x0: Any, x1: Any, y0: Any, y1: Any, tips: Sequence[str] | None = None, **look: Any) -> Mark:

@@ -4,11 +4,12 @@
 //
 //   figure  {height, legend: [entry], panels: [panel]}
 //   entry   {name, look: "line" | "fill" | "dot" | "scale", and the colours of that look}
-//   panel   {x: axis, y: axis, part: share of the height, marks: [mark]}
+//   panel   {x: axis, y: axis, part: share of the height, marks: [mark], title}
 //   axis    {title, scale: "linear" | "log" | "knots", low, high, knots, ticks: [[place, text]], form, grid, zero, odds}
 //           gutter: text of a column to the right, in which a place is a text such as "0.5"
+//           wrap: whether long names of ticks take two lines
 //   tips    a text for each place; or tip, one for all: a list of texts and fields ["x" or "y", form]
-//   mark    {kind: "line" | "bars" | "dots" | "cells" | "lines" | "texts", x, y, or x0, x1, y0, y1, colours, tips}
+//   mark    {kind: "line" | "bars" | "dots" | "cells" | "lines", x, y, or x0, x1, y0, y1, colours, tips}
 //           "lines" join equal values z (rows by y, columns by x) at some levels
 
 (function () {
@@ -50,6 +51,25 @@
     return `${text.slice(0, n)}\u2026`;
   }
 
+  // A name on one line, or on two that break between two features, or after a space or a sign.
+  function wrapped(text, room) {
+    if (measure(text) <= room) return [text];
+    const fits = (k) => k > 0 && measure(text.slice(0, k)) <= room;
+    let end = text.indexOf(" * ") + 2; // of two features each has a line
+    if (end === 1 || !fits(end) || measure(text.slice(end)) > room) {
+      end = 0;
+      for (let k = 1; k < text.length; k += 1) if (" _*/-".includes(text[k - 1]) && fits(k)) end = k;
+    }
+    return end === 0 ? [cut(text, room)] : [text.slice(0, end).trim(), cut(text.slice(end).trim(), room)];
+  }
+
+  function writeLines(parent, x, y, lines, look) {
+    if (lines.length === 1) return write(parent, x, y, lines[0], look);
+    const element = write(parent, x, y, "", look);
+    lines.forEach((line, k) => node(element, "tspan", { x, y: y + (k - 0.5) * FONT * 1.05 }, line));
+    return element;
+  }
+
   // ------------------------------------------------------------------ axes
 
   function short(value) {
@@ -65,9 +85,22 @@
     percent: (v) => `${Number((100 * v).toFixed(1))}%`.replace("-", "\u2212"),
     signed: (v) => (v > 0 ? `+${short(v)}` : short(v)),
     short: (v) => short(Number(v.toPrecision(3))),
-    effect: (v) => `${forms.signed(Number(v.toPrecision(3)))} (odds \u00d7 ${forms.odds(v).slice(1)})`,
-    odds: (v) => (v === 0 ? "\u00d71" : `\u00d7${short(Number(Math.exp(v).toPrecision(2)))}`),
+    effect: (v) => `${points(v)} (odds \u00d7 ${factor(v)})`,
+    odds: (v) => (v === 0 ? "\u00d71" : `\u00d7${factor(v)}`),
   };
+
+  // A log-odds with its sign and two decimals, as tamis.results.text.points.
+  function points(value) {
+    const text = Math.abs(value).toFixed(2);
+    return text === "0.00" ? text : (value < 0 ? "\u2212" : "+") + text;
+  }
+
+  // By what odds are multiplied when a value is added to a log-odds: two digits, near 1 three.
+  function factor(value) {
+    const odds = Math.exp(Math.min(value, 700));
+    if (odds < 0.1 || odds >= 10) return short(Number(odds.toPrecision(2)));
+    return odds.toFixed(odds >= 1.095 ? 1 : 2);
+  }
 
   // Where a value stands along an axis, from 0 to 1; values beyond its ends stand there.
   function along(axis, value) {
@@ -241,6 +274,7 @@
       });
     },
     cells(svg, mark, place, { colour, hot }) {
+      const widest = mark.texts ? Math.max(1, ...mark.texts.map((text) => measure(text, 11))) : 1;
       mark.z.forEach((z, i) => {
         if (z === null) return;
         const rgb = blend(mark.stops, (z - mark.low) / (mark.high - mark.low || 1), colour);
@@ -251,7 +285,7 @@
         for (const name of Object.keys(box)) box[name] = box[name].toFixed(2);
         node(svg, "rect", { ...box, fill: `rgb(${rgb})`, ...(gap ? {} : { "shape-rendering": "crispEdges" }) });
         if (mark.texts) {
-          const size = Math.min(FONT, (11 * Math.abs(b - a)) / Math.max(1, measure(mark.texts[i], 11) + 4));
+          const size = Math.min(FONT, (11 * Math.abs(b - a)) / (widest + 4));
           if (size >= 6) write(svg, (a + b) / 2, (c + d) / 2, mark.texts[i], { anchor: "middle", fill: isDark(rgb) ? "#ffffff" : "#000000", size });
         }
         if (mark.tips) hot.push([(a + b) / 2, (c + d) / 2, mark.tips[i]]);
@@ -266,12 +300,6 @@
         const [x, y] = pieces[pieces.length >> 1][0];
         write(svg, x, y, forms.signed(level), { anchor: "middle", fill: colour(mark.colour), size: 10 });
       }
-    },
-    texts(svg, mark, place, { colour, ground }) {
-      mark.x.forEach((v, i) => {
-        const drawn = write(svg, place.x(v) + (mark.shift || 0), place.y(mark.y[i]), mark.texts[i], { anchor: mark.anchor, fill: colour(mark.colour) });
-        Object.entries({ "paint-order": "stroke", stroke: ground, "stroke-width": 4 }).forEach((pair) => drawn.setAttribute(...pair));
-      });
     },
   };
 
@@ -323,21 +351,23 @@
   function draw(element, figure, options) {
     const { width, colour, ink, muted, grid, ground } = options;
     const rows = legendRows(figure.legend || [], width - 8);
-    const top = rows.length * 21 + 10;
     const panels = figure.panels;
+    const top = rows.length * 21 + (panels[0].title ? 28 : 10);
     const labelled = panels.map((panel) => ticks(panel.y, Math.max(2, Math.floor(((panel.part || 1) * figure.height) / 42))));
     const longest = (all) => Math.max(0, ...all.map(([, text]) => measure(text)));
-    const left = Math.min(0.45 * width, 14 + Math.max(...labelled.map(longest)) + (panels.some((panel) => panel.y.title) ? 20 : 0));
-    const odds = panels.some((panel) => panel.y.odds);
+    const titles = panels.map((panel) => (panel.y.title ? wrapped(panel.y.title, 0.9 * figure.height * panel.part) : []));
+    const beside = Math.max(...titles.map((lines) => lines.length)); // lines of the turned titles
+    const left = Math.min(0.45 * width, 14 + Math.max(...labelled.map(longest)) + (beside ? 6 + 14 * beside : 0));
+    const odds = panels.flatMap((panel, k) => (panel.y.odds ? labelled[k].map(([value]) => forms.odds(value)) : []));
     const gutter = panels[0].x.gutter ? GUTTER : 0;
-    const right = (odds ? 44 : 12) + gutter;
+    const right = (odds.length ? 8 + Math.max(...odds.map((text) => measure(text, 11)), measure("odds", 11)) : 12) + gutter;
     const inner = Math.max(40, width - left - right);
     const last = panels.at(-1).x;
     const shownX = last.ticks || ticks(last, Math.max(2, Math.floor(inner / 60)));
     const slot = last.ticks ? inner / Math.max(1, last.ticks.length) : inner;
     const turned = Boolean(last.ticks) && !last.loose && longest(shownX) > slot - 4;
     const foot = (turned ? 16 + 0.72 * Math.min(130, longest(shownX)) : 20) + (last.title ? 20 : 4);
-    const gap = 14;
+    const gap = panels.some((panel) => panel.title) ? 32 : 14;
     const height = figure.height + top + foot - 40;
     const room = height - top - foot - gap * (panels.length - 1);
     const svg = document.createElementNS(SPACE, "svg");
@@ -357,15 +387,17 @@
       for (const [value, text] of labelled[k]) {
         const y = place.y(value);
         if (panel.y.grid !== false) node(body, "path", { d: `M${left},${y.toFixed(1)}H${left + inner + gutter}`, stroke: colour(grid), "stroke-width": 1 });
-        write(body, left - 6, y, cut(text, left - 8), { anchor: "end", fill: colour(ink), name: "ytick" });
-        if (panel.y.odds) write(body, left + inner + gutter + 4, y, forms.odds(value), { fill: colour(muted), size: 11 });
+        const lines = panel.y.wrap ? wrapped(text, left - 8) : [cut(text, left - 8)];
+        writeLines(body, left - 6, y, lines, { anchor: "end", fill: colour(ink), name: "ytick" });
+        if (panel.y.odds) write(body, left + inner + gutter + 4, y, forms.odds(value), { fill: colour(muted), size: 11, name: "odds" });
       }
       if (panel.y.odds) write(body, left + inner + gutter + 4, start - 1 > 8 ? start - 8 : 8, "odds", { fill: colour(muted), size: 11 });
       if (panel.x.grid) {
         for (const [value] of shownX) node(body, "path", { d: `M${place.x(value).toFixed(1)},${start}V${start + tall}`, stroke: colour(grid) });
       }
       if (gutter) node(body, "path", { d: `M${left + inner + 3},${start}V${start + tall}`, stroke: colour(muted), "stroke-dasharray": "2 3" });
-      if (panel.y.title) write(body, 9, start + tall / 2, panel.y.title, { anchor: "middle", fill: colour(ink), turn: -90, name: "ytitle" });
+      if (panel.title) write(body, left, start - 10, cut(panel.title, inner), { fill: colour(ink), name: "ptitle" });
+      if (panel.y.title) writeLines(body, 2 + 7 * titles[k].length, start + tall / 2, titles[k], { anchor: "middle", fill: colour(ink), turn: -90, name: "ytitle" });
       for (const mark of panel.marks) marks[mark.kind](body, mark, place, shared);
       if (panel.y.zero) node(body, "path", { d: `M${left},${place.y(0).toFixed(1)}H${left + inner + gutter}`, stroke: colour(muted), "stroke-width": 1 });
       if (panel.x.zero) node(body, "path", { d: `M${place.x(0).toFixed(1)},${start}V${start + tall}`, stroke: colour(muted), "stroke-width": 1 });
@@ -373,11 +405,12 @@
     });
     const base = start - gap;
     let free = -Infinity;
+    const end = gutter ? left + inner + gutter / 2 - measure(last.gutter) / 2 - 3 : Infinity; // of the ticks on their line
     for (const [value, text] of shownX) {
       const x = left + inner * along(last, value);
       if (turned) {
         write(svg, x + 4, base + 12, cut(text, 130), { anchor: "end", fill: ink, turn: -45, name: "xtick" });
-      } else if (x - measure(text) / 2 > free) {
+      } else if (x - measure(text) / 2 > free && x + measure(text) / 2 < end) {
         write(svg, x, base + 14, text, { anchor: "middle", fill: ink, name: "xtick" });
         free = x + measure(text) / 2 + 5;
       }
@@ -409,5 +442,5 @@
     tip.style.top = `${best[1] > 44 ? best[1] - 12 - tip.offsetHeight : best[1] + 14}px`;
   }
 
-  window.tamis.draw = draw;
+  Object.assign(window.tamis, { draw, points, factor });
 })();

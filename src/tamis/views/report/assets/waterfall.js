@@ -4,8 +4,20 @@
 
 (function () {
   const MOST = 24; // rows; the smaller summands are added up
+  const LONG_WORD = 22; // letters from which a name may break, as LONG_WORD of page.py
   const LINES = 20; // of the table of an additive model, with its first and its last
-  const { data } = window.tamis;
+  const { data, points, factor } = window.tamis;
+
+  // A name whose long words may break after an underscore.
+  function addName(element, name) {
+    for (const word of String(name).split(/(?= )/)) {
+      const pieces = word.length > LONG_WORD ? word.match(/[^_]*_+|[^_]+/g) : [word];
+      pieces.forEach((piece, k) => {
+        if (k) add(element, "wbr");
+        element.append(piece);
+      });
+    }
+  }
 
   // A number as the rest of the page writes it.
   function number(value, digits = 4) {
@@ -27,15 +39,7 @@
     return (value < 0 ? "\u2212" : "+") + text;
   }
 
-  // With its sign and two decimals, or one digit where these would all be zero.
-  function rounded(value) {
-    const size = Math.abs(value);
-    if (size === 0) return "0.00";
-    const text = size < 0.005 ? size.toExponential(0).replace("-", "\u2212") : size.toFixed(2);
-    return (value < 0 ? "\u2212" : "+") + text;
-  }
-
-  const shown = (value) => (data.additive ? rounded(value) : signed(value));
+  const shown = (value) => (data.additive ? points(value) : signed(value));
 
   function add(parent, tag, text = "", name = "") {
     const element = document.createElement(tag);
@@ -45,17 +49,11 @@
     return element;
   }
 
-  // With the factor of the odds, where the score is a log-odds.
-  function effect(value) {
-    const odds = data.score === "log-odds" ? ` (odds \u00d7 ${number(Math.exp(Math.min(value, 700)), Math.abs(value) < 0.1 ? 3 : 2)})` : "";
-    return shown(value) + odds;
-  }
-
-  function header(table, caption, first) {
+  function header(table, caption, first, odds) {
     add(table, "caption", caption);
     const row = add(add(table, "thead"), "tr");
     add(row, "th", first, "words").scope = "col";
-    add(row, "th", data.score === "log-odds" ? "Log-odds" : "Contribution").scope = "col";
+    add(row, "th", odds ? "Log-odds" : "Contribution").scope = "col";
     add(row, "th", "Running sum", "words drawn").scope = "col";
   }
 
@@ -98,9 +96,11 @@
   }
 
   // first: head of the first column; kind: what one row is, null for groups; items: [{name, detail, value, kind}]
-  function waterfall(table, { caption, first, kind, items, base, score }) {
+  // odds: whether the sum is a log-odds, so that every summand is named as a factor of the odds too
+  function waterfall(table, { caption, first, kind, items, base, score, odds }) {
     table.replaceChildren();
-    header(table, caption, first);
+    header(table, caption, first, odds);
+    const effect = (value) => shown(value) + (odds ? ` (odds \u00d7 ${factor(value)})` : "");
     const body = add(table, "tbody");
     const start = data.additive ? "starting value" : "base value";
     const steps = [{ name: start, detail: "", from: 0, to: base, end: true }];
@@ -109,14 +109,15 @@
       steps.push({ ...item, from: at, to: at + item.value });
       at += item.value;
     }
-    steps.push({ name: `sum = ${data.score}`, detail: "", from: 0, to: score, end: true });
+    steps.push({ name: odds ? "sum = log-odds" : `sum = ${data.score}`, detail: "", from: 0, to: score, end: true });
     const marks = steps.flatMap((step) => [step.from, step.to]);
     const low = Math.min(...marks);
     const span = Math.max(...marks) - low || 1;
     const scale = (x) => (100 * (x - low)) / span;
     for (const step of steps) {
       const row = add(body, "tr", "", step.end ? "end" : "");
-      const name = add(row, "th", step.name, "words");
+      const name = add(row, "th", "", "words");
+      addName(name, step.name);
       name.scope = "row";
       if (step.detail) add(name, "span", step.detail, "detail");
       add(row, "td", step.end ? shown(step.to - step.from) : effect(step.to - step.from));
@@ -125,5 +126,5 @@
     }
   }
 
-  Object.assign(window.tamis, { waterfall, number, signed, shown, add });
+  Object.assign(window.tamis, { waterfall, number, signed, shown, add, addName });
 })();

@@ -3,12 +3,13 @@
 // The panel that explains one prediction: choose a row or type values, and see the score taken apart.
 
 (function () {
-  const { data, predict, encode, waterfall, number, signed, shown, add } = window.tamis;
+  const { data, predict, encode, turns, waterfall, number, signed, shown, add, addName } = window.tamis;
   const get = (id) => document.getElementById(id);
   const find = get("row-find");
   const pick = get("row-pick");
   const output = get("output-pick");
   const several = data.outputs.length > 1;
+  const MOST_TURNS = 6; // changes of single values that are listed
   const count = data.rows.labels.length;
   const text = (value) => (value === null || value === undefined ? "missing" : String(value));
   const TOLERANCE = 1e-9;
@@ -59,7 +60,8 @@
   function makeField(c) {
     const column = data.columns[c];
     const holder = add(get("inputs"), "div", "", "field");
-    const label = add(holder, "label", column.name);
+    const label = add(holder, "label");
+    addName(label, column.name);
     label.htmlFor = `input-${c}`;
     const element = add(holder, column.kind === "category" ? "select" : "input");
     element.id = `input-${c}`;
@@ -161,6 +163,7 @@
     showVerdict(result, remarks);
     showScores(result);
     showSplit(result, values);
+    if (turns) showTurns(values);
   }
 
   // The page's own numbers against those that came with it.
@@ -179,9 +182,15 @@
     return `The true class of row ${label} is ${truth}: the prediction is ${right ? "right" : "wrong"}.`;
   }
 
+  // A probability; none is shown as certain.
+  function percent(probability) {
+    if (probability > 0.999) return "over 99.9%";
+    return probability < 0.001 ? "under 0.1%" : `${(100 * probability).toFixed(1)}%`;
+  }
+
   function showVerdict(result, remarks) {
     const k = data.classes.indexOf(result.predicted);
-    const sure = result.probability === null ? "" : `, probability ${(100 * result.probability[k]).toFixed(1)}%`;
+    const sure = result.probability === null ? "" : `, probability ${percent(result.probability[k])}`;
     get("said").textContent = `Predicted: ${result.predicted}${sure}`;
     get("truth").textContent = truthWords(result);
     get("remarks").replaceChildren();
@@ -190,7 +199,7 @@
 
   function showScores(result) {
     const table = get("class-scores");
-    table.parentElement.hidden = !several && result.probability === null;
+    table.parentElement.hidden = !several && (data.additive || result.probability === null);
     const body = table.tBodies[0];
     body.replaceChildren();
     data.classes.forEach((name, k) => {
@@ -198,7 +207,7 @@
       add(row, "th", String(name), "words").scope = "row";
       const score = several ? result.decision[k] : (k === 1 ? 1 : -1) * result.decision[0];
       add(row, "td", shown(score));
-      add(row, "td", result.probability === null ? "not known" : `${(100 * result.probability[k]).toFixed(1)}%`);
+      add(row, "td", result.probability === null ? "not known" : percent(result.probability[k]));
     });
   }
 
@@ -216,38 +225,76 @@
 
   const caseName = (label) => (typeof label === "number" ? `row ${label}` : text(label));
 
-  // The odds in words: 4.2 to 1, or 1 to 4.2.
-  function oddsWords(probability) {
-    const odds = probability / (1 - probability);
-    if (!Number.isFinite(odds) || odds === 0) return "beyond all numbers";
-    return odds >= 1 ? `${number(odds, 3)} to 1` : `1 to ${number(1 / odds, 3)}`;
+  // The odds of a log-odds in words: 4.2 to 1, or 1 to 4.2.
+  function oddsWords(logOdds) {
+    const odds = Math.exp(Math.abs(logOdds));
+    if (!Number.isFinite(odds)) return "beyond all numbers";
+    const words = odds < 1000 ? number(odds, 3) : `more than ${10 ** Math.floor(Math.log10(odds))}`;
+    return logOdds >= 0 ? `${words} to 1` : `1 to ${words}`;
   }
 
+  // The class that is explained and the one it is compared with, as their scores: the most likely other one.
+  function compared(result) {
+    const first = explainedOutput(result);
+    if (!several) return { first, second: null, name: String(data.outputs[0]), other: String(data.classes[0]) };
+    const others = data.outputs.map((_, q) => q).filter((q) => q !== first);
+    const second = others.reduce((best, q) => (result.decision[q] > result.decision[best] ? q : best));
+    return { first, second, name: String(data.outputs[first]), other: String(data.outputs[second]) };
+  }
+
+  // One log-odds taken apart; of several classes that of the explained one against the most likely other one.
   function splitTables(result, values) {
-    const q = explainedOutput(result);
-    const [base, score] = [data.base[q], result.decision[q]];
-    const name = String(data.outputs[q]);
-    const total = score - base;
-    const meaning = several ? `The score of ${name}` : `The log-odds of ${name} against ${data.classes[0]}`;
-    let words = `${meaning}: starting value ${shown(base)} (the same for every row), all contributions ${shown(total)}, sum ${shown(score)}.`;
-    if (!several) {
-      const weighted = data.model.probability.offset !== 0;
-      const taken = weighted ? `After ${shown(data.model.probability.offset)} for the class weights, the` : "The";
-      words += ` ${taken} odds of ${name} are ${oddsWords(result.probability[1])}.`;
-    }
-    get("sum").textContent = words;
+    const { first, second, name, other } = compared(result);
+    const taken = (by) => (second === null ? by[first] : by[first].map((value, k) => value - by[second][k]));
+    const one = (by) => (second === null ? by[first] : by[first] - by[second]);
+    const [base, score] = [one(data.base), one(result.decision)];
+    const [byPart, byCase] = [taken(result.byPart), taken(result.byCase)];
+    const which = second === null ? "" : ", the most likely other class";
+    const { offset } = data.model.probability;
+    const weighted = second === null && offset !== 0 ? `After ${shown(offset)} for the class weights, the` : "The";
+    get("sum").textContent =
+      `The log-odds of ${name} against ${other}${which}: starting value ${shown(base)} (the same for every row), ` +
+      `all contributions ${shown(score - base)}, sum ${shown(score)}. ` +
+      `${weighted} odds of ${name}${second === null ? "" : ` against ${other}`} are ${oddsWords(score + (second === null ? offset : 0))}.`;
     const parts = data.parts
-      .map((part, k) => ({ part, value: result.byPart[q][k] }))
+      .map((part, k) => ({ part, value: byPart[k] }))
       .filter(({ part }) => part.kind !== "cases")
       .map(({ part, value }) => {
         return { name: part.name, detail: partDetail(part, values), value, kind: part.kind === "pair" ? "pair" : "feature" };
       });
     const cases = data.cases.map(({ label, truth }, k) => {
       const known = truth === null ? "" : ` (${truth})`;
-      return { name: `resembles ${caseName(label)}${known}`, detail: `${result.similarity[k].toFixed(2)}\u00a0of\u00a01`, value: result.byCase[q][k], kind: "case" };
+      return { name: `resembles ${caseName(label)}${known}`, detail: `${result.similarity[k].toFixed(2)}\u00a0of\u00a01`, value: byCase[k], kind: "case" };
     });
-    const caption = `Why the ${several ? "score of" : "log-odds of"} ${name} ${several ? "is" : "are"} ${shown(score)}: features, then pairs, then cases`;
-    waterfall(get("by-part"), { caption, first: "Contribution of", kind: null, items: [...parts, ...cases], base, score });
+    const caption = `Why the log-odds of ${name} against ${other} are ${shown(score)}`;
+    waterfall(get("by-part"), { caption, first: "Contribution of", kind: null, items: [...parts, ...cases], base, score, odds: true });
+  }
+
+  // ------------------------------------------------------------------ what would change the prediction
+
+  function valueWords(value) {
+    if (Array.isArray(value)) return value.map(valueWords).join(" or ");
+    return typeof value === "number" ? number(value, 6) : text(value);
+  }
+
+  function showTurns(values) {
+    const found = turns(values);
+    const table = get("turns");
+    table.parentElement.hidden = found.length === 0;
+    const more = found.length > MOST_TURNS ? ` The ${MOST_TURNS} smallest of ${found.length} changes are shown.` : "";
+    get("turns-note").textContent = found.length
+      ? `Each line changes one value by as little as possible and leaves all others as they are.${more} It says what the model would predict, not what would happen.`
+      : "No change of a single value within its training range changes the prediction.";
+    table.tBodies[0].replaceChildren();
+    for (const { name, from, to, predicted } of found.slice(0, MOST_TURNS)) {
+      const row = add(table.tBodies[0], "tr");
+      const head = add(row, "th", "", "words");
+      addName(head, name);
+      head.scope = "row";
+      add(row, "td", valueWords(from), "words");
+      add(row, "td", valueWords(to), "words");
+      add(row, "td", predicted.map(String).join(" or "), "words");
+    }
   }
 
   function showSplit(result, values) {
@@ -272,8 +319,9 @@
     const caption = (what) => `The ${data.score} of ${name}, split by ${what}`;
     const byPart = { caption: caption("feature"), first: "Feature and value", kind: "feature", items: parts };
     const byCase = { caption: caption("kept case"), first: "Case and class", kind: "case", items: cases };
-    waterfall(get("by-part"), { ...byPart, base, score });
-    waterfall(get("by-case"), { ...byCase, base, score });
+    const odds = data.score === "log-odds";
+    waterfall(get("by-part"), { ...byPart, base, score, odds });
+    waterfall(get("by-case"), { ...byCase, base, score, odds });
   }
 
   // ------------------------------------------------------------------ start
