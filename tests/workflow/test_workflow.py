@@ -436,6 +436,7 @@ class TestBadInput:
         self.refused("has no value in any row", table | {"y": np.full(N, np.nan)})
         self.refused("160 different numbers", target="a")
         self.refused("is it an id", target="who")
+        self.refused("160 different numbers.*TamisRegressor", table | {"y": table["a"].astype(str)})
         self.refused("class 'rare' of 'y' has 1 row: at least 3", table | {"y": np.r_[["rare"], table["y"][1:]]})
         self.refused("has 1 group: at least 3", table | {"y": np.r_[["rare"] * 4, table["y"][4:]]}, group_column="site")
         self.refused("holds dates", table | {"y": np.full(N, "2020-01-01", dtype="datetime64[D]")})

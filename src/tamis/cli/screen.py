@@ -137,7 +137,8 @@ def comparison(found: Comparison) -> RenderableType:
     """All methods on the same folds."""
     title = f"{found.source}: {found.n_rows} rows, {found.n_features} features, {found.folds} folds"
     entries = [{**e, "failure": e["failure"][:MAX_FAILURE_LETTERS]} for e in found.to_dict()["entries"]]
-    return _titled(title, tables.comparison_table(entries))
+    table = tables.comparison_table(entries)
+    return _titled(title, replace(table, head=[*table.head[:-1], "Seconds\nper fit"]))
 
 
 def listing(found: Sequence[Dataset]) -> RenderableType:

@@ -14,6 +14,7 @@ from tamis.explain import SIMILAR
 from tamis.explain.explanation import plain
 from tamis.explain.measures import Stability, feature_reduction, instance_reduction
 from tamis.results.data import Case, Evaluation, Part, Results
+from tamis.results.shapes import CENTRAL_QUANTILES
 from tamis.results.text import (
     LOG_ODDS,
     cell,
@@ -298,14 +299,23 @@ def course(part: Part, score: str) -> str:
 
 
 def odds_range(part: Part, results: Results) -> list[str]:
-    """Between which factors a curve moves the odds, and at which values; nothing where the score is no log-odds."""
+    """The lowest and the highest factor of the odds that a curve adds, and at which values; of a number with many
+    values over the central 95 per cent of the training rows. Nothing where the score is no log-odds.
+    """
     if results.score_name != LOG_ODDS or part.kind not in ("number", "category") or len(part.grid) < 2:
         return []
     at, values = part.grid, part.shape[:, 0]
     if part.points.size:
         at, values = part.points, np.interp(part.points, part.grid.astype(float), values)
+    elif part.kind == "number" and part.counts.size:
+        known = np.r_[0.0, np.cumsum(part.counts.sum(axis=0))]
+        ends = np.interp(np.multiply(CENTRAL_QUANTILES, known[-1]), known, part.edges)
+        inside = (at > ends[0]) & (at < ends[1])
+        values = np.r_[np.interp(ends[0], at, values), values[inside], np.interp(ends[1], at, values)]
+        at = np.r_[ends[0], at[inside], ends[1]]
+    names = at if at.dtype == object or part.points.size else [float(f"{value:.2g}") for value in at]
     spots = int(values.argmin()), int(values.argmax())
-    low, high = (f"at {cell(at[k])} (\u00d7 {odds_factor(float(values[k]))})" for k in spots)
+    low, high = (f"at\u00a0{cell(names[k])} (\u00d7\u00a0{odds_factor(float(values[k]))})" for k in spots)
     return [f"lowest odds {low}, highest {high}"]
 
 
@@ -361,12 +371,13 @@ def comparison_table(entries: Sequence[dict[str, Any]]) -> Table:
     rows = []
     for entry in entries:
         if entry["failure"]:
-            rows.append([entry["method"], "failed", entry["failure"], "", "", "", number(entry["seconds"], 3)])
+            rows.append([entry["method"], "failed", entry["failure"], "", "", "", f"{entry['seconds']:.2f}"])
             continue
         accuracy, low, high = (percent(100 * entry["accuracy"][name]) for name in ("value", "low", "high"))
         sizes = [number(entry["n_features"], 3), "\u2013" if entry["n_cases"] is None else number(entry["n_cases"], 3)]
-        seconds = number(entry["seconds"], 3)
-        rows.append([entry["method"], accuracy, f"{low} to {high}", number(entry["auc"]["value"], 3), *sizes, seconds])
+        area = entry["auc"]["value"]
+        area, seconds = f"{area:.3f}" if math.isfinite(area) else "unknown", f"{entry['seconds']:.2f}"
+        rows.append([entry["method"], accuracy, f"{low} to {high}", area, *sizes, seconds])
     head = ["Method", "Accuracy", "95% interval", "AUC", "Features", "Cases", "Seconds per fit"]
     return Table("All methods on the same folds", head, rows, frozenset({2}))
 

@@ -87,7 +87,7 @@ class ExplainedRow:
             return f"The {self.score_name} of {str(self.output)!r} is {self.score:+.4f}{likely}"
         text = f"The log-odds of {str(self.output)!r} against {str(self.against)!r} are {points(self.score)}"
         if self.probability is not None:
-            text += f", and its probability is {self.probability:.1%}"
+            text += f"; the probability of {str(self.output)!r} is {self.probability:.1%}"
         return text
 
     @property

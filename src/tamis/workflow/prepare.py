@@ -194,10 +194,7 @@ def _classes(values: np.ndarray, target: str) -> np.ndarray:
             raise ValueError(f"target {target!r} holds an infinite value: it must name classes")
         distinct = np.unique(values)
         if len(distinct) > 10 and (np.any(distinct != np.round(distinct)) or len(distinct) > max(20, len(values) / 10)):
-            raise ValueError(
-                f"target {target!r} has {len(distinct)} different numbers: a classifier needs classes; cut the numbers "
-                "into ranges first"
-            )
+            raise ValueError(_numbers(target, len(distinct)))
         return values.astype(int) if np.all(distinct == np.round(distinct)) else levels(values).astype(str)
     cells = values.tolist()
     kinds = {type(v) for v in cells}
@@ -209,9 +206,27 @@ def _classes(values: np.ndarray, target: str) -> np.ndarray:
         if len(np.unique(whole)) == len(set(words)) and len(set(words)) <= max(20, len(words) / 10):
             return whole  # numbers that came as text
     y = np.array(words)
-    if len(np.unique(y)) > max(20, len(y) / 3):
-        raise ValueError(f"target {target!r} has {len(np.unique(y))} different values in {len(y)} rows: is it an id?")
+    distinct = np.unique(y)
+    if len(distinct) > max(20, len(y) / 3):
+        if all(_is_number(word) for word in distinct.tolist()):
+            raise ValueError(_numbers(target, len(distinct)))
+        raise ValueError(f"target {target!r} has {len(distinct)} different values in {len(y)} rows: is it an id?")
     return y
+
+
+def _numbers(target: str, n: int) -> str:
+    return (
+        f"target {target!r} has {n} different numbers: a classifier needs classes; cut the numbers into ranges first, "
+        "or predict them with tamis.TamisRegressor in Python"
+    )
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_counts(y: np.ndarray, groups: np.ndarray | None, target: str) -> None:

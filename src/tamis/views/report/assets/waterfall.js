@@ -119,7 +119,10 @@
       const name = add(row, "th", "", "words");
       addName(name, step.name);
       name.scope = "row";
-      if (step.detail) add(name, "span", step.detail, "detail");
+      if (step.detail) {
+        name.append(" ");
+        add(name, "span", step.detail, "detail");
+      }
       add(row, "td", step.end ? shown(step.to - step.from) : effect(step.to - step.from));
       const cell = add(row, "td", "", "drawn");
       if (step.to !== step.from) bar(cell, step.from, step.to, scale);
