@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
@@ -26,7 +27,6 @@ TITLES = {
     "chart-size": "How far each part moves the {score}",
     "chart-shuffled": "What shuffling a feature adds to the log-loss",
 }
-LONG_WORD = 22  # letters from which a name may break, as in waterfall.js
 DIGITS = 6  # significant ones of the numbers in charts
 
 
@@ -64,7 +64,7 @@ def document(template: str, charts: Sequence[Chart], data: dict[str, Any], /, **
     environment = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters["breakable"] = _breakable
+    environment.filters["pieces"] = _pieces
     names = (*SHOWING, *EVALUATING[data["additive"]], "waterfall.js", "whatif.js") if data else SHOWING
     scripts = [_asset(name) for name in names]
     figures = {chart.id: _rounded(chart.figure) for chart in charts}
@@ -96,12 +96,10 @@ def _asset(name: str) -> str:
     return (files("tamis.views.report") / "assets" / name).read_text(encoding="utf-8")
 
 
-def _breakable(name: str, longest: int = LONG_WORD) -> Any:
-    """A name whose words of more letters than these may continue on the next line after an underscore."""
-    from markupsafe import Markup, escape
-
-    words = [word.split("_") if len(word) > longest else [word] for word in str(name).split(" ")]
-    return Markup(" ").join(Markup("_<wbr>").join(map(escape, pieces)) for pieces in words)
+def _pieces(name: str, longest: int) -> list[str]:
+    """A name in pieces between which a line may end: after an underscore of a word of more letters than these."""
+    words = [re.findall("[^_]*_+|[^_]+", w) if len(w) > longest else [w] for w in re.split("(?= )", str(name))]
+    return [piece for word in words for piece in word]
 
 
 def _policy(scripts: list[str]) -> str:

@@ -4,7 +4,7 @@
 
 (function () {
   const MOST = 24; // rows; the smaller summands are added up
-  const LONG_WORD = 22; // letters from which a name may break, as LONG_WORD of page.py
+  const LONG_WORD = 22; // letters from which a name may break, as in macros.html.jinja
   const LINES = 20; // of the table of an additive model, with its first and its last
   const { data, points, factor } = window.tamis;
 
