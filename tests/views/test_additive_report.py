@@ -207,6 +207,8 @@ def test_a_decision_has_at_most_twenty_lines_and_adds_up(visit):
 def test_changes_are_the_closest_that_change_the_prediction(visit, seed, classes):
     results = random_results(seed, classes, pairs=1, cases=2)
     model, page = results.model, visit(results)
+    features = page.evaluate("window.tamis.data.model.features.filter(feature => feature.kind === 'number')")
+    ends = {feature["name"]: (feature["low"], feature["high"]) for feature in features}
     rows = plain_rows(results.rows.values)[:12]
     found = page.evaluate(
         "text => JSON.parse(text).map(row => window.tamis.turns(Object.values(row)))", json.dumps(rows)
@@ -218,10 +220,10 @@ def test_changes_are_the_closest_that_change_the_prediction(visit, seed, classes
             levels = turn["to"] if isinstance(turn["to"], list) else [turn["to"]]
             assert all(predicted(model, {**row, turn["name"]: level}) in turn["predicted"] for level in levels)
             assert before not in turn["predicted"]
-            if isinstance(turn["to"], float | int) and not isinstance(turn["from"], bool):
+            if turn["name"] in ends and ends[turn["name"]][0] <= turn["from"] <= ends[turn["name"]][1]:
                 gap = abs(turn["to"] - turn["from"])
                 nearer = max(0.0, 1.0 - 0.03 - 0.025 * abs(turn["to"]) / gap)  # the value is rounded
-                way = turn["from"] + nearer * np.linspace(0.0, 1.0, 60) * (turn["to"] - turn["from"])
+                way = turn["from"] + nearer * np.linspace(-1.0, 1.0, 90) * (turn["to"] - turn["from"])
                 assert {predicted(model, {**row, turn["name"]: value}) for value in way} == {before}
 
 
