@@ -168,6 +168,22 @@ def test_sensitivity_and_predictive_value_are_of_the_second_class():
     assert "Of the 60 rows it predicts as 'ill', 20 are 'ill' (positive predictive value 33.3%)" in text
 
 
+def test_named_odds_are_those_of_frequent_values():
+    results = additive_fit()
+    category = next(part for part in results.parts if part.kind == "category")
+    (words,) = tables.odds_range(category, results)
+    lowest = category.shape[:, 0].argmin()
+    factor = odds_factor(float(category.shape[lowest, 0]))
+    assert words.startswith(f"lowest odds at\u00a0{category.grid[lowest]} (\u00d7\u00a0{factor})")
+    number = next(part for part in results.parts if part.name == "b")
+    far = np.array([number.edges[0] - 9.0])  # a rare value that adds more than all others
+    edges, counts = np.r_[far, number.edges], np.c_[[[1], [0]], number.counts]
+    rare = replace(
+        number, edges=edges, counts=counts, grid=np.r_[far, number.grid], shape=np.r_[[[50.0]], number.shape]
+    )
+    assert tables.odds_range(rare, results) == tables.odds_range(number, results)
+
+
 def test_small_pairs_are_one_line():
     results = additive_fit()
     pairs = [part for part in results.parts if part.kind == "pair"]

@@ -300,7 +300,7 @@ def course(part: Part, score: str) -> str:
 
 def odds_range(part: Part, results: Results) -> list[str]:
     """The lowest and the highest factor of the odds that a curve adds, and at which values; of a number with many
-    values over the central 95 per cent of the training rows. Nothing where the score is no log-odds.
+    values without the bins that hold the outer 5 per cent of the training rows. Nothing where the score is no log-odds.
     """
     if results.score_name != LOG_ODDS or part.kind not in ("number", "category") or len(part.grid) < 2:
         return []
@@ -308,11 +308,13 @@ def odds_range(part: Part, results: Results) -> list[str]:
     if part.points.size:
         at, values = part.points, np.interp(part.points, part.grid.astype(float), values)
     elif part.kind == "number" and part.counts.size:
-        known = np.r_[0.0, np.cumsum(part.counts.sum(axis=0))]
-        ends = np.interp(np.multiply(CENTRAL_QUANTILES, known[-1]), known, part.edges)
-        inside = (at > ends[0]) & (at < ends[1])
-        values = np.r_[np.interp(ends[0], at, values), values[inside], np.interp(ends[1], at, values)]
-        at = np.r_[ends[0], at[inside], ends[1]]
+        below = np.r_[0.0, np.cumsum(part.counts.sum(axis=0))]
+        few, most = np.multiply(CENTRAL_QUANTILES, below[-1])
+        central = part.edges[(below >= few) & (below <= most)]
+        if len(central) > 1:
+            inside = (at > central[0]) & (at < central[-1])
+            values = np.r_[np.interp(central[0], at, values), values[inside], np.interp(central[-1], at, values)]
+            at = np.r_[central[0], at[inside], central[-1]]
     names = at if at.dtype == object or part.points.size else [float(f"{value:.2g}") for value in at]
     spots = int(values.argmin()), int(values.argmax())
     low, high = (f"at\u00a0{cell(names[k])} (\u00d7\u00a0{odds_factor(float(values[k]))})" for k in spots)

@@ -205,7 +205,8 @@ def _note(results: Results, part: Any) -> str:
     """What is known of a part in one line."""
     if not part.size.size:
         words = [f"{part.variation.mean():.1f}% of the variation"]
-        words += [] if part.is_surface else [tables.direction(part)]
+        if part.kind == "number" and len(results.outputs) == 1:
+            words.append(tables.course(part, results.score_name))
     else:
         plural = "s" if len(results.outputs) > 1 else ""
         words = [f"moves the {results.score_name}{plural} up or down by {tables.moved(part, results)} on average"]
