@@ -363,6 +363,9 @@ class TestRefusals:
         X, y = table
         model = TamisClassifier(**SMALL).fit(X.assign(one=1.0, gone=np.nan), y)
         assert not {"one", "gone"} & set(model.explain(X.assign(one=1.0, gone=np.nan)).features)
+        with pytest.warns(UserWarning, match="'customer' has 290 levels in 300 rows and looks like an identifier"):
+            model = TamisClassifier(**SMALL).fit(X.assign(customer=[f"c{min(k, 289)}" for k in range(len(y))]), y)
+        assert "customer" not in model.feature_names_in_[model.features_]
         with pytest.warns(UserWarning, match="kept no feature"):
             nothing = TamisClassifier(cv=2).fit(np.ones((30, 2)), np.arange(30) < 10)
         np.testing.assert_allclose(nothing.predict_proba(np.ones((1, 2))), [[2 / 3, 1 / 3]], atol=0.02)

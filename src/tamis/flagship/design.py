@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from tamis.errors import warn
 from tamis.flagship.model import Cells, Curve, Places
 from tamis.table.encoding import Encoder, Nominal, Number, Position, level_masses
 from tamis.table.rows import Rows
@@ -22,6 +23,7 @@ from tamis.table.table import Table
 
 MAX_CELLS = 48
 MAX_MODULUS = 1e307  # of numbers whose differences are floats
+IDENTIFIER_SHARE, MIN_IDENTIFIERS = 0.9, 10  # levels per row, and levels, above which a category names single rows
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def raw_encoder(table: Table, weight: np.ndarray, missing: str | None) -> Encode
     columns: list[Number | Nominal] = []
     for j in range(table.numbers.shape[1]):
         if j in table.labels:
-            columns.append(_levels(table.labels[j], weight, missing))
+            columns.append(_levels(table.labels[j], weight, missing, table.names[j]))
         else:
             columns.append(_range(table.numbers[:, j].astype(float), weight, missing, table.names[j]))
     return Encoder(tuple(columns), tuple(table.names))
@@ -136,9 +138,15 @@ def _range(values: np.ndarray, weight: np.ndarray, missing: str | None, name: st
     return Number(low, high, 0.0, 1.0, None, None, fill)
 
 
-def _levels(values: np.ndarray, weight: np.ndarray, missing: str | None) -> Nominal:
-    """The most frequent levels, in a fixed order; all others count as never seen."""
+def _levels(values: np.ndarray, weight: np.ndarray, missing: str | None, name: str) -> Nominal:
+    """The most frequent levels, in a fixed order; all others count as never seen, as do those of an identifier."""
     mass = level_masses(values, weight)
+    n = sum(value is not None for value in values)
+    if len(mass) > max(MIN_IDENTIFIERS, IDENTIFIER_SHARE * n):
+        warn(
+            f"column {name!r} has {len(mass)} levels in {n} rows and looks like an identifier: its levels are not used"
+        )
+        mass = {}
     order = sorted(mass, key=lambda level: (type(level).__name__, level))
     kept = sorted(range(len(order)), key=lambda k: (-mass[order[k]], k))[:MAX_CELLS]
     levels = tuple(order[k] for k in sorted(kept))
