@@ -15,6 +15,7 @@ from tamis.base.memory import NUMBER, MemoryEstimate, Size
 from tamis.base.model import FitContext, Fitted
 from tamis.errors import check_integer
 from tamis.explain import AdditiveExplanation
+from tamis.flagship.cases import MAX_POOL
 from tamis.flagship.fit import Settings, fit_additive, fit_path
 from tamis.flagship.model import AdditiveModel
 from tamis.parallel import blas_threads
@@ -23,6 +24,8 @@ from tamis.table.rows import Rows
 from tamis.table.table import source_kind
 
 AUTO = "auto"
+# Numbers for each row that are in memory at a time: for each column, for pairs, for each output, for each candidate.
+BASIS_NUMBERS, PAIR_NUMBERS, SCORE_NUMBERS, SIMILARITY_ARRAYS = 15, 700, 80, 4
 
 
 class AdditiveEstimator(ReadableEstimator):
@@ -67,7 +70,16 @@ class AdditiveEstimator(ReadableEstimator):
         return Size(n, d, 0, 0, 1 if rows.response is not None else rows.targets.shape[1])
 
     def _memory(self, size: Size) -> MemoryEstimate:
-        return {**super()._memory(size), "scores of all classes": 8 * NUMBER * size.rows * size.outputs}
+        n, d, q = size.rows, size.columns, size.outputs
+        kept = d if self.max_features == AUTO else min(d, int(self.max_features))
+        steps = {  # one after another, of which the largest counts
+            "bases of the columns": BASIS_NUMBERS * (2 * d + kept),
+            "surfaces of pairs": PAIR_NUMBERS if self.max_pairs and d > 1 else 0,
+            "similarities of candidate cases": SIMILARITY_ARRAYS * min(n, MAX_POOL) if self.max_instances else 0,
+        }
+        largest = max(steps, key=lambda name: steps[name])
+        scores = {"scores of all classes": SCORE_NUMBERS * NUMBER * n * q}
+        return {**super()._memory(size), **scores, largest: NUMBER * n * steps[largest]}
 
     def _less_memory(self, size: Size, room: float) -> str:
         return "use a sample of the rows, or fewer columns"
