@@ -328,6 +328,17 @@ class TestCopies:
         assert "age" in clf.explain(table[0].head(2))._repr_html_()
 
 
+class TestReports:
+    def test_a_verbose_fit_logs_what_it_kept(self, table, caplog):
+        with caplog.at_level("INFO", logger="tamis"):
+            TamisClassifier(**SMALL, verbose=1).fit(*table)
+        assert "TamisClassifier: features" in caplog.text and "held-out loss" in caplog.text
+
+    def test_threads_share_their_memory(self, table):
+        one, four = (TamisClassifier(n_jobs=jobs).memory_estimate(*table) for jobs in (None, 4))
+        assert one == four
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("change", "words"),

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.base.estimator import ReadableEstimator, draw_seed
+from tamis.base.estimator import ReadableEstimator, draw_seed, logger
 from tamis.base.explaining import kept_values
 from tamis.base.memory import NUMBER, MemoryEstimate, Size
 from tamis.base.model import FitContext, Fitted
@@ -62,6 +62,12 @@ class AdditiveEstimator(ReadableEstimator):
             attributes["path_"] = outcome.path
         return Fitted(outcome.model, None, attributes)
 
+    def _finish(self, rows: Rows, others: Rows | None) -> None:
+        super()._finish(rows, others)
+        if self._log_callback() is not None:
+            kept = ", ".join(f"{what} {how}" for what, how in self.summary().items())
+            logger.info("%s: %s", type(self).__name__, kept)
+
     def _settings(self) -> Settings:
         return Settings(self.max_features, self.max_pairs, self.max_instances, self.cv, self.missing, self.n_jobs)
 
@@ -80,6 +86,9 @@ class AdditiveEstimator(ReadableEstimator):
         largest = max(steps, key=lambda name: steps[name])
         scores = {"scores of all classes": SCORE_NUMBERS * NUMBER * n * q}
         return {**super()._memory(size), **scores, largest: NUMBER * n * steps[largest]}
+
+    def _all_memory(self, size: Size) -> MemoryEstimate:
+        return self._memory(size)  # threads share it
 
     def _less_memory(self, size: Size, room: float) -> str:
         return "use a sample of the rows, or fewer columns"
