@@ -64,7 +64,7 @@ def with_cell(value, row=3, column=2):
         ({"max_iter": 0}, "max_iter=0"),
         ({"calibration": 1}, "calibration=1"),
         ({"class_weight": "heavy"}, "class_weight='heavy'"),
-        ({"class_weight": {7: 2.0}}, "class_weight names 7"),
+        ({"class_weight": {7: 2.0}}, r"class_weight names 7, which is not a class: the classes are \[0, 1\]"),
         ({"class_weight": {0: -1.0}}, "not positive"),
         ({"categorical_features": ["colour"]}, "categorical_features names 'colour'"),
         ({"categorical_features": [12]}, "categorical_features names 12"),

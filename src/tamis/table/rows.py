@@ -279,7 +279,8 @@ def class_factors(class_weight: Any, sample_weight: np.ndarray, codes: np.ndarra
         return (np.sort(mass).sum() / (len(classes) * mass))[codes]
     unknown = [key for key in class_weight if key not in classes]
     if unknown:
-        raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class: the classes are {list(classes)}")
+        known = np.asarray(classes).tolist()
+        raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class: the classes are {known}")
     return np.array([float(class_weight.get(c, 1.0)) for c in classes])[codes]
 
 
