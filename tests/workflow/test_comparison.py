@@ -92,6 +92,14 @@ def test_unknown_methods_are_refused(table, quick):
         comparison.compare(table, quick, without=["SVM"])
 
 
+def test_a_peer_that_is_not_installed_may_be_left_out(table, quick, monkeypatch):
+    monkeypatch.setattr(comparison.peers, "has_ebm", lambda: False)
+    found = comparison.compare(table, quick, 2, "t", without=["EBM"], only=["majority class"])
+    assert [entry.method for entry in found.entries] == ["majority class"]
+    with pytest.raises(ValueError, match="only='EBM' is not among the methods"):
+        comparison.compare(table, quick, only=["EBM"])
+
+
 def test_the_page(table, quick):
     only = ("EM2NOLCClassifier", "AverageMKLClassifier", "SVC, tuned", "gradient boosting", "majority class")
     found = comparison.compare(table, quick, 2, "<i>t</i>.csv", only=only).to_dict()
