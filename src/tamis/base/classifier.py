@@ -177,9 +177,10 @@ class ReadableClassifier(ClassifierMixin, ReadableEstimator):
         """Class probabilities (n_samples, n_classes).
 
         A sigmoid of the decision value (a softmax for several classes), fitted to decisions on held-out training folds
-        and never decreasing in the decision. Probabilities are those of the population that `sample_weight` describes:
-        `class_weight` moves the boundary of `predict`, not the probabilities. Without class weights `predict` gives the
-        more probable class.
+        unless decisions are log-odds by themselves, and never decreasing in the decision. Probabilities are those of
+        the population that `sample_weight` describes: `class_weight` moves the boundary of `predict`, not the
+        probabilities (both in `TamisClassifier` with several classes). Without class weights `predict` gives the more
+        probable class.
         """
         decision = self._decision(X)
         return beside(self.calibrator_.probabilities(to_numpy(decision)), decision)
