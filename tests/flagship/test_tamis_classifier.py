@@ -117,6 +117,15 @@ class TestSums:
         assert np.all((found.similarity >= 0) & (found.similarity <= 1))
         np.testing.assert_allclose(found.by_case[:, 0], found.similarity * clf.model_.cases.pull[:, 0], atol=1e-12)
 
+    def test_curves_with_rare_levels_are_zero_on_average(self):
+        rng = np.random.default_rng(0)
+        town = np.minimum(rng.zipf(1.3, 2000), 150)
+        y = rng.normal(size=151)[town] + rng.normal(size=2000) > 0
+        X = pd.DataFrame({"town": [f"t{k}" for k in town]})
+        found = TamisClassifier(max_instances=0).fit(X, y).explain(X)
+        assert np.any(found.by_feature == 0.0) and np.any(found.by_feature != 0.0)
+        np.testing.assert_allclose(found.by_feature.mean(axis=0), 0.0, atol=1e-12)
+
     def test_a_case_pulls_towards_its_own_class(self, clf, several, table):
         for model, y in ((clf, table[1]), (several, three_classes()[1])):
             for pull, row in zip(model.model_.cases.pull, model.instances_, strict=True):

@@ -96,12 +96,12 @@ class Score:
         return replace(self, left=self.left[columns], right=self.right[columns], surfaces=surfaces)
 
     def centred(self, design: Design) -> Score:
-        """The same score with curves of mean zero over the rows."""
+        """The same score with curves of mean zero over the rows, and of zero for levels that are not kept."""
         left, right, base = self.left.copy(), self.right.copy(), self.base.copy()
-        share = design.weight / design.weight.sum()
         for j, cells in enumerate(design.cells):
-            mean = share @ design.at(j, left[j], right[j])
             known = cells.size + (design.mass[j, cells.size] > 0)
+            mass = max(design.mass[j, :known].sum(), np.finfo(float).tiny)
+            mean = design.weight @ design.at(j, left[j], right[j]) / mass
             left[j, :known] -= mean
             right[j, :known] -= mean
             base += mean
