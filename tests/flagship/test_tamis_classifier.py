@@ -132,6 +132,11 @@ class TestSums:
                 own = model.classes_.tolist().index(y[row])
                 assert np.all((pull >= 0) == (own == 1)) if len(pull) == 1 else pull[own] >= np.delete(pull, own).max()
 
+    def test_of_several_classes_are_zero_over_the_classes_but_for_cases(self, several):
+        found = several.explain(three_classes()[0])
+        for part in (found.base_value, found.by_feature, found.by_pair):
+            np.testing.assert_allclose(part.sum(axis=-1 if part.ndim == 1 else 1), 0.0, atol=1e-12)
+
     def test_a_frame_has_one_line_for_every_summand(self, clf, table):
         X = table[0].head(3)
         frame = clf.explain(X).to_frame()

@@ -133,8 +133,9 @@ def fit_additive(rows: Rows, settings: Settings, seed: int) -> Outcome:
     if settings.max_pairs and design.n_columns > 1:
         trust = max(selection.trust, beyond_luck)
         score = add_pairs(score, design, likelihood, bags, settings.max_pairs, trust)
+    score = score.centred(design).contrasted()
     kept = score.used_columns
-    score, design, columns = score.centred(design).take(kept), design.take(kept), selection.columns[kept]
+    score, design, columns = score.take(kept), design.take(kept), selection.columns[kept]
     Z = given.encoder.encode(given.rows.table)[:, columns]
     cases, chosen = keep_cases(score, design, likelihood, bags, given.rows, Z, settings.max_instances, seed)
     model = AdditiveModel(

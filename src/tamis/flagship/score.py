@@ -107,6 +107,19 @@ class Score:
             base += mean
         return replace(self, left=left, right=right, base=base)
 
+    def contrasted(self) -> Score:
+        """The same probabilities with curves and surfaces that add up to zero over the classes, if there are several.
+
+        What is added to the scores of all classes alike moves no probability.
+        """
+        if len(self.base) == 1:
+            return self
+        left, right, base = (
+            values - values.mean(axis=-1, keepdims=True) for values in (self.left, self.right, self.base)
+        )
+        surfaces = tuple(replace(s, values=s.values - s.values.mean(axis=-1, keepdims=True)) for s in self.surfaces)
+        return replace(self, left=left, right=right, base=base, surfaces=surfaces)
+
 
 def fit_main_effects(design: Design, likelihood: Likelihood, bags: Bags, n_jobs: int | None) -> Score:
     """Fit members of different roughness, and return their weighted sum.
