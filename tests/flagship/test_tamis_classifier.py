@@ -285,6 +285,27 @@ class TestRows:
         assert TamisClassifier(**SMALL).fit(X, y, groups=groups).n_splits_ >= 1
         assert TamisClassifier(**{**SMALL, "cv": KFold(4)}).fit(X, y).n_splits_ >= 1
 
+    def test_a_class_of_one_row_or_group_does_not_end_the_holding_out(self):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(200, 6)), rng.choice(["a", "b"], 200)
+        rare, groups = np.where(np.arange(200) == 0, "c", y), np.where(y == "a", 0, np.arange(200))
+        for labels, options in ((rare, {}), (y, {"groups": groups})):
+            with pytest.warns(UserWarning, match="kept no feature"):
+                TamisClassifier(cv=3).fit(X, labels, **options)
+
+    def test_splitters_name_rows_as_given_whatever_their_weights(self, table):
+        X, y = table
+        weight, fold = np.arange(len(y)) % 4 != 0, np.arange(len(y)) % 3
+        pairs = [[(np.flatnonzero(f != k), np.flatnonzero(f == k)) for k in range(3)] for f in (fold, fold[weight])]
+        one = TamisClassifier(**{**SMALL, "cv": pairs[0]}).fit(X, y, weight.astype(float))
+        two = TamisClassifier(**{**SMALL, "cv": pairs[1]}).fit(X[weight], y[weight])
+        np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-10)
+
+    def test_of_one_group_nothing_is_kept(self, table):
+        with pytest.warns(match="all rows are of one group"), pytest.warns(match="kept no feature"):
+            model = TamisClassifier(**SMALL).fit(*table, groups=np.zeros(len(table[1])))
+        assert not len(model.features_)
+
     def test_names_of_columns_may_be_odd(self, table):
         X, y = table
         renamed = X.rename(columns={"age": "similar cases", "dose": "a * b"})

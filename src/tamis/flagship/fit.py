@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.base.calibration import warn_in_sample
+from tamis.errors import warn
 from tamis.flagship.cases import keep_cases
 from tamis.flagship.design import Bags, Design, raw_encoder
 from tamis.flagship.likelihood import Binary, Likelihood, Multinomial, Normal
@@ -100,15 +100,16 @@ class Prepared:
 
     @classmethod
     def of(cls, rows: Rows, settings: Settings, seed: int) -> Prepared:
-        rows = _even(rows)
         splits, n_first = _splits(rows, settings.cv, seed)
+        rows = _even(rows)
         distinct, places = merge_places(rows)
         distinct = part_of(distinct, places, rows, np.arange(len(rows)))
         targets, units = _targets(distinct)
-        bags = Bags.of(len(distinct), places, rows, splits, n_first, targets)
+        everything = np.arange(len(rows))
+        bags = Bags.of(len(distinct), places, rows, splits or [(everything, everything)], n_first, targets)
         encoder = raw_encoder(distinct.table, distinct.mass, settings.missing)
         design = Design.of(encoder, distinct.table, distinct.weight)
-        informative = np.flatnonzero(np.count_nonzero(design.mass, axis=1) > 1)
+        informative = np.flatnonzero(np.count_nonzero(design.mass, axis=1) > 1) if splits else np.empty(0, dtype=int)
         likelihood = _likelihood(distinct, design.take(informative), bags)
         return cls(distinct, encoder, design, bags, likelihood, units, informative)
 
@@ -204,22 +205,42 @@ def _even(rows: Rows) -> Rows:
 
 
 def _splits(rows: Rows, cv: Any, seed: int) -> tuple[list, int]:
-    """Positions of the training and test rows of all bags, and how many are of the first repetition."""
-    cv = resolve_cv(cv)
+    """Positions of the training and test rows of all bags, among rows of positive weight.
+
+    Returns
+    -------
+    pairs of positions, none where nothing can be held out; and how many are of the first repetition
+    """
+    cv, used = resolve_cv(cv), rows.weight > 0
     if not isinstance(cv, Integral):
-        pairs = [pair for pair in positions(cv, rows.labels, rows.groups, rows.table.numbers) if len(pair[1])]
+        pairs = positions(cv, rows.labels, rows.groups, rows.table.numbers)
+        place = np.cumsum(used) - 1
+        pairs = [(place[a[used[a]]], place[b[used[b]]]) for a, b in pairs]
+        pairs = [pair for pair in pairs if len(pair[1])]
         return pairs, len(pairs)
+    rows = rows if used.all() else rows.take(np.flatnonzero(used))
     repeats = next((times for limit, times in REPEATS if len(rows) < limit), 1)
-    codes = rows.codes if rows.response is None else None
     found: list = []
     for r in range(repeats):
-        dealt = deal(rank_keys(rows.table, seed + r), codes, rows.groups, int(cv), seed + r, rows.ties)
-        found.append(dealt)
+        keys = rank_keys(rows.table, seed + r)
+        found.append(deal(keys, _strata(rows, int(cv)), rows.groups, int(cv), seed + r, rows.ties))
     if not found[0]:
-        warn_in_sample()
-        everything = np.arange(len(rows))
-        return [(everything, everything)], 1
-    return [pair for dealt in found for pair in dealt], len(found[0])
+        warn("nothing can be held out, because all rows are of one group: no feature is kept")
+    return [pair for dealt in found for pair in dealt], max(1, len(found[0]))
+
+
+def _strata(rows: Rows, n_splits: int) -> np.ndarray | None:
+    """Classes (n,) by which folds are stratified; those with fewer rows (or groups) than folds are joined.
+
+    A fold may lack a rare class, which it then finds very unlikely.
+    """
+    if rows.response is not None:
+        return None
+    units = np.arange(len(rows)) if rows.groups is None else rows.groups
+    counts = np.array([len(np.unique(units[rows.codes == c])) for c in range(len(rows.classes))])
+    rare = counts[rows.codes] < n_splits
+    alone = len(np.unique(units[rare])) >= n_splits  # enough for a stratum of their own
+    return np.where(rare, -1 if alone else counts.argmax(), rows.codes)
 
 
 def _targets(rows: Rows) -> tuple[np.ndarray, tuple[float, float] | None]:
