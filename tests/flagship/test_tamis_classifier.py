@@ -183,6 +183,15 @@ class TestCurves:
         middle = 0.5 * (grid[::2] + grid[1::2])
         np.testing.assert_allclose(clf.curve("age", middle)[1], 0.5 * (values[::2] + values[1::2]), atol=1e-12)
 
+    def test_of_few_values_are_flat_around_each_of_them(self):
+        rng = np.random.default_rng(0)
+        X = np.column_stack([rng.integers(0, 2, 400), rng.integers(1, 6, 400)])
+        y = X @ [2.0, 0.5] + rng.normal(size=400) > 2.5
+        model = TamisClassifier(max_pairs=0, max_instances=0).fit(X, y)
+        for place in model.features_:
+            _, values = model.curve(int(place))
+            np.testing.assert_array_equal(values[::2], values[1::2])
+
     def test_of_a_category_are_over_its_levels(self, clf):
         grid, values = clf.curve("site")
         assert grid.tolist() == ["north", "south", "west"] and values.shape == (3,)

@@ -22,6 +22,7 @@ from tamis.table.rows import Rows
 from tamis.table.table import Table
 
 MAX_CELLS = 48
+MAX_FLAT_CELLS = 12  # values of a number up to which nothing is said about what is between them
 MAX_MODULUS = 1e307  # of numbers whose differences are floats
 IDENTIFIER_SHARE, MIN_IDENTIFIERS = 0.9, 10  # levels per row, and levels, above which a category names single rows
 
@@ -103,6 +104,18 @@ class Design:
         """Values (n, ...) of a table over the cells of a column, linear between the ends of each cell."""
         cell, share = self.cell[:, column], self.share[:, column].reshape(-1, *[1] * (left.ndim - 1))
         return left[cell] + share * (right - left)[cell]
+
+    def flat(self, column: int, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """A table that is constant in each cell, if a number has few values, one in each cell; else the same table."""
+        cells, cell, share = self.cells[column], self.cell[:, column], self.share[:, column]
+        if not cells.is_number or cells.size > MAX_FLAT_CELLS:
+            return left, right
+        where = np.zeros(len(left))
+        where[cell] = share
+        if not np.array_equal(where[cell], share):
+            return left, right
+        level = left + where[:, None] * (right - left)
+        return level, level
 
     def curve(self, column: int, left: np.ndarray, right: np.ndarray) -> Curve:
         """The curve of a column from tables (width, q)."""

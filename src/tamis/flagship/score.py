@@ -98,6 +98,8 @@ class Score:
     def centred(self, design: Design) -> Score:
         """The same score with curves of mean zero over the rows, and of zero for levels that are not kept."""
         left, right, base = self.left.copy(), self.right.copy(), self.base.copy()
+        for j in range(design.n_columns):
+            left[j], right[j] = design.flat(j, left[j], right[j])
         for j, cells in enumerate(design.cells):
             known = cells.size + (design.mass[j, cells.size] > 0)
             mass = max(design.mass[j, :known].sum(), np.finfo(float).tiny)
