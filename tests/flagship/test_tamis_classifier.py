@@ -176,6 +176,19 @@ class TestCurves:
             assert len(grid) == len(X)
             np.testing.assert_array_equal(values, found.by_feature[:, 0, place])
 
+    def test_are_what_the_whole_score_does_on_average(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(200, 2))
+        y = X[:, 0] * X[:, 1] + 0.15 * X[:, 0] + 0.3 * rng.normal(size=200) > 0
+        model = TamisClassifier(max_pairs=0).fit(X, y)  # so that cases take what a product leaves
+        assert len(model.instances_) and model.features_.tolist() == [0, 1]
+        for j in (0, 1):
+            rows = np.repeat(X[None], 200, axis=0)
+            rows[:, :, j] = X[:, j, None]
+            effect = model.decision_function(rows.reshape(-1, 2)).reshape(200, 200).mean(axis=1)
+            curve = model.curve(j, X[:, j])[1]
+            assert np.std(effect - curve) < 0.15 * np.ptp(curve)
+
     def test_have_every_inner_edge_twice(self, clf):
         grid, values = clf.curve("age")
         assert grid.shape == values.shape and np.all(np.diff(grid) >= 0)

@@ -6,7 +6,7 @@ few cases are added to a fitted score one at a time, the steepest first, each wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from tamis.table.rows import Rows, draws
 WIDTHS = (0.35, 0.7)  # of the similarity
 MAX_POOL = 300  # training rows that may become cases
 RIDGE = 1.0
+MAX_BEND, MAIN = 0.1, 3  # what cases may add to the effect of the main features, relative to the range of their curves
 MIN_GAIN = 2.0  # of the held-out log-likelihood of all rows, below which no case is kept
 
 
@@ -200,7 +201,26 @@ def keep_cases(
         return nothing
     pulls = path[-1].pulls * shrinkage(plan.gain)
     kept = np.array(path[-1].places, dtype=int)[pulls > 0]
-    return metric.cases(Z[pool[kept]], pulls[pulls > 0, None] * directions[kept], plan.width), pool[kept]
+    cases = metric.cases(Z[pool[kept]], pulls[pulls > 0, None] * directions[kept], plan.width)
+    bend = _largest_bend(cases, score, design)
+    return replace(cases, pull=cases.pull * min(1.0, MAX_BEND / max(bend, MAX_BEND))), pool[kept]
+
+
+def _largest_bend(cases: Cases, score: Score, design: Design) -> float:
+    """How much cases move the mean score over one of the main features, relative to the range of its curve.
+
+    The mean is over the rows with all other features as they are; its root mean square counts.
+    """
+    curves = [design.at(j, score.left[j], score.right[j]) for j in range(design.n_columns)]
+    main = sorted(range(design.n_columns), key=lambda j: -curves[j].std(axis=0).sum())[:MAIN]
+    places = [design.places(j) for j in range(design.n_columns)]
+    apart = [cases.distance(j, design.cells[j], places[j]) for j in range(design.n_columns)]
+    total, share, bends = sum(apart), design.weight / design.weight.sum(), []
+    for j in main:
+        effect = np.exp(-apart[j]) @ ((share @ np.exp(apart[j] - total))[:, None] * cases.pull)
+        size = np.sqrt(np.mean(share @ (effect - share @ effect) ** 2))
+        bends.append(size / max(np.ptp(curves[j], axis=0).max(), 1e-12))
+    return max(bends)
 
 
 def _relevance(score: Score, design: Design) -> np.ndarray:

@@ -184,10 +184,10 @@ class Cases:
         xp = namespace(share)
         total = xp.zeros((share.shape[0], len(self.rows)), dtype=xp.float64, device=device_of(share))
         for j, (column, own) in enumerate(zip(cells, places, strict=True)):
-            total = total + self._distance(j, column, own)
+            total = total + self.distance(j, column, own)
         return xp.exp(-total)
 
-    def _distance(self, j: int, column: Cells, own: Places) -> Array:
+    def distance(self, j: int, column: Cells, own: Places) -> Array:
         """Squared distances (n, k) of rows and cases in one column."""
         xp, case = namespace(own.share), column.place(self.rows[:, j])
         if not column.is_number:
