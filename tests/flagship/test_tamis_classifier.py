@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit, softmax
 from sklearn.base import clone
+from sklearn.metrics import log_loss
 from sklearn.model_selection import KFold
 
 from tamis import TamisClassifier, io
@@ -97,6 +98,17 @@ class TestBudgets:
         found = model.path(*table, max_features=3)
         assert found["n_features"].max() == 3 and model.path_ is found
         assert model.model_ is before and model.max_features == 2
+
+    def test_the_held_out_loss_counts_the_choice_of_features(self):
+        losses = []
+        for seed in range(2):
+            rng = np.random.default_rng(seed)
+            X = rng.normal(size=(2300, 80))
+            y = X[:, 0] + 0.5 * X[:, 1] + rng.logistic(size=2300) > 0
+            model = TamisClassifier(max_features=5, max_pairs=0, max_instances=0, cv=3).fit(X[:300], y[:300])
+            losses.append((model.loss_, log_loss(y[300:], model.predict_proba(X[300:]))))
+        claimed, true = np.mean(losses, axis=0)
+        assert claimed > true - 0.03
 
 
 class TestSums:

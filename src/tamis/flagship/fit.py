@@ -130,7 +130,9 @@ def fit_additive(rows: Rows, settings: Settings, seed: int) -> Outcome:
     score = fit_main_effects(design, likelihood, bags, settings.n_jobs)
     gain = gain_of(likelihood, bags, score.constant, score.held)
     beyond_luck = shrinkage(gain - selection.luck)
-    score = score.shrunk(max(min(selection.trust, shrinkage(gain)), beyond_luck))
+    factor = max(min(selection.trust, shrinkage(gain)), beyond_luck)
+    score = score.shrunk(factor)
+    optimism = selection.optimism(likelihood, bags, score.constant, factor)
     if settings.max_pairs and design.n_columns > 1:
         trust = max(selection.trust, beyond_luck)
         score = add_pairs(score, design, likelihood, bags, settings.max_pairs, trust)
@@ -154,7 +156,7 @@ def fit_additive(rows: Rows, settings: Settings, seed: int) -> Outcome:
         model = model.scaled(unit)
         model = replace(model, intercept=model.intercept + centre)
     total = max(bags.weight.sum(), np.finfo(float).tiny)
-    loss = float(bags.weight @ likelihood.losses(score.held, bags.targets)) / total
+    loss = (float(bags.weight @ likelihood.losses(score.held, bags.targets)) + optimism) / total
     return Outcome(model, path, loss * given.unit_of_loss, bags.n_first)
 
 

@@ -146,16 +146,26 @@ class Selection:
     columns : sorted
     trust : in [0, 1], the share of the scores that the same choice, repeated on the folds, bears out
     luck : bound on the log-likelihood that the best of all supports of this size gains by chance
+    light : held-out scores (n, c) of light models on supports that were chosen without and with the rows held out;
+        None where there was no choice
     """
 
     columns: np.ndarray
     trust: float
     luck: float
+    light: tuple[np.ndarray, np.ndarray] | None = None
 
     @classmethod
     def everything(cls, columns: np.ndarray) -> Selection:
         """All columns: there was no choice that could have been lucky."""
         return cls(columns, 1.0, 0.0)
+
+    def optimism(self, likelihood: Likelihood, bags: Bags, constant: np.ndarray, factor: float) -> float:
+        """How much held-out loss the choice hides, if scores are moved to a constant (n, c) by a factor."""
+        if self.light is None:
+            return 0.0
+        honest, seen = (constant + factor * (held - constant) for held in self.light)
+        return max(0.0, gain_of(likelihood, bags.first(), honest, seen))
 
 
 @dataclass(frozen=True)
@@ -224,7 +234,8 @@ def select(design: Design, likelihood: Likelihood, bags: Bags, most: int) -> Sel
     trust = float(np.clip(slopes[0] / slopes[1], 0.0, 1.0)) if slopes[1] > 0 else 0.0
     trust *= shrinkage(gain_of(likelihood, first, base, base + slopes[0] * (honest.held - base)))
     columns = np.sort(np.array(best[-1], dtype=int))
-    return Selection(columns, trust, chance_gain(design.n_columns, len(columns)))
+    luck = chance_gain(design.n_columns, len(columns))
+    return Selection(columns, trust, luck, (honest.held, repeated.held))
 
 
 def support_path(design: Design, likelihood: Likelihood, bags: Bags, most: int) -> dict[str, Any]:
