@@ -22,6 +22,7 @@ from tamis.errors import BadOption
 
 VERSION = 1
 TIMEOUT = 60.0  # seconds that a writer waits for another
+PAUSE = 0.01  # seconds between two tries to open a locked file
 TEXTS = ("status", "error", "versions", "machine", "finished", "chosen", "extra")
 
 
@@ -38,11 +39,21 @@ class Store:
         if not self.path.absolute().parent.is_dir():
             raise FileNotFoundError(f"there is no folder {str(self.path.parent)!r} for {self.path.name!r}")
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{_started(os.getpid())}"
+        end = time.monotonic() + TIMEOUT
+        while not self._prepared(end):
+            time.sleep(PAUSE)
+
+    def _prepared(self, end: float) -> bool:
+        """Make the tables unless they are there; False while others, until `end`, keep the file locked."""
         try:
             with self._open() as db:
                 self._prepare(db)
         except sqlite3.DatabaseError as error:
+            # SQLite does not wait, whatever its timeout, where a switch to WAL would meet another one
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY and time.monotonic() < end:
+                return False
             raise BadOption(f"{str(self.path)!r} is no store of experiments: {error}") from None
+        return True
 
     def _open(self) -> closing[sqlite3.Connection]:
         db = sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None)
