@@ -1,4 +1,4 @@
-"""Draw the idea in one picture: the log-odds of one row as a sum of curves, a pair and similar cases.
+"""Draw the idea in one picture: the log-odds of one row as a sum of curves, a pair and two cases.
 
     python docs/figures/idea.py        writes docs/_static/idea.svg
 
@@ -17,10 +17,10 @@ import pandas as pd
 from tamis import TamisClassifier
 
 TARGET = Path(__file__).parents[1] / "_static" / "idea.svg"
-ROW = 4495
-LINE, TOP = 42, 66  # height of a line of the picture, and where the first one begins
-NAMES, SKETCH, SKETCH_WIDTH, SKETCH_HEIGHT = 212, 232, 104, 30  # where names end and drawings begin
-LEFT, RIGHT, WIDTH = 372, 740, 800  # of the bars, and of the picture
+ROW = 3267
+LINE, TOP, BAR = 44, 62, 18  # height of a line of the picture, where the first one begins, and height of a bar
+NAMES, SKETCH, SKETCH_WIDTH, SKETCH_HEIGHT = 212, 232, 104, 36  # where names end and drawings begin
+LEFT, RIGHT, NUMBERS, WIDTH = 376, 712, 780, 800  # of the bars, where numbers end, and of the picture
 STYLE = """<style>
 svg.idea { --ink: #24292f; --grey: #59636e; }
 @media (prefers-color-scheme: dark) { svg.idea { --ink: #d1d7e0; --grey: #9198a1; } }
@@ -38,6 +38,7 @@ svg.idea .curve { stroke: var(--pst-color-text-base, var(--ink)); stroke-width: 
 svg.idea .dot { fill: var(--pst-color-text-base, var(--ink)); }
 svg.idea .line { stroke: var(--pst-color-text-muted, var(--grey)); fill: none; }
 svg.idea .dashed { stroke-dasharray: 3 3; }
+svg.idea .step { stroke: var(--pst-color-text-muted, var(--grey)); stroke-opacity: 0.6; }
 svg.idea .empty { fill: var(--pst-color-text-muted, var(--grey)); fill-opacity: 0.18; }
 </style>"""  # the second value of a var() holds where there is no style sheet
 
@@ -54,49 +55,50 @@ class Part:
 
 @dataclass(frozen=True)
 class Picture:
-    """What is drawn: the base value and the summands of one score."""
+    """What is drawn: the base value and the summands of one score, and how probable the predicted class is."""
 
     base: float
     parts: list[Part]
-    classes: tuple[str, str]
+    classes: tuple[str, ...]
     truth: str
+    probability: float
 
 
-def table(n: int = 5000) -> tuple[pd.DataFrame, np.ndarray]:
+def table(n: int = 4000) -> tuple[pd.DataFrame, np.ndarray]:
     """The made-up loans of the README."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame(
         {
             "late payments": rng.poisson(0.7, n),
             "limit used": rng.uniform(0, 1, n).round(2),
-            "age": rng.integers(20, 75, n),
             "income": rng.normal(3000, 800, n).round(-1),
-            "accounts": rng.integers(1, 9, n),
+            "age": rng.integers(20, 75, n),
         }
     )
-    pair = (X["late payments"] > 0) & (X["limit used"] > 0.8)
-    group = (X["age"] < 32) & (X["income"] > 3500) & (X["limit used"] < 0.6)
-    log_odds = X["late payments"] - X["income"] / 1600 + 3 * pair + 3 * group - 0.6
-    return X, np.where(rng.random(n) < 1 / (1 + np.exp(-log_odds)), "unpaid", "paid")
+    risky = (X["late payments"] > 0) & (X["limit used"] > 0.7) & (X["age"] < 60)
+    odds = np.exp(X["late payments"] - X["income"] / 1600 + 4 * risky)
+    return X, np.where(rng.random(n) < odds / (1 + odds), "unpaid", "paid")
 
 
 def fitted() -> Picture:
     """Fit the model of the README, and explain one row that it has not seen."""
     X, y = table()
-    clf = TamisClassifier(max_features=4, max_pairs=1, max_instances=3).fit(X[:4000], y[:4000])
+    clf = TamisClassifier(max_features=4, max_pairs=1, max_instances=2).fit(X[:3000], y[:3000])
     row = X.loc[[ROW]]
     why = clf.explain(row)
     parts = []
+    curves = {name: _middle(*clf.curve(name), X[name]) for name in why.features}
+    ends = [end for _, values in curves.values() for end in (values.min(), values.max())]
     for name, added in zip(why.features, why.by_feature[0, 0], strict=True):
         value = row[name].iloc[0]
-        parts.append(Part(name, f"{value:g}", _curve(*clf.curve(name), value, X[name]), float(added)))
+        parts.append(Part(name, f"{value:g}", _curve(*curves[name], value, min(ends), max(ends)), float(added)))
     for (a, b), added in zip(why.pairs, why.by_pair[0, 0], strict=True):
         sketch = _surface(*clf.surface(a, b), row[a].iloc[0], row[b].iloc[0])
-        parts.append(Part(f"{a} and {b}", "as a pair, in addition", sketch, float(added)))
+        parts.append(Part(f"{a} \u00d7 {b}", "both together", sketch, float(added)))
     for case, added, near in zip(why.instances, why.by_case[0, 0], why.similarity[0], strict=True):
-        words = f"{y[case]}; similar by {near:.2f} of 1"
-        parts.append(Part(f"resembles case {case}", words, _bar(float(near)), float(added)))
-    return Picture(float(why.base_value[0]), parts, (str(clf.classes_[0]), str(clf.classes_[1])), str(y[ROW]))
+        parts.append(Part(f"case {case} ({y[case]})", f"similarity {near:.2f}", _bar(float(near)), float(added)))
+    probability = float(clf.predict_proba(row).max())
+    return Picture(float(why.base_value[0]), parts, tuple(map(str, clf.classes_)), str(y[ROW]), probability)
 
 
 def drawn(picture: Picture) -> str:
@@ -104,12 +106,12 @@ def drawn(picture: Picture) -> str:
     ends = picture.base + np.cumsum([0.0, *(part.added for part in picture.parts)])
     score = float(ends[-1])
     low, high = min(0.0, float(ends.min())), max(0.0, float(ends.max()))
-    height = TOP + (len(picture.parts) + 2) * LINE + 54
+    bottom = TOP + (len(picture.parts) + 2) * LINE + 8
+    height = bottom + 44
 
     def at(value: float) -> float:
         return LEFT + (RIGHT - LEFT) * (value - low) / (high - low)
 
-    predicted = picture.classes[int(score > 0)]
     lines = [
         (Part("base value", "", "", picture.base), 0.0, "base"),
         *((part, float(start), f"part{k}") for k, (part, start) in enumerate(zip(picture.parts, ends, strict=False))),
@@ -119,27 +121,22 @@ def drawn(picture: Picture) -> str:
         f'<svg class="idea" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
         'aria-labelledby="idea-title">',
         '<title id="idea-title">The log-odds of one row as a sum: the base value, a curve for each kept feature, a '
-        "pair of features, and similar cases.</title>",
+        "pair of features, and two kept cases.</title>",
         STYLE,
         _text(NAMES, 26, "one row", "strong end"),
         _text(SKETCH + SKETCH_WIDTH / 2, 26, "the model", "strong middle"),
-        _text((LEFT + RIGHT) / 2, 26, f"added to the log-odds of {picture.classes[1]}", "strong middle"),
-        f'<path class="line dashed" d="M{at(0):.1f} {TOP - 22}V{height - 46}"/>',
-        _text(at(0), TOP - 26, "0", "faint middle number"),
+        _text(NUMBERS, 26, f"added to the log-odds of {picture.classes[1]}", "strong end"),
+        f'<path class="line dashed" d="M{at(0):.1f} {TOP - 14}V{bottom}"/>',
+        _text(at(0), TOP - 18, "0", "faint middle number"),
     ]
+    for k, end in enumerate(ends):  # from each bar to the next
+        y = TOP + k * LINE + LINE / 2 + BAR / 2
+        out.append(f'<path class="step" d="M{at(end):.1f} {y:g}v{LINE - BAR}"/>')
     for k, (part, start, key) in enumerate(lines):
         out += _line(part, TOP + k * LINE, at(start), at(start + part.added), key)
-    sign = "above" if score > 0 else "below"
-    out += [
-        _text(
-            WIDTH - 12,
-            height - 18,
-            f"{sign} zero: {predicted} is predicted (odds {np.exp(score):.1f} to 1); the true class is {picture.truth}",
-            "faint end",
-        ),
-        "</svg>",
-    ]
-    return "\n".join(out) + "\n"
+    side, predicted = ("above", picture.classes[1]) if score > 0 else ("below", picture.classes[0])
+    words = f"{side} zero: {predicted}, with a probability of {picture.probability:.2f}. In truth: {picture.truth}."
+    return "\n".join([*out, _text(NUMBERS, height - 12, words, "faint end"), "</svg>"]) + "\n"
 
 
 def _line(part: Part, y: float, start: float, end: float, key: str) -> list[str]:
@@ -148,20 +145,24 @@ def _line(part: Part, y: float, start: float, end: float, key: str) -> list[str]
     left, wide = min(start, end), max(abs(end - start), 1.0)
     corner = f"{SKETCH} {middle - SKETCH_HEIGHT / 2:g}"
     return [
-        _text(NAMES, middle - 3 if part.words else middle + 4, part.name, f"end{kind}"),
+        _text(NAMES, middle - 3 if part.words else middle + 5, part.name, f"end{kind}"),
         *([_text(NAMES, middle + 13, part.words, "faint end")] if part.words else []),
         *([f'<g transform="translate({corner})">{part.sketch}</g>'] if part.sketch else []),
-        f'<rect class="{side}" x="{left:.1f}" y="{middle - 9:g}" width="{wide:.1f}" height="18" rx="2"/>',
-        _text(max(start, end) + 7, middle + 5, _signed(part.added), f"number{kind}", key),
+        f'<rect class="{side}" x="{left:.1f}" y="{middle - BAR / 2:g}" width="{wide:.1f}" height="{BAR}" rx="2"/>',
+        _text(NUMBERS, middle + 5, _signed(part.added), f"number end{kind}", key),
     ]
 
 
-def _curve(grid: np.ndarray, values: np.ndarray, value: float, column: pd.Series) -> str:
-    """A curve over the middle 99 per cent of a column, the zero line, and the row as a dot."""
-    low, high = column.quantile(0.005), column.quantile(0.995)
-    inside = (grid >= low) & (grid <= high)
-    grid, values = grid[inside].astype(float), values[inside]
-    bottom, top = min(values.min(), 0.0), max(values.max(), 0.0)
+def _middle(grid: np.ndarray, values: np.ndarray, column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    """A curve over the middle 99 per cent of a column."""
+    ends = column.quantile([0.005, 0.995]).to_numpy(float)
+    inside = (grid > ends[0]) & (grid < ends[1])
+    first, last = np.interp(ends, grid, values)
+    return np.r_[ends[0], grid[inside], ends[1]], np.r_[first, values[inside], last]
+
+
+def _curve(grid: np.ndarray, values: np.ndarray, value: float, bottom: float, top: float) -> str:
+    """A curve on a scale from bottom to top, the zero line, and the row as a dot."""
 
     def place(x: float, v: float) -> str:
         return (
