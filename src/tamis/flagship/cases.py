@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tamis.flagship.design import Bags, Design
+from tamis.flagship.effects import MAX_BEND, main_features, size_of, surface_effect
 from tamis.flagship.likelihood import Likelihood
 from tamis.flagship.model import Cases, Curve
 from tamis.flagship.ridge import FURTHEST
@@ -21,7 +22,6 @@ from tamis.table.rows import Rows, draws
 WIDTHS = (0.35, 0.7)  # of the similarity
 MAX_POOL = 300  # training rows that may become cases
 RIDGE = 1.0
-MAX_BEND, MAIN = 0.1, 3  # what cases may add to the effect of the main features, relative to the range of their curves
 MIN_GAIN = 2.0  # of the held-out log-likelihood of all rows, below which no case is kept
 
 
@@ -202,25 +202,23 @@ def keep_cases(
     pulls = path[-1].pulls * shrinkage(plan.gain)
     kept = np.array(path[-1].places, dtype=int)[pulls > 0]
     cases = metric.cases(Z[pool[kept]], pulls[pulls > 0, None] * directions[kept], plan.width)
-    bend = _largest_bend(cases, score, design)
-    return replace(cases, pull=cases.pull * min(1.0, MAX_BEND / max(bend, MAX_BEND))), pool[kept]
+    return replace(cases, pull=cases.pull * _factor(cases, score, design)), pool[kept]
 
 
-def _largest_bend(cases: Cases, score: Score, design: Design) -> float:
-    """How much cases move the mean score over one of the main features, relative to the range of its curve.
+def _factor(cases: Cases, score: Score, design: Design) -> float:
+    """The factor on cases with which they and the surfaces bend no main feature too far.
 
-    The mean is over the rows with all other features as they are; its root mean square counts.
+    What cases add to the effect of a feature is the mean of their pulls over the rows with all other features as they
+    are.
     """
-    curves = [design.at(j, score.left[j], score.right[j]) for j in range(design.n_columns)]
-    main = sorted(range(design.n_columns), key=lambda j: -curves[j].std(axis=0).sum())[:MAIN]
     places = [design.places(j) for j in range(design.n_columns)]
     apart = [cases.distance(j, design.cells[j], places[j]) for j in range(design.n_columns)]
-    total, share, bends = sum(apart), design.weight / design.weight.sum(), []
-    for j in main:
+    total, share, factor = sum(apart), design.weight / design.weight.sum(), 1.0
+    for j, length in main_features(score, design).items():
         effect = np.exp(-apart[j]) @ ((share @ np.exp(apart[j] - total))[:, None] * cases.pull)
-        size = np.sqrt(np.mean(share @ (effect - share @ effect) ** 2))
-        bends.append(size / max(np.ptp(curves[j], axis=0).max(), 1e-12))
-    return max(bends)
+        room = MAX_BEND * length - size_of(surface_effect(score, design, j), design)
+        factor = min(factor, max(0.0, room) / max(size_of(effect, design), 1e-300))
+    return factor
 
 
 def _relevance(score: Score, design: Design) -> np.ndarray:

@@ -72,7 +72,7 @@ class TamisClassifier(AdditiveEstimator, ReadableClassifier):
     feature_variation_ : the share of each feature in it: that of its curve, and half of those of its pairs
     instance_variation_ : the share of all cases, divided among them
     path_ : held-out loss against the number of features, and which features these are; see `path`
-    loss_ : mean log-loss of the model on held-out rows
+    loss_ : mean log-loss on held-out rows of the model without its cases
     n_splits_ : folds that were used
     classes_ : the class labels, sorted; of two the second is the positive one
     n_features_in_ : columns of X

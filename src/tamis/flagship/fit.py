@@ -66,7 +66,7 @@ class Outcome:
     ----------
     model : its scores are log-odds (two classes: of the second one; more: before a softmax), or predictions
     path : see `fit_path`; None unless the number of columns was chosen
-    loss : held-out loss of the model without its cases, per row: log-loss, or half the squared error
+    loss : held-out loss of the model without its cases, per row: log-loss, or squared error
     n_splits : number of folds
     """
 
@@ -115,10 +115,10 @@ class Prepared:
 
     @property
     def unit_of_loss(self) -> float:
-        """What turns losses into mean log-losses, or half mean squared errors in the units of y."""
+        """What turns losses into mean log-losses, or mean squared errors in the squared unit of y."""
         if self.units is None or not isinstance(self.likelihood, Normal):
             return 1.0
-        return self.likelihood.variance * self.units[1] ** 2
+        return 2.0 * self.likelihood.variance * self.units[1] ** 2
 
 
 def fit_additive(rows: Rows, settings: Settings, seed: int) -> Outcome:

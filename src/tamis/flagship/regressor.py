@@ -57,7 +57,7 @@ class TamisRegressor(AdditiveEstimator, ReadableRegressor):
     feature_variation_ : the share of each feature in it: that of its curve, and half of those of its pairs
     instance_variation_ : the share of all cases, divided among them
     path_ : held-out loss against the number of features, and which features these are; see `path`
-    loss_ : mean squared error of the model on held-out rows
+    loss_ : mean squared error on held-out rows of the model without its cases
     n_splits_ : folds that were used
     n_features_in_ : columns of X
     feature_names_in_ : their names, where X has them

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tamis.flagship.design import Bags, Design
+from tamis.flagship.effects import pair_factor
 from tamis.flagship.likelihood import Likelihood
 from tamis.flagship.model import Surface
 from tamis.flagship.pairs import Grid, PairFit, fit_products, fit_quadrants, purified, screen
@@ -42,11 +43,11 @@ def add_pairs(score: Score, design: Design, likelihood: Likelihood, bags: Bags, 
     held = both.held(score, weights, live)
     luck = chance_gain(math.comb(design.n_columns, 2), len(live))
     factor = trust * shrinkage(gain_of(likelihood, bags, score.held, held) - luck)
-    weights = np.r_[1.0 + factor * (weights[0] - 1.0), factor * weights[1:]]
-    held = score.held + factor * (held - score.held)
-    surfaces = sum(w * fit.surfaces[live] for w, fit in zip(weights[1:], both.fits, strict=True))
-    base = sum(w * fit.base for w, fit in zip(weights[1:], both.fits, strict=True))
-    return _with_surfaces(score, grid, pairs[live], surfaces, base, float(weights[0]), held)
+    if factor == 0.0:
+        return score
+    found = both.added(score, grid, pairs, live, weights, factor, held)
+    bounded = pair_factor(found, design)
+    return found if bounded == 1.0 else both.added(score, grid, pairs, live, weights, bounded * factor, held)
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,23 @@ class _BothFits:
         """Return the held-out scores (n, c) with some of the pairs."""
         constants = sum(w * base for w, base in zip(weights[1:], self.bases, strict=True))
         return weights[0] * score.held + constants + self._mixed(weights)[live].sum(axis=0)
+
+    def added(
+        self,
+        score: Score,
+        grid: Grid,
+        pairs: np.ndarray,
+        live: np.ndarray,
+        weights: np.ndarray,
+        factor: float,
+        held: np.ndarray,
+    ) -> Score:
+        """Return the score moved by a factor towards that with weights, whose held-out scores are `held`."""
+        weights = np.r_[1.0 + factor * (weights[0] - 1.0), factor * weights[1:]]
+        surfaces = sum(w * fit.surfaces[live] for w, fit in zip(weights[1:], self.fits, strict=True))
+        base = sum(w * fit.base for w, fit in zip(weights[1:], self.fits, strict=True))
+        held = score.held + factor * (held - score.held)
+        return _with_surfaces(score, grid, pairs[live], surfaces, base, float(weights[0]), held)
 
     def _mixed(self, weights: np.ndarray) -> np.ndarray:
         return weights[1] * self.parts[0] + weights[2] * self.parts[1]
