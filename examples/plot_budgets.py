@@ -2,8 +2,9 @@
 Budgets against accuracy
 ========================
 
-This example shows how many cases and features a table needs: how to draw a score over both budgets, and to let the
-one-standard-error rule take the smallest model that is not clearly worse than the best.
+This example shows how many cases and features a table needs: how to draw a score over both budgets, to let the
+one-standard-error rule take the smallest model that is not clearly worse than the best, and to read the path of
+``TamisClassifier`` over the number of features.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +15,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from tamis import EM2NOLCClassifierCV
+from tamis import EM2NOLCClassifierCV, TamisClassifier
 from tamis.views.plots import BudgetPathDisplay
 
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
@@ -59,9 +60,7 @@ plt.show()
 # %%
 # Along one line
 # --------------
-# The same numbers for three numbers of cases: the loss over features. ``TamisClassifier`` has the same map by
-# ``clf.path(X, y, max_instances=(5, 10, 20), max_features=(5, 10, 20))``, which takes a fit per fold and pair of
-# budgets.
+# The same numbers for three numbers of cases: the loss over features.
 
 path = searches["best"].path_
 figure, ax = plt.subplots(figsize=(6.5, 3.4), layout="constrained")
@@ -72,4 +71,22 @@ ax.set(xlabel="most features", ylabel="log-loss on held-out folds", xscale="log"
 ax.set_xticks(path["max_features"], path["max_features"])
 ax.minorticks_off()
 ax.legend(frameon=False)
+plt.show()
+
+# %%
+# The path of ``TamisClassifier``
+# -------------------------------
+# ``path`` orders the features and gives the loss of light models on held-out rows, with the standard error of its
+# difference from the smallest loss. Each fold orders the features by itself. ``max_features="auto"`` keeps the smallest
+# number within one such error of the smallest loss (the vertical line).
+
+clf = TamisClassifier(max_features="auto", random_state=0).fit(X_train, y_train)
+path = clf.path_
+print(f"auto keeps {len(clf.features_)} features: test log-loss {log_loss(y_test, clf.predict_proba(X_test)):.3f}")
+print("the first five:", ", ".join(X.columns[list(path["features"][4])]))
+
+figure, ax = plt.subplots(figsize=(6.5, 3.4), layout="constrained")
+ax.errorbar(path["n_features"], path["loss"], path["error"], fmt="o-", color="#0072B2", markersize=4)
+ax.axvline(len(clf.features_), color="0.6", linewidth=0.8)
+ax.set(xlabel="features", ylabel="log-loss on held-out folds", ylim=(0, None))
 plt.show()

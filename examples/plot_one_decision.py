@@ -2,9 +2,8 @@
 One patient, one decision, all its summands
 ===========================================
 
-This example shows how to read a single decision as a sum: by feature ("which values led to it?") and by case ("whom
-does it resemble?"). The table is made up, so that the true log-odds are known and the summands can be held against
-them. It has a category and missing cells.
+This example shows how to read a single decision as a sum of contributions. The table is made up, so that the true
+log-odds are known and the contributions can be compared with them. It has a category and missing cells.
 """
 
 import matplotlib.pyplot as plt
@@ -43,7 +42,7 @@ y = np.where(rng.random(n) < 1 / (1 + np.exp(-log_odds)), "event", "no event")
 X.loc[rng.random(n) < 0.1, "crp"] = np.nan  # one in ten was not measured
 
 train, test = np.arange(n) < 800, np.arange(n) >= 800
-clf = TamisClassifier(max_instances=10, max_features=4, max_pairs=2, random_state=0).fit(X[train], y[train])
+clf = TamisClassifier(max_features=4, max_pairs=2, max_instances=3, random_state=0).fit(X[train], y[train])
 clf = clf.oriented("event")  # so that + speaks for the event
 print("kept:", ", ".join(X.columns[clf.features_]))
 
@@ -63,30 +62,25 @@ for name, score in {
     print(f"{name:20} AUC {roc_auc_score(happened, score):.3f}")
 
 # %%
-# From the mean to the decision
-# -----------------------------
-# One row of the test part. Read from the bottom up: the base value is the mean decision over training rows, and each
-# summand moves it, to the decision at the top. The right panel splits the same decision by the cases that were kept.
-# Both sums are exact. The one by feature is the one to read: where shapes are nearly straight lines, cases at both
-# ends of a range have opposite signs, so that sums by case may be much larger than the decision.
+# From the base value to the decision
+# -----------------------------------
+# One row of the test part. Read from the bottom up: each summand moves the base value, to the decision at the top. What
+# a feature adds is zero on average over the training rows. The truth is a sum over single features, so that no pair and
+# no case pays on held-out rows, and none is kept.
 
 patient = X[test].index[int(np.argsort(clf.decision_function(X[test]))[-40])]
 explanation = clf.explain(X.loc[[patient]])
 print(X.loc[patient].to_string())
 print(f"probability of an event: {clf.predict_proba(X.loc[[patient]])[0, list(clf.classes_).index('event')]:.2f}")
 
-figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-ContributionDisplay.from_explanation(explanation, data=X.loc[[patient]], ax=axes[0])
-ContributionDisplay.from_explanation(explanation, by="instance", ax=axes[1])
-axes[0].set_title("by feature", fontsize="medium")
-axes[1].set_title("by kept case", fontsize="medium")
+ContributionDisplay.from_explanation(explanation, data=X.loc[[patient]])
 plt.show()
 
 # %%
-# As a table: every summand is a case times a kernel. The five largest, and the sum of all.
+# As a table: a line for every summand. The base value and all contributions add up to the decision.
 
 table = explanation.to_frame()
-print(table.reindex(table["contribution"].abs().sort_values(ascending=False).index).head(5).to_string(index=False))
+print(table[["part", "name", "value", "similarity", "contribution"]].round(2).fillna("").to_string(index=False))
 print(f"sum {table['contribution'].sum():.6f}, decision {clf.decision_function(X.loc[[patient]])[0]:.6f}")
 
 # %%
@@ -101,8 +95,8 @@ plt.show()
 # %%
 # Against the truth
 # -----------------
-# Shapes that the model found (lines) and those that made the data (dashes), both with mean zero over training rows.
-# They agree where the rows are; they differ at the ends, where there are few.
+# Curves that the model found (lines) and those that made the data (dashes), both with mean zero over training rows.
+# They agree up to steps and small waves; they differ most at the ends, where rows are few.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained", sharey=True)
 made = {

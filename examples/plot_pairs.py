@@ -4,7 +4,7 @@ Two features that act together
 
 This example shows what a pair is and how to look at one. In this made-up table the dose helps in warm rooms and
 harms in cold ones: the answer hangs on the product of two columns, as in an XOR, and each of them alone says
-nothing. A sum of shapes cannot see that; one surface is enough.
+nothing. A sum of curves cannot represent that; one surface is enough.
 """
 
 import matplotlib.pyplot as plt
@@ -40,11 +40,11 @@ X_train, y_train, X_test, y_test = X[:700], y[:700], X[700:], y[700:]
 # %%
 # Which models represent it
 # -------------------------
-# An additive model, a sum of one shape per feature, is no better than guessing, and so is a logistic regression. A
+# An additive model, a sum of one curve per feature, is no better than guessing, and so is a logistic regression. A
 # model with pairs, and a support vector machine, whose kernel is on all columns at once, are not. The true
 # probabilities are right in as many test rows as the last line shows: no model can be better except by luck.
 
-clf = TamisClassifier(max_instances=20, max_features=2, max_pairs=1, random_state=0).fit(X_train, y_train)
+clf = TamisClassifier(max_features=2, max_pairs=1, max_instances=0, random_state=0).fit(X_train, y_train)
 clf = clf.oriented("grows")  # + speaks for it
 models = {
     "tamis": clf,
@@ -62,9 +62,8 @@ print("kept pair:", clf.pairs_)
 # %%
 # The surface
 # -----------
-# What dose and temperature together contribute to the log-odds, and the truth in the same colours. Circles are kept
-# cases, dots training rows. The signs of the four corners are found; the corners themselves are flatter than in
-# truth, as ridges make them.
+# What dose and temperature together contribute to the log-odds, and the truth in the same colours. Dots are training
+# rows. The signs of the four corners are found; the surface is flatter than the truth, since it is penalised.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.3), layout="constrained", width_ratios=[1.2, 1, 1])
 display = SurfaceDisplay.from_estimator(clf, "dose", "temperature", X=X_train, ax=axes[0])
@@ -82,7 +81,7 @@ axes[2].invert_yaxis()
 plt.show()
 
 # %%
-# The contribution of each of the two by itself is nearly zero, as it should be.
+# A surface is free of what either feature does alone, and here the curves of both are nearly zero, as they should be.
 
 parts = clf.explain(X_test)
 for name, spread in zip(parts.part_names, parts.by_part[:, 0].std(axis=0)):

@@ -2,9 +2,9 @@
 A number in place of a class
 ============================
 
-This example shows how to use ``TamisRegressor``: the same parts by least squares, so that every prediction is a
-mean plus contributions in the units of y. The table is the diabetes table of scikit-learn: ten measures of 442
-patients, and a score of how far the disease had gone a year later.
+This example shows how to use ``TamisRegressor``: the parts of the classifier by least squares, so that every prediction
+is a base value plus contributions in the units of y. The table is the diabetes table of scikit-learn: ten measures of
+442 patients, and a score of how far the disease had gone a year later.
 """
 
 import matplotlib.pyplot as plt
@@ -31,10 +31,10 @@ X["sex"] = X["sex"].map({1.0: "1", 2.0: "2"})  # two unnamed codes, not a number
 # Compared with ridge regression and boosting
 # -------------------------------------------
 # Each row is predicted once, by models that have not seen it (five folds). The error is the root of the mean square,
-# in units of y, whose standard deviation is 77. On this table the linear model with all ten measures is better
-# than both: effects are nearly straight lines, and rows are few.
+# in units of y, whose standard deviation is 77. On this table six curves are about as good as the linear model with all
+# ten measures: effects are nearly straight lines, and rows are few.
 
-reg = TamisRegressor(max_instances=10, max_features=6, max_pairs=2, cv=3, random_state=0)
+reg = TamisRegressor(max_features=6, max_pairs=2, max_instances=5, random_state=0)
 numbers = X.assign(sex=X["sex"].astype(float))
 folds = KFold(5, shuffle=True, random_state=0)
 held_out = {
@@ -47,20 +47,20 @@ for name, predicted in held_out.items():
     print(f"{name:18} error {error:.1f}, R2 {1 - error**2 / y.var(ddof=0):.3f}")
 
 # %%
-# The shapes
+# The curves
 # ----------
 # Kept features over their ranges, in units of y; zero is the mean over the training rows, which are marked below.
 
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random_state=0)
 reg.fit(X_train, y_train)
-print("kept:", ", ".join(X.columns[reg.features_]), "; mean prediction", np.round(reg.intercept_, 1))
+print("kept:", ", ".join(X.columns[reg.features_]), "; base value", np.round(reg.intercept_, 1))
 ShapeFunctionDisplay.from_estimator(reg, X_train)
 plt.show()
 
 # %%
 # One patient
 # -----------
-# From the mean over training rows to the prediction, in units of y.
+# From the base value to the prediction, in units of y.
 
 row = int(np.argmax(reg.predict(X_test)))
 patient = X_test.iloc[[row]]
