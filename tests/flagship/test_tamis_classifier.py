@@ -1,6 +1,7 @@
 """TamisClassifier against what it promises, whatever the fit finds."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -450,3 +451,41 @@ class TestRefusals:
             nothing = TamisClassifier(cv=2).fit(np.ones((30, 2)), np.arange(30) < 10)
         np.testing.assert_allclose(nothing.predict_proba(np.ones((1, 2))), [[2 / 3, 1 / 3]], atol=0.02)
         assert nothing.explain(np.ones((3, 2))).by_part.shape == (3, 1, 0)
+
+
+class TestHonesty:
+    def test_permuted_labels_give_the_prior(self):
+        ratios = []
+        for seed in range(6):
+            rng = np.random.default_rng(seed)
+            n, d = (120, 20) if seed % 2 else (300, 8)
+            X, y = rng.normal(size=(3 * n, d)), rng.permutation(np.arange(3 * n) % 3 == 0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # that nothing was kept
+                model = TamisClassifier(max_features=5).fit(X[:n], y[:n])
+            share = np.full((2 * n, 2), [1 - y[:n].mean(), y[:n].mean()])
+            ratios.append(log_loss(y[n:], model.predict_proba(X[n:])) / log_loss(y[n:], share))
+        assert np.mean(ratios) < 1.02 and max(ratios) < 1.05
+
+    def test_pairs_that_nothing_supports_are_not_kept(self):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(300, 120)), np.arange(300) % 2
+        with pytest.warns(UserWarning, match="kept no feature"):
+            model = TamisClassifier().fit(X, y)
+        assert not len(model.pairs_) and not len(model.features_)
+
+    def test_pairs_bend_no_main_effect_far_from_its_curve(self):
+        rng = np.random.default_rng(1)
+        X = rng.normal(size=(600, 2)) @ np.array([[1.0, 0.9], [0.0, 0.44]])  # two columns that go together
+        y = X[:, 0] + 2.0 * X[:, 0] * X[:, 1] + rng.logistic(size=600) > 0
+        model = TamisClassifier(max_instances=0).fit(X, y)
+        assert len(model.pairs_) == 1
+        for j in range(2):
+            effect = []
+            for value in X[:150, j]:
+                Z = X.copy()
+                Z[:, j] = value
+                effect.append(model.decision_function(Z).mean())
+            curve = model.explain(X[:150]).by_part[:, 0, list(model.features_).index(j)]
+            gap = np.array(effect) - curve
+            assert gap.std() < 0.15 * np.ptp(curve)

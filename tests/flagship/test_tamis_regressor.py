@@ -45,6 +45,13 @@ class TestPredictions:
         X, y = load_diabetes(return_X_y=True)
         assert small().fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.25
 
+    def test_the_held_out_loss_is_the_mean_squared_error(self):
+        X, y = table(600)
+        model = small(max_instances=0).fit(X[:300], y[:300])
+        error = np.mean((model.predict(X[300:]) - y[300:]) ** 2)
+        assert 0.7 * error < model.loss_ < 1.5 * error
+        assert model.path(X[:300], y[:300])["loss"].min() > 0.7 * error
+
     @pytest.mark.parametrize(("centre", "spread"), [(1e6, 1e-3), (-5.0, 1e9)])
     def test_units_of_the_response_do_not_matter(self, fit, centre, spread):
         X, y = table()
