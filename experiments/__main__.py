@@ -12,6 +12,9 @@ from rich.table import Table as Screen
 
 from experiments.cells import PROTOCOLS
 from experiments.datasets import unreadable
+from experiments.open.comparison import FOLDS, comparison
+from experiments.open.page import Results, write_page
+from experiments.open.tables import PARTS, folder_of
 from experiments.pages import write_index, write_pages
 from experiments.papers import PAPERS
 from experiments.runner import Plan, Summary
@@ -81,6 +84,52 @@ def reproduce(
         now.show(f"Wrote {', '.join(str(path) for path in files if path.suffix != '.png')}; rows are in {rows.path}")
         counts = {name: getattr(summary, name) for name in COUNTS}
         now.finish({**counts, "files": [str(path) for path in files], "store": str(rows.path)})
+
+
+@app.command("open")
+def open_benchmark(
+    part: Annotated[
+        str, typer.Option(help="develop, papers (the 13 tables of before), or a folder of .npz files.")
+    ] = "develop",
+    folds: Annotated[str, typer.Option(help="splits (random 70/30), or caiml (published folds).")] = "splits",
+    splits: Annotated[int | None, typer.Option(help="Number of splits; default: all.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Methods, separated by commas; default: all.")] = None,
+    tables: Annotated[str | None, typer.Option(help="Tables, separated by commas; default: all.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the page and its figure.")] = Path("results"),
+    store: Annotated[Path | None, typer.Option(help="File of rows; default: rows.sqlite in the folder.")] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Run failed cells again.")] = False,
+    take_over: Annotated[bool, typer.Option("--take-over", help="Also run cells claimed by runs that died.")] = False,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Processes; -1 for all cores.")] = None,
+    limit: Annotated[float | None, typer.Option(help="Seconds after which a fit counts as failed.")] = None,
+    page_only: Annotated[bool, typer.Option("--page", help="Write the page from the rows that are there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Compare the flagship with its peers on many tables, and write a page of results."""
+    with session(as_json) as now:
+        if folds not in FOLDS:
+            raise BadOption(f"--folds {folds!r} is unknown: use {' or '.join(FOLDS)}")
+        folder = folder_of(part)
+        found = comparison(folder, folds, splits, limit)
+        named = [name.strip() for text in (methods, tables) if text for name in text.split(",")]
+        plan = Plan((found.name,), ("honest",), "full", tuple(named), known={found.name: found})
+        for method, package in found.left_out.items():
+            now.warn(f"without {method}, which needs {package}: pip install {package}")
+        out.mkdir(parents=True, exist_ok=True)
+        rows = Store(store or out / "rows.sqlite")
+        summary = Summary(len(plan.cells()), 0)
+        if not page_only:
+            summary = run(plan, rows, jobs=jobs, retry=retry, take_over=take_over)
+        for row in summary.failures:
+            now.warn(f"{row.cell.method} on {row.cell.dataset}, split {row.cell.split} failed: {row.error}")
+        command = f"python -m experiments open --part {part if part in PARTS else 'FOLDER'} --folds {folds}"
+        own = [row for row in rows.rows(paper=found.name) if row.cell.setting == folds]
+        files = write_page(Results(found, own), out, command) if own else []
+        now.written += [str(path) for path in (rows.path, *files)]
+        now.show(
+            f"{summary.ran} of {summary.cells} cells ran in {summary.seconds:.0f} s, {summary.failed} failed; "
+            f"wrote {', '.join(map(str, files)) or 'no page'}; rows are in {rows.path}"
+        )
+        now.finish({"ran": summary.ran, "failed": summary.failed, "files": [str(path) for path in files]})
 
 
 def _runnable(now: Session, plan: Plan, rows: Store) -> Plan:

@@ -20,6 +20,8 @@ PROTOCOLS = ("honest", "paper")
 SIZES = ("quick", "full")
 MEASURES = (
     "accuracy",
+    "log_loss",
+    "ece",
     "auc",
     "ks",
     "f1",
@@ -31,6 +33,8 @@ MEASURES = (
     "ip",
     "dr",
     "n_kernels",
+    "n_terms",
+    "bytes",
     "seconds",
     "predict_seconds",
 )

@@ -67,6 +67,7 @@ class Paper:
     aliases : {method: method whose published numbers it has}
     ratio : number of test rows over number of training rows
     same_splits : whether both protocols have the same splits, so that methods of both run once
+    reason : function from a dataset to why it is not available, or ""
     """
 
     name: str
@@ -87,6 +88,7 @@ class Paper:
     aliases: Mapping[str, str] = field(default_factory=dict)
     ratio: float = 3 / 7
     same_splits: bool = False
+    reason: Callable[[str], str] = why_missing
 
     @cached_property
     def published(self) -> dict[tuple[str, str, str], Published]:
@@ -111,12 +113,12 @@ class Paper:
     @property
     def available(self) -> list[str]:
         """Names of available datasets."""
-        return [name for name in self.datasets if not why_missing(name)]
+        return [name for name in self.datasets if not self.reason(name)]
 
     @property
     def missing(self) -> dict[str, str]:
         """{dataset that is not available: why}."""
-        return {name: reason for name in (*self.datasets, *self.absent) if (reason := why_missing(name))}
+        return {name: reason for name in (*self.datasets, *self.absent) if (reason := self.reason(name))}
 
     @property
     def left_out(self) -> dict[str, str]:

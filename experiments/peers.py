@@ -11,9 +11,9 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from scipy import special
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
@@ -101,26 +101,22 @@ class SparseLogistic:
     varying : encoded columns that are used
     model : fitted to these columns
     features_ : columns of the table with a coefficient
+    classes_ : labels
     """
 
     encoder: Any
     varying: np.ndarray
     model: Any
     features_: list[int]
-
-    def decision_function(self, X: np.ndarray) -> np.ndarray:
-        """Return the log-odds of the second class."""
-        Z = self.encoder.transform(X)[:, self.varying]
-        return Z @ np.ravel(self.model.coef_) + float(np.ravel(self.model.intercept_)[0])
+    classes_: np.ndarray
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """Return the probabilities of both classes."""
-        p = special.expit(self.decision_function(X))
-        return np.column_stack([1.0 - p, p])
+        """Return the probabilities of the classes."""
+        return self.model.predict_proba(self.encoder.transform(X)[:, self.varying])
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Return the more likely class, 0 or 1."""
-        return (self.decision_function(X) > 0).astype(int)
+        """Return the likeliest class."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
 Folds = Sequence[tuple[np.ndarray, np.ndarray]]
@@ -138,10 +134,10 @@ def sparse_logistic(
     Z = encode.transform(X)
     varying = np.all([np.std(Z[a], axis=0) > 1e-12 for a, _ in folds], axis=0)  # abess refuses constant columns
     Z, owners = Z[:, varying], _owners(encode, nominal)[varying]
-    models = _l1_path(Z, y, owners, max_features, seed) if kind == "l1" else _abess_path(owners, max_features)
+    models = _l1_path(Z, y, owners, max_features, seed) if kind == "l1" else _abess_path(y, owners, max_features)
     accuracy = [np.mean([model.fit(Z[a], y[a]).score(Z[b], y[b]) for a, b in folds]) for model in models]
     best = models[int(np.argmax(accuracy))].fit(Z, y)
-    return SparseLogistic(encode, varying, best, _kept(best, owners))
+    return SparseLogistic(encode, varying, best, _kept(best, owners), np.unique(y))
 
 
 def _owners(encode: Any, nominal: np.ndarray) -> np.ndarray:
@@ -152,22 +148,28 @@ def _owners(encode: Any, nominal: np.ndarray) -> np.ndarray:
 
 
 def _kept(model: Any, owners: np.ndarray) -> list[int]:
-    return sorted({int(j) for j in owners[np.ravel(model.coef_) != 0]})
+    each = [np.atleast_2d(one.coef_) for one in getattr(model, "estimators_", [model])]
+    used = [np.any(C != 0, axis=0 if C.shape[1] == len(owners) else 1) for C in each]  # abess has classes in columns
+    return sorted({int(j) for j in owners[np.any(used, axis=0)]})
 
 
 def _l1_path(Z: np.ndarray, y: np.ndarray, owners: np.ndarray, max_features: int, seed: int) -> list[Any]:
     options = {"l1_ratio": 1.0, "solver": "liblinear", "max_iter": 1000, "random_state": seed}
     options["intercept_scaling"] = 100.0  # liblinear shrinks the intercept too, unless its column is large
-    path = [LogisticRegression(C=c, **options) for c in np.logspace(-3, 2, 41)]
+    path: list[Any] = [LogisticRegression(C=c, **options) for c in np.logspace(-3, 2, 41)]
+    if len(np.unique(y)) > 2:
+        path = [OneVsRestClassifier(model) for model in path]
     models = [model for model in path if len(_kept(model.fit(Z, y), owners)) <= max_features]
     if not models:
         raise ValueError(f"no penalty keeps at most {max_features} features: begin the path lower than C = 0.001")
     return models
 
 
-def _abess_path(owners: np.ndarray, max_features: int) -> list[Any]:
-    from abess import LogisticRegression as Abess
+def _abess_path(y: np.ndarray, owners: np.ndarray, max_features: int) -> list[Any]:
+    from abess import LogisticRegression as TwoClasses
+    from abess import MultinomialRegression
 
+    Abess = TwoClasses if len(np.unique(y)) == 2 else MultinomialRegression
     group = np.cumsum(np.r_[0, np.diff(owners) != 0])
     sizes = sorted({min(size, int(group[-1]) + 1) for size in SIZES if size <= max_features})
     return [Abess(support_size=size, group=group) for size in sizes]

@@ -50,7 +50,7 @@ class Problem:
     name : of the dataset
     views : {channel: its columns}
     names : of the columns; empty if unknown
-    memo : kernels that are already computed
+    memo : what is already computed for methods that share it: kernels, fits
     """
 
     X: np.ndarray
@@ -63,7 +63,7 @@ class Problem:
     name: str = ""
     views: dict[str, list[int]] = field(default_factory=dict)
     names: tuple[str, ...] = ()
-    memo: dict[Any, Stack] = field(default_factory=dict, repr=False)
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, data: Dataset, train: Rows, test: Rows, folds: int, seed: int) -> Problem:
@@ -121,12 +121,14 @@ class Problem:
         known = key, whole, fit.tobytes(), new.tobytes(), old.tobytes()
         if known not in self.memo:
             made = _stack(self, kernels, fit, new, old, whole)
-            while (
-                self.memo and made.values.nbytes + sum(s.values.nbytes for s in self.memo.values()) > MAX_KERNEL_BYTES
-            ):
+            while self.memo and made.values.nbytes + _size(self.memo) > MAX_KERNEL_BYTES:
                 del self.memo[next(iter(self.memo))]
             self.memo[known] = made
         return self.memo[known]
+
+
+def _size(memo: dict[Any, Any]) -> int:
+    return sum(kept.values.nbytes for kept in memo.values() if isinstance(kept, Stack))
 
 
 def _stack(problem: Problem, kernels: Any, fit: Rows, new: Rows, old: Rows, whole: bool) -> Stack:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -45,6 +45,7 @@ class Plan:
     size : "quick" or "full"
     only : names of datasets and methods; a named dataset leaves out all others, and so does a named method
     without : datasets to leave out
+    known : {name: comparison}
     """
 
     papers: tuple[str, ...] = ()
@@ -52,13 +53,14 @@ class Plan:
     size: str = "quick"
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+    known: Mapping[str, Paper] = field(default_factory=lambda: PAPERS, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("papers", "protocols", "only", "without"):
             if isinstance(getattr(self, name), str):
                 raise BadOption(f"{name}={getattr(self, name)!r} must be a tuple of names")
         for option, values, known in (
-            ("paper", self.papers, tuple(PAPERS)),
+            ("paper", self.papers, tuple(self.known)),
             ("protocol", self.protocols, PROTOCOLS),
             ("size", (self.size,), SIZES),
             ("only", self.only, self._names()),
@@ -70,15 +72,15 @@ class Plan:
     @property
     def chosen(self) -> list[str]:
         """The papers to run."""
-        return list(self.papers or PAPERS)
+        return list(self.papers or self.known)
 
     def _names(self) -> tuple[str, ...]:
-        papers = [PAPERS[name] for name in self.chosen if name in PAPERS]
+        papers = [self.known[name] for name in self.chosen if name in self.known]
         return tuple(dict.fromkeys(name for p in papers for name in (*p.datasets, *p.methods)))
 
     def _wants(self, cell: Cell) -> bool:
         """Return whether `only` includes a cell."""
-        papers = [PAPERS[name] for name in self.chosen]
+        papers = [self.known[name] for name in self.chosen]
         sets = {n for n in self.only for p in papers if n in p.datasets}
         methods = {n for n in self.only for p in papers if n in p.methods}
         return (not sets or cell.dataset in sets) and (not methods or cell.method in methods)
@@ -87,18 +89,18 @@ class Plan:
         """Return all cells in the order in which they run."""
         out = []
         for name in self.chosen:
-            paper = PAPERS[name]
+            paper = self.known[name]
             for protocol in self.protocols:
                 cells = paper.cells(protocol, self.size)
                 out += [cell for cell in cells if self._wants(cell) and cell.dataset not in self.without]
         return out
 
 
-def bundled(cells: Sequence[Cell]) -> list[list[Cell]]:
+def bundled(cells: Sequence[Cell], known: Mapping[str, Paper] = PAPERS) -> list[list[Cell]]:
     """Return lists of cells; those of one split whose methods share kernels are together."""
 
     def key(cell: Cell) -> tuple:
-        family = PAPERS[cell.paper].methods[cell.method].family
+        family = known[cell.paper].methods[cell.method].family
         return cell.paper, cell.protocol, cell.dataset, cell.split, cell.setting, family or cell.method
 
     places = {key(cell): place for place, cell in reversed(list(enumerate(cells)))}
@@ -175,7 +177,7 @@ def reproduce(
     report("reproducing", summary.found, len(cells))
     try:
         with _backend(backend, scheduler) as client:
-            for row in _both(pending, store, jobs, client):
+            for row in _both(pending, store, jobs, client, plan.known):
                 summary.add(row)
                 report("reproducing", summary.found + summary.ran, len(cells))
     finally:
@@ -187,10 +189,12 @@ def reproduce(
     return summary
 
 
-def _both(pending: Sequence[Cell], store: Store, jobs: int | None, client: Any) -> Iterator[Row]:
+def _both(
+    pending: Sequence[Cell], store: Store, jobs: int | None, client: Any, papers: Mapping[str, Paper]
+) -> Iterator[Row]:
     """Yield the rows of pending cells; a cell that is the same run as another copies its row."""
-    twins = {cell: PAPERS[cell.paper].twin(cell) for cell in pending}
-    yield from _rows([cell for cell, twin in twins.items() if twin is None], store, jobs, client)
+    twins = {cell: papers[cell.paper].twin(cell) for cell in pending}
+    yield from _rows([cell for cell, twin in twins.items() if twin is None], store, jobs, client, papers)
     known = {row.cell: row for row in store.rows(protocol="honest")} if any(twins.values()) else {}
     rest = []
     for cell, twin in twins.items():
@@ -200,27 +204,31 @@ def _both(pending: Sequence[Cell], store: Store, jobs: int | None, client: Any) 
             yield row
         elif twin is not None:
             rest.append(cell)
-    yield from _rows(rest, store, jobs, client)
+    yield from _rows(rest, store, jobs, client, papers)
 
 
-def _rows(pending: Sequence[Cell], store: Store, jobs: int | None, client: Any) -> Iterator[Row]:
+def _rows(
+    pending: Sequence[Cell], store: Store, jobs: int | None, client: Any, papers: Mapping[str, Paper]
+) -> Iterator[Row]:
     """Store and yield the rows of pending cells."""
     if not pending:
         return
-    claimed = store.claimed(bundled(pending))
-    for row in _on_dask(claimed, client) if client is not None else _on_joblib(list(pending), store, jobs):
+    claimed = store.claimed(bundled(pending, papers))
+    here = client is None
+    for row in _on_joblib(list(pending), store, jobs, papers) if here else _on_dask(claimed, client, papers):
         store.add(row)
         yield row
 
 
-def _on_joblib(left: list[Cell], store: Store, jobs: int | None) -> Iterator[Row]:
+def _on_joblib(left: list[Cell], store: Store, jobs: int | None, papers: Mapping[str, Paper]) -> Iterator[Row]:
     """Yield rows from processes of this machine, which write them, or from another backend of joblib."""
     seen: set[Cell] = set()
     while left:
         begun: list[Cell] = []
         try:
             parallel = Parallel(jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2 * n_jobs")
-            for rows in parallel(_task(bundle, store.path, begun) for bundle in store.claimed(bundled(left))):
+            bundles = store.claimed(bundled(left, papers))
+            for rows in parallel(_task(papers, bundle, store.path, begun) for bundle in bundles):
                 seen |= {row.cell for row in rows}
                 yield from rows
             return
@@ -229,19 +237,19 @@ def _on_joblib(left: list[Cell], store: Store, jobs: int | None) -> Iterator[Row
             for cell in begun:
                 if cell not in seen:
                     seen.add(cell)
-                    yield found[cell] if cell in found else _alone(cell, error)
+                    yield found[cell] if cell in found else _alone(papers, cell, error)
             left = [cell for cell in left if cell not in seen]
 
 
-def _task(bundle: list[Cell], sink: Path | None, begun: list[Cell]) -> Any:
+def _task(papers: Mapping[str, Paper], bundle: list[Cell], sink: Path | None, begun: list[Cell]) -> Any:
     begun.extend(bundle)
-    return delayed(run_bundle)(PAPERS[bundle[0].paper], bundle, sink)
+    return delayed(run_bundle)(papers[bundle[0].paper], bundle, sink)
 
 
-def _alone(cell: Cell, error: BaseException) -> Row:
+def _alone(papers: Mapping[str, Paper], cell: Cell, error: BaseException) -> Row:
     """Run a cell in a worker of its own, after a worker that had it died."""
     try:
-        return Parallel(n_jobs=2)([delayed(run_bundle)(PAPERS[cell.paper], [cell], None)])[0][0]
+        return Parallel(n_jobs=2)([delayed(run_bundle)(papers[cell.paper], [cell], None)])[0][0]
     except TerminatedWorkerError:
         return _died(cell, error)
 
@@ -251,7 +259,7 @@ def _died(cell: Cell, error: BaseException) -> Row:
     return Row(cell, {}, FAILED, f"the process died, perhaps for lack of memory: {first}"[:MAX_ERROR], cell.split)
 
 
-def _on_dask(bundles: Iterable[list[Cell]], client: Any) -> Iterator[Row]:
+def _on_dask(bundles: Iterable[list[Cell]], client: Any, papers: Mapping[str, Paper]) -> Iterator[Row]:
     """Yield rows from the workers of a Dask cluster.
 
     Cells of bundles whose worker died run again at the end, one at a time; a cell that then kills its worker failed.
@@ -259,7 +267,7 @@ def _on_dask(bundles: Iterable[list[Cell]], client: Any) -> Iterator[Row]:
     import distributed
 
     def submit(bundle: list[Cell]) -> Any:
-        return client.submit(run_bundle, PAPERS[bundle[0].paper], bundle, None, pure=False)
+        return client.submit(run_bundle, papers[bundle[0].paper], bundle, None, pure=False)
 
     given = {submit(bundle): bundle for bundle in bundles}
     suspects: list[Cell] = []

@@ -20,7 +20,7 @@ from typing import Any
 from experiments.cells import FAILED, KEY, MEASURES, Cell, Row
 from tamis.errors import BadOption
 
-VERSION = 1
+VERSION = 2
 TIMEOUT = 60.0  # seconds that a writer waits for another
 PAUSE = 0.01  # seconds between two tries to open a locked file
 TEXTS = ("status", "error", "versions", "machine", "finished", "chosen", "extra")
