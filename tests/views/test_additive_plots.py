@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 from tamis import TamisClassifier, TamisRegressor
 from tamis.results.additive import shuffled_losses
 from tamis.views import plots
+from tamis.views.plots.shapes import Shape
 
 from report_fits import product_table
 
@@ -53,6 +54,26 @@ def test_curves_have_their_steps(two):
     assert "log-odds" in display.ax_[0].get_ylabel()
     scales = {axis.get_xlabel(): axis.get_xscale() for axis in display.ax_}
     assert scales["income"] == "log" and scales["mostly zero"] == "function" and scales["b"] == "linear"
+
+
+def test_axes_are_spread_without_rows_too(two):
+    clf, _, _ = two
+    display = plots.ShapeFunctionDisplay.from_estimator(clf)
+    scales = {axis.get_xlabel(): axis.get_xscale() for axis in display.ax_}
+    assert scales["income"] in ("log", "function") and scales["b"] == scales["code"] == "linear"
+
+
+def test_of_many_levels_those_that_add_most_are_drawn():
+    grid = np.array([f"level {k}" for k in range(40)], dtype=object)
+    values = np.sin(np.arange(40.0))[:, None]
+    display = plots.ShapeFunctionDisplay([Shape("c", grid, values, None)], outputs=["yes"]).plot()
+    bars = display.lines_["c"][0]
+    assert len(bars) == 16 and display.ax_.get_xlabel() == "c (16 largest of 40)"
+    smallest = min(abs(bar.get_height()) for bar in bars)
+    assert np.sum(np.abs(values) >= smallest) == 16
+    names = [text.get_text() for text in display.ax_.get_xticklabels()]
+    heights = [values[grid.tolist().index(name), 0] for name in names]
+    np.testing.assert_array_equal(heights, [bar.get_height() for bar in bars])
 
 
 def test_a_missing_value_has_a_mark_where_rows_lack_one(two):
@@ -140,3 +161,13 @@ def test_three_classes_are_drawn():
         plots.ContributionDisplay.from_estimator(clf, X, row=5),
     ):
         display.figure_.canvas.draw()
+
+
+def test_a_path_over_features_only_is_no_map_of_budgets(two):
+    clf, X, y = two
+    paths = TamisClassifier("auto", 0, 0, random_state=0).fit(X, y)
+    assert set(paths.path_) == {"n_features", "features", "loss", "error"}
+    with pytest.raises(ValueError, match="over the number of features only"):
+        plots.BudgetPathDisplay.from_estimator(paths)
+    with pytest.raises(ValueError, match="has no path_"):
+        plots.BudgetPathDisplay.from_estimator(clf)

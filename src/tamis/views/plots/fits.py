@@ -59,11 +59,10 @@ class BudgetPathDisplay(Display):
     def from_estimator(cls, estimator: Any, *, score: str | None = None, ax: Any = None) -> BudgetPathDisplay:
         """Draw the path of an estimator; `score` None is the one that decided, or accuracy, or R2."""
         cls._check_matplotlib()
-        if not hasattr(estimator, "path_"):
-            raise ValueError(
-                f"{type(estimator).__name__} has no path_: call path(X, y) of a TamisClassifier, or fit a search such "
-                "as EM2NOLCClassifierCV"
-            )
+        path = getattr(estimator, "path_", None)
+        if path is None or "max_instances" not in path:
+            what = "no path_" if path is None else "a path_ over the number of features only"
+            raise ValueError(f"{type(estimator).__name__} has {what}: fit a search such as EM2NOLCClassifierCV")
         usual = "accuracy" if "accuracy" in estimator.path_ else "r2"
         score = getattr(estimator, "scoring_", usual) if score is None else score
         names = ("max_instances", "max_features")

@@ -29,6 +29,8 @@ from tamis.views.plots.drawing import (
     score_name,
 )
 
+MAX_BARS = 16  # levels of a category; of more, those that add most are drawn
+MIN_CELLS = 10  # of a curve whose edges show how its column is spread
 MAX_TICKS = 6  # different values of a number that each have a tick
 MAX_RUG_ROWS = 200  # rows up to which each gets a tick; more get a histogram
 DATA_SHARE = 0.16  # of the height of a panel that rug and histogram take
@@ -55,9 +57,10 @@ class Shape:
 class ShapeFunctionDisplay(Display):
     """A panel per feature: lines over numbers, bars over categories, and where the data lie.
 
-    Curves of an additive model have their steps and slopes. Where rows are given, a column with a long tail has a
-    logarithmic or stretched axis, one with few different values is drawn at these only, and a diamond shows what a
-    missing value adds if one of the rows has one. Log-odds have a second scale with the factors of the odds.
+    Curves of an additive model have their steps and slopes, and a column with a long tail has a logarithmic or
+    stretched axis. Where rows are given, one with few different values is drawn at these only, and a diamond shows what
+    a missing value adds if one of the rows has one. Of a category with many levels those that add most are drawn.
+    Log-odds have a second scale with the factors of the odds.
 
     Parameters
     ----------
@@ -121,7 +124,10 @@ class ShapeFunctionDisplay(Display):
             axis.axhline(0.0, color="black", linewidth=0.8)
             self.lines_[each.name] = self._bars(axis, each) if each.nominal else self._lines(axis, each)
             axis.set_ylim(low - (DATA_SHARE + 0.04) * room, high + 0.04 * room)  # one scale, and room for the data
-            axis.set_xlabel(label(each.name, 40))
+            title = label(each.name, 40)
+            if each.nominal and len(each.grid) > MAX_BARS:
+                title = f"{label(each.name, 20)} ({MAX_BARS} largest of {len(each.grid)})"
+            axis.set_xlabel(title)
             if k % columns == 0:
                 axis.set_ylabel(added(self.outputs, "\n", self.score), fontsize="small")
             if self.score == LOG_ODDS and k % columns == columns - 1:
@@ -145,9 +151,9 @@ class ShapeFunctionDisplay(Display):
             if len(distinct) <= MAX_TICKS:
                 ax.set_xticks(distinct)
         lines = [ax.plot(grid, column, **class_style(q))[0] for q, column in enumerate(values.T)]
+        if self.score != DECISION:
+            _spread_axis(ax, _spread_rows(shape.grid) if known is None else known)
         if known is not None:
-            if self.score != DECISION:
-                _spread_axis(ax, known)
             _mark_rows(ax, known, edges)
         if shape.missing is not None:
             place = {"transform": ax.get_yaxis_transform(), "marker": "D", "linestyle": "none", "markersize": 5}
@@ -160,15 +166,18 @@ class ShapeFunctionDisplay(Display):
 
     def _bars(self, ax: Any, shape: Shape) -> list[Any]:
         n, width = len(self.outputs), 0.8 / len(self.outputs)
-        at, out = np.arange(len(shape.grid)), []
-        for q, column in enumerate(shape.values.T):
+        largest = np.argsort(-np.abs(shape.values).max(axis=1), kind="stable")[:MAX_BARS]
+        some = np.sort(largest)
+        levels = shape.grid[some]
+        at, out = np.arange(len(levels)), []
+        for q, column in enumerate(shape.values[some].T):
             bars = ax.bar(at + (q - (n - 1) / 2) * width, column, width=width, color=COLOURS[q % len(COLOURS)])
             for bar, value in zip(bars, column, strict=True):
                 bar.set(hatch=HATCH if value < 0 else None, edgecolor="white", linewidth=0.0)
             out.append(bars)
-        names = [label(level, 14) for level in shape.grid]
+        names = [label(level, 14) for level in levels]
         if shape.data is not None:
-            counts = [sum(value == level for value in shape.data) for level in shape.grid]
+            counts = [sum(value == level for value in shape.data) for level in levels]
             names = [f"{name} ({count})" for name, count in zip(names, counts, strict=True)]
         crowded = sum(map(len, names)) > 36 or len(names) > 6
         turned = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
@@ -189,6 +198,14 @@ def _at_missing(estimator: Any, feature: int | str, grid: np.ndarray, data: np.n
     if data is None or grid.dtype == object or not estimator.model_.is_additive or not np.isnan(data).any():
         return None
     return np.ravel(estimator.curve(feature, [np.nan])[1])
+
+
+def _spread_rows(grid: np.ndarray) -> np.ndarray:
+    """Values that lie as the ends of the cells of a curve do, which hold about as many training rows each."""
+    ends = np.unique(grid)
+    if len(ends) <= MIN_CELLS:
+        return ends[:0]
+    return np.interp(np.linspace(0.0, len(ends) - 1.0, 20 * len(ends)), np.arange(len(ends)), ends)
 
 
 def _spread_axis(ax: Any, values: np.ndarray) -> None:
