@@ -174,14 +174,46 @@ def test_named_odds_are_those_of_frequent_values():
     (words,) = tables.odds_range(category, results)
     lowest = category.shape[:, 0].argmin()
     factor = odds_factor(float(category.shape[lowest, 0]))
-    assert words.startswith(f"lowest odds at\u00a0{category.grid[lowest]} (\u00d7\u00a0{factor})")
+    assert words.startswith(f"the odds are lowest at\u00a0{category.grid[lowest]} (\u00d7\u00a0{factor}) and highest")
     number = next(part for part in results.parts if part.name == "b")
     far = np.array([number.edges[0] - 9.0])  # a rare value that adds more than all others
     edges, counts = np.r_[far, number.edges], np.c_[[[1], [0]], number.counts]
     rare = replace(
         number, edges=edges, counts=counts, grid=np.r_[far, number.grid], shape=np.r_[[[50.0]], number.shape]
     )
-    assert tables.odds_range(rare, results) == tables.odds_range(number, results)
+    (words,), (before,) = tables.odds_range(rare, results), tables.odds_range(number, results)
+    assert words == f"among frequent values {before.removeprefix('among frequent values ')}"
+    assert "among" not in tables.odds_range(replace(number, counts=number.counts[:, :0]), results)[0]
+
+
+@pytest.mark.parametrize(("missing", "named"), [(40, True), (1, False)])
+def test_missing_values_are_among_the_named_odds_unless_they_are_rare(missing, named):
+    results = additive_fit()
+    number = next(part for part in results.parts if part.name == "b")
+    (words,) = tables.odds_range(replace(number, missing=missing, at_missing=np.array([-20.0])), results)
+    assert ("lowest if missing (\u00d7\u00a02.1e\u22129)" in words) == named
+    assert words.startswith("among frequent values") or named
+
+
+def test_class_weights_are_taken_out_of_probabilities_in_words():
+    plain, weighted = additive_fit(), ADDITIVE["class weights"]()
+    assert plain.weight_shift == 0.0 and "at 0 both are equally likely" in tables.how_to_read(plain)
+    probability = weighted.model.calibrator_.probabilities(np.array([[0.0]]))[0, 1]
+    assert probability == pytest.approx(1 / (1 + np.exp(weighted.weight_shift)))
+    words = tables.how_to_read(weighted)
+    assert "equally likely" not in words and words.endswith(f"the probability of 'yes' is {100 * probability:.1f}%.")
+    assert ("Class weights", "balanced") in tables.setting_facts(weighted)
+    assert "Class weights" not in dict(tables.setting_facts(plain))
+    assert tables.how_to_read(additive_iris_fit()).endswith("multiplies them by ten.")
+
+
+def test_refits_are_explained_by_what_the_model_keeps():
+    words = tables.refits(additive_fit())
+    assert "5 more times" in words and "the same feature or pair, or any cases" in words
+    words = tables.refits(constant_fit())
+    assert "the same feature. " in words
+    assert tables.refits(replace(constant_fit(), parts=())) == ""
+    assert tables.part_table(constant_fit()).head[-1] == "Kept in refits"
 
 
 def test_small_pairs_are_one_line():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ pytest.importorskip("jinja2", reason="jinja2 is not installed")
 
 from figures import check_figure, marks_of
 from page_reader import Reader
+from tamis.results.text import percent
 from tamis.views.report import render, write
 from tamis.views.report.pairs import surface_chart
 from tamis.workflow import Job, run
@@ -29,7 +31,8 @@ CLOSE = {"rtol": 0, "atol": 1e-9}
 
 @pytest.mark.parametrize("name", ADDITIVE)
 def test_page_is_under_a_megabyte_and_complete(name):
-    text = render(ADDITIVE[name]())
+    results = ADDITIVE[name]()
+    text = render(results)
     assert len(text.encode()) < LIMIT
     reader = Reader(text)
     assert not reader.open and reader.data["additive"]
@@ -38,7 +41,8 @@ def test_page_is_under_a_megabyte_and_complete(name):
     plots = [attrs["id"] for attrs in reader.all("div") if attrs.get("class") == "plot"]
     assert set(plots) == set(reader.data["charts"])
     sections = [attrs["id"] for attrs in reader.all("section")]
-    assert sections == ["learned", "features", "cases", "why", "stability", "data"]
+    assert sections == ["learned", "features", *(["cases"] if results.cases else []), "why", "stability", "data"]
+    assert ("The cases" in reader.text) == bool(results.cases)
     ids = [attrs["id"] for _, attrs in reader.tags if "id" in attrs]
     assert len(ids) == len(set(ids))
 
@@ -49,7 +53,8 @@ def test_words_are_those_of_a_clinician():
         "How to read log-odds",
         "0.7 doubles the odds",
         "if it moves the log-odds far up or down",
-        "in 5 of 5 folds",
+        "Kept in 5 of 5 refits.",
+        "at 0 both are equally likely",
     )
     for words in (*plain, "A case pulls towards its own class only"):
         assert words in text, words
@@ -264,8 +269,42 @@ def test_odds_and_log_odds_are_named(visit):
     assert page.inner_text("#sum").startswith("The log-odds of yes against no: starting value")
     assert "The odds of yes are" in page.inner_text("#sum") and " to 1" in f"{page.inner_text('#sum')} to 1"
     assert "(odds \u00d7" in page.inner_text("#by-part")
-    weighted = visit(ADDITIVE["class weights"]())
-    assert "for the class weights" in weighted.inner_text("#sum")
+
+
+def test_scores_and_probabilities_agree_with_class_weights(visit):
+    results = ADDITIVE["class weights"]()
+    page, shift = visit(results), results.weight_shift
+    assert abs(shift) > 0.1
+    at_zero = percent(100 * results.model.calibrator_.probabilities(np.zeros((1, 1)))[0, 1])
+    text = Reader(render(results)).text
+    assert f"at log-odds 0 the probability of 'yes' is {at_zero}" in text and "equally likely" not in text
+    assert f"yes is predicted from a probability of {at_zero} on" in page.inner_text("#remarks")
+    said = re.search(r"class weights they are (\S+)\. The odds of yes are", page.inner_text("#sum"))
+    log_odds = float(said[1].replace("\u2212", "-"))
+    assert 1 / (1 + np.exp(-log_odds)) == pytest.approx(results.rows.probability[0, 1], abs=0.002)
+    assert results.rows.decision[0, 0] - shift == pytest.approx(log_odds, abs=0.006)
+
+
+def test_curves_have_marks_on_both_sides_of_zero(visit):
+    results = additive_fit()
+    stretched = tuple(
+        replace(part, shape=np.interp(part.shape, (part.shape.min(), 0.0, part.shape.max()), (-4.2, 0.0, 8.5)))
+        if part.kind in ("number", "category")
+        else part
+        for part in results.parts
+    )
+    page = visit(replace(results, parts=stretched))
+    for chart in ("#chart-shape-0", "#chart-shape-1"):
+        factors = [float(text[1:]) for text in page.locator(f"{chart} .odds").all_text_contents()]
+        assert min(factors) < 1.0 < max(factors) and 1.0 in factors and 4 <= len(factors) <= 10
+
+
+def test_what_rounds_to_nothing_is_added_up(visit):
+    page = visit(random_results(3, 2, cases=30, pairs=1))
+    lines = page.locator("#by-part tbody tr").all()
+    for line in lines[:-1]:
+        if not line.inner_text().startswith("all other"):
+            assert not line.locator("td").first.inner_text().startswith("0.00")
 
 
 def test_every_chart_is_drawn_and_answers_the_pointer(visit):

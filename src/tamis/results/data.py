@@ -19,6 +19,7 @@ from tamis.registry import all_estimators
 from tamis.results.text import LOG_ODDS
 
 FOLDED_SHARE = 1.0  # share of variation, in per cent, below which a pair is not shown by itself
+LEAST_SHIFT = 0.005  # of a log-odds that does not round to nothing
 
 
 def _empty() -> np.ndarray:
@@ -322,6 +323,12 @@ class Results:
         calibrator = getattr(self.model, "calibrator_", None)
         known = isinstance(calibrator, Calibrator) and calibrator.slope == 1.0
         return LOG_ODDS if known and len(self.outputs) == 1 else "score"
+
+    @property
+    def weight_shift(self) -> float:
+        """What class weights add to a log-odds, and probabilities leave out; 0 for other scores."""
+        shift = -self.model.calibrator_.offset if self.score_name == LOG_ODDS else 0.0
+        return shift if abs(shift) >= LEAST_SHIFT else 0.0
 
     @property
     def is_additive(self) -> bool:

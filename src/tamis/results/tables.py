@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from tamis.base.classifier import ReadableClassifier
 from tamis.explain import SIMILAR
@@ -26,12 +27,13 @@ from tamis.results.text import (
     odds_factor,
     per_output,
     percent,
+    points,
     share,
-    signed,
     signed_percent,
 )
 
 NOT_KNOWN = "not known"
+RARE_SHARE = 0.025  # of the training rows: fewer missing values than that are rare
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,48 @@ def target_of(results: Results) -> str:
     return results.score_name if len(results.outputs) == 1 else f"{results.score_name}s of the classes"
 
 
+def how_to_read(results: Results) -> str:
+    """What log-odds (or scores) and probabilities mean, class weights included; "" where there is nothing to read."""
+    if not results.parts or not (results.score_name == LOG_ODDS or results.is_additive):
+        return ""
+    weighted = getattr(results.model, "class_weight", None) is not None
+    if results.score_name != LOG_ODDS:
+        text = (
+            "Every class has a score, and the class with the highest one is predicted. How much higher the score of "
+            "one class is than that of another is the log-odds of the one against the other: at 0 both are equally "
+            "likely, 0.7 more doubles the odds, 2.3 more multiplies them by ten."
+        )
+        return f"{text} Scores and probabilities include the class weights." if weighted else text
+    negative, positive = (repr(str(label)) for label in results.model.classes_.tolist())
+    text = f"They measure how likely {positive} is against {negative}"
+    shift = results.weight_shift
+    if shift:
+        text += f", with the classes weighted: above 0 the model predicts {positive}, below it {negative}."
+    else:
+        text += f": at 0 both are equally likely, above it {positive} is more likely, below it {negative}."
+    text += " Adding 0.7 doubles the odds, adding 2.3 multiplies them by ten, subtracting 0.7 halves them."
+    if not shift:
+        return text
+    return (
+        f"{text} The class weights add {points(shift)} to every log-odds. Probabilities leave this out: at log-odds 0 "
+        f"the probability of {positive} is {percent(100 * float(expit(-shift)))}."
+    )
+
+
+def refits(results: Results) -> str:
+    """What it means that refits keep a part of an additive model; "" without refits."""
+    n = next((len(part.by_fold) for part in results.parts), 0)
+    if not n or not results.is_additive:
+        return ""
+    text = (
+        f"\u201cKept in {min(2, n)} of {n} refits\u201d: the model was fitted {n} more times, each time leaving "
+        f"out a different part of the training rows, and {min(2, n)} of these fits keep the same feature"
+    )
+    kinds = {part.kind for part in results.parts}
+    text += (" or pair" if "pair" in kinds else "") + (", or any cases" if "cases" in kinds else "")
+    return f"{text}. What few refits keep depends on the rows at hand."
+
+
 def counted(parts: Sequence[Part]) -> str:
     """How many features, pairs and larger groups these are, in words."""
     sizes = [3 if part.is_similarity else len(set(part.features)) for part in parts]
@@ -208,10 +252,10 @@ def part_table(results: Results, brief: bool = False) -> Table:
     folded = any(len(part.by_fold) for part in parts)
     head = ["Feature", "Direction", *(per_output("Importance", outputs) if weighted else [])]
     head += per_output("Variation" if brief else "Share of variation", outputs)
-    head += ([] if brief else ["Range over folds"]) + ["Chosen"] if folded else []
+    head += ([] if brief else ["Range over refits"]) + ["Kept in refits"] if folded else []
     rows = []
     for part in parts:
-        chosen = [range_over_folds(part), chosen_in_folds(part)][1 if brief else 0 :] if folded else []
+        chosen = [range_over_refits(part), chosen_in_refits(part)][1 if brief else 0 :] if folded else []
         rows.append([part.name, direction(part), *_weights(part, brief), *chosen])
     return Table("The kept features, the most influential first", head, rows, frozenset({1}))
 
@@ -228,18 +272,16 @@ def _additive_table(results: Results, brief: bool) -> Table:
     head += ([what] if brief else per_output(what, outputs)) if sized else []
     head += ["Loss if\nshuffled" if brief else "Loss if shuffled"] if measured else []
     head += ["Variation" if brief else "Share of variation"]
-    head += (["In folds"] if brief else ["Range over folds", "Chosen"]) if counted_folds else []
+    head += ["Kept in\nrefits" if brief else "Kept in refits"] if counted_folds else []
     rows = []
     for part in parts:
         sizes = np.array([]) if not sized else part.size.mean(keepdims=True) if brief else part.size
         words = direction(part).removesuffix(" with it") if brief else direction(part)
         cells = [words] if directed else []
         cells += [f"{size:.2f}" for size in sizes.tolist()]
-        cells += [signed(part.permuted, 2) if math.isfinite(part.permuted) else "\u2013"] if measured else []
+        cells += [points(part.permuted, 3) if math.isfinite(part.permuted) else "\u2013"] if measured else []
         cells.append(percent(float(np.mean(part.variation))))
-        folds = [chosen_in_folds(part).removeprefix("in ").removesuffix(" folds")]
-        folds = folds if brief else [range_over_folds(part), chosen_in_folds(part)]
-        rows.append([part.name, *cells, *(folds if counted_folds else [])])
+        rows.append([part.name, *cells, *([chosen_in_refits(part)] if counted_folds else [])])
     if folded:
         together = sum(float(part.variation.mean()) for part in folded)
         line = [f"{count(len(folded), 'pair')} of little influence", *["\u2013"] * (len(head) - 1)]
@@ -299,26 +341,44 @@ def course(part: Part, score: str) -> str:
 
 
 def odds_range(part: Part, results: Results) -> list[str]:
-    """The lowest and the highest factor of the odds that a curve adds, and at which values; of a number with many
-    values without the bins that hold the outer 5 per cent of the training rows. Nothing where the score is no log-odds.
+    """The lowest and the highest factor of the odds that a curve adds, and at which values, missing ones included.
+
+    Of a number with many values the bins that hold the outer 5 per cent of the training rows are left out, which is
+    said where these have lower or higher odds. Nothing where the score is no log-odds.
     """
     if results.score_name != LOG_ODDS or part.kind not in ("number", "category") or len(part.grid) < 2:
         return []
     at, values = part.grid, part.shape[:, 0]
     if part.points.size:
         at, values = part.points, np.interp(part.points, part.grid.astype(float), values)
-    elif part.kind == "number" and part.counts.size:
-        below = np.r_[0.0, np.cumsum(part.counts.sum(axis=0))]
-        few, most = np.multiply(CENTRAL_QUANTILES, below[-1])
-        central = part.edges[(below >= few) & (below <= most)]
-        if len(central) > 1:
-            inside = (at > central[0]) & (at < central[-1])
-            values = np.r_[np.interp(central[0], at, values), values[inside], np.interp(central[-1], at, values)]
-            at = np.r_[central[0], at[inside], central[-1]]
+    ends = [values]
+    if part.kind == "number" and part.counts.size and not part.points.size:
+        at, values = _central(part)
     names = at if at.dtype == object or part.points.size else [float(f"{value:.2g}") for value in at]
+    places = [f"at\u00a0{cell(name)}" for name in names]
+    if part.missing and part.at_missing.size:
+        ends.append(part.at_missing)
+        if part.missing >= RARE_SHARE * (part.missing + part.counts.sum()):
+            places, values = [*places, "if missing"], np.r_[values, part.at_missing[0]]
     spots = int(values.argmin()), int(values.argmax())
-    low, high = (f"at\u00a0{cell(names[k])} (\u00d7\u00a0{odds_factor(float(values[k]))})" for k in spots)
-    return [f"lowest odds {low}, highest {high}"]
+    factors = [odds_factor(float(values[k])) for k in spots]
+    all_values = np.concatenate(ends)
+    complete = factors == [odds_factor(float(all_values.min())), odds_factor(float(all_values.max()))]
+    low, high = (f"{places[k]} (\u00d7\u00a0{factor})" for k, factor in zip(spots, factors))
+    return [f"{'' if complete else 'among frequent values '}the odds are lowest {low} and highest {high}"]
+
+
+def _central(part: Part) -> tuple[np.ndarray, np.ndarray]:
+    """Values of a number and what they add, without the bins that hold the outer 5 per cent of the training rows."""
+    at, values = part.grid, part.shape[:, 0]
+    below = np.r_[0.0, np.cumsum(part.counts.sum(axis=0))]
+    few, most = np.multiply(CENTRAL_QUANTILES, below[-1])
+    central = part.edges[(below >= few) & (below <= most)]
+    if len(central) < 2:
+        return at, values
+    inside = (at > central[0]) & (at < central[-1])
+    values = np.r_[np.interp(central[0], at, values), values[inside], np.interp(central[-1], at, values)]
+    return np.r_[central[0], at[inside], central[-1]], values
 
 
 def without_value(model: ReadableClassifier, part: Part, score: str) -> str:
@@ -331,41 +391,40 @@ def without_value(model: ReadableClassifier, part: Part, score: str) -> str:
     return "for which it adds nothing"
 
 
-def range_over_folds(part: Part) -> str:
-    """Smallest and largest share of variation over the folds."""
+def range_over_refits(part: Part) -> str:
+    """Smallest and largest share of variation over the refits."""
     return f"{percent(part.by_fold.min())} to {percent(part.by_fold.max())}" if len(part.by_fold) else NOT_KNOWN
 
 
-def chosen_in_folds(part: Part) -> str:
-    """In how many folds the feature was chosen."""
+def chosen_in_refits(part: Part) -> str:
+    """How many refits keep the part, of all."""
     n = len(part.by_fold)
-    return f"in {int(np.sum(part.by_fold > 0))} of {n} folds" if n else NOT_KNOWN
+    return f"{int(np.sum(part.by_fold > 0))} of {n}" if n else NOT_KNOWN
 
 
 def chosen_table(stability: Stability) -> Table:
-    """Which fold chose which feature."""
-    folds = [f"Fold {k + 1}" for k in range(len(stability.chosen))]
+    """Which refit keeps which feature."""
+    refits = [f"Refit {k + 1}" for k in range(len(stability.chosen))]
     rows = [
-        [name, *("yes" if c else "\u2013" for c in column), f"in {int(column.sum())} of {len(folds)} folds"]
+        [name, *("yes" if c else "\u2013" for c in column), f"{int(column.sum())} of {len(refits)}"]
         for name, column in zip(stability.features, stability.chosen.T)
     ]
-    caption = "Features chosen when one fold of the training rows is left out"
-    return Table(caption, ["Feature", *folds, "Chosen"], rows)
+    return Table("Features that each refit keeps", ["Feature", *refits, "Kept in"], rows)
 
 
 def agreement_table(stability: Stability) -> Table:
-    """How well two folds agree, on average over the pairs."""
+    """How well two refits agree, on average over the pairs."""
     meaning = {
-        "jaccard": ("Jaccard index", "common features over all features of two folds; 1 is the same choice"),
+        "jaccard": ("Jaccard index", "common features over all features of two refits; 1 is the same choice"),
         "kuncheva": ("Kuncheva index", "agreement above chance; 0 is chance, 1 is the same choice"),
-        "correlated": ("Correlation", "correlation of the features of one fold with their best match in another"),
+        "correlated": ("Correlation", "correlation of the features of one refit with their best match in another"),
     }
     rows = []
     for name, (title, words) in meaning.items():
         value, limits = interval(getattr(stability, name))
         rows.append([title, value, limits or "unknown", words])
-    head = ["Measure", "Mean over pairs of folds", "95% interval", "Meaning"]
-    return Table("Agreement of the folds", head, rows, frozenset({3}))
+    head = ["Measure", "Mean over pairs of refits", "95% interval", "Meaning"]
+    return Table("Agreement of the refits", head, rows, frozenset({3}))
 
 
 def comparison_table(entries: Sequence[dict[str, Any]]) -> Table:
@@ -435,6 +494,10 @@ def setting_facts(results: Results) -> list[tuple[str, str]]:
     """(name, value) of the method, what it chose, how the fit ended, and what it ran on."""
     model = results.model
     facts = [("Method", type(model).__name__), *((name.capitalize(), value) for name, value in settings(model))]
+    weights = getattr(model, "class_weight", None)
+    if weights is not None:
+        each = weights if isinstance(weights, str) else ", ".join(f"{label} {w:g}" for label, w in weights.items())
+        facts.append(("Class weights", each))
     status = getattr(model, "status_", None)
     if status is not None:
         facts.append(("How the fit ended", str(status.value)))

@@ -45,10 +45,10 @@ def signed(value: float, digits: int = 3) -> str:
     return f"+{text}" if text[0].isdigit() and text != "0" else text
 
 
-def points(value: float) -> str:
-    """A log-odds: its sign and two decimals, so that numbers below each other can be compared."""
-    text = f"{value:+.2f}"
-    return "0.00" if text in ("+0.00", "-0.00") else text.replace("-", MINUS)
+def points(value: float, decimals: int = 2) -> str:
+    """A log-odds or a loss: its sign and a few decimals, so that numbers below each other can be compared."""
+    text = f"{value:+.{decimals}f}"
+    return text.replace("-", MINUS) if float(text) else text[1:]
 
 
 def effect(value: float, score: str) -> str:
@@ -81,10 +81,10 @@ def signed_percent(value: float) -> str:
 
 
 def interval(values: Interval, form: Any = lambda v: f"{v:.3f}".replace("-", MINUS)) -> tuple[str, str]:
-    """An estimate, and the ends of its interval ("" where there is none)."""
+    """An estimate, and the ends of its interval ("" where there is none, or where it is a point)."""
     if not math.isfinite(values.value):
         return "unknown", ""
-    if not (math.isfinite(values.low) and math.isfinite(values.high)):
+    if not (math.isfinite(values.low) and math.isfinite(values.high)) or values.low == values.high:
         return form(values.value), ""
     return form(values.value), f"{form(values.low)} to {form(values.high)}"
 

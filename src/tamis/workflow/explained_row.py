@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from tamis.errors import BadOption
 from tamis.explain import AdditiveExplanation
@@ -42,6 +43,7 @@ class ExplainedRow:
     lacks : absent channels and what they add to rows that have them, in words; empty where the method has none
     score_name : "log-odds" or "score"
     similarity : from 0 to 1, of the row and the cases of an additive model; None for others
+    weight_shift : what class weights add to a log-odds, and its probability leaves out
     """
 
     row: int
@@ -62,6 +64,7 @@ class ExplainedRow:
     score_name: str = "score"
     similarity: np.ndarray | None = None
     against: Any = None
+    weight_shift: float = 0.0
 
     @property
     def is_additive(self) -> bool:
@@ -86,8 +89,13 @@ class ExplainedRow:
             likely = "" if self.probability is None else f", its probability {self.probability:.1%}"
             return f"The {self.score_name} of {str(self.output)!r} is {self.score:+.4f}{likely}"
         text = f"The log-odds of {str(self.output)!r} against {str(self.against)!r} are {points(self.score)}"
+        weighted = self.weight_shift != 0.0
+        if weighted:
+            text += f", with {points(self.weight_shift)} from the class weights"
         if self.probability is not None:
             text += f"; the probability of {str(self.output)!r} is {self.probability:.1%}"
+        if weighted:
+            text += f", and {str(self.output)!r} is predicted from {expit(-self.weight_shift):.1%} on"
         return text
 
     @property
@@ -107,12 +115,13 @@ class ExplainedRow:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
-        names = ("row", "label", "output", "against", "predicted", "truth", "probability", "base_value", "score")
+        names = ["row", "label", "output", "against", "predicted", "truth", "probability", "base_value", "score"]
+        names += ["score_name", "weight_shift", "sentence", "lacks"]
         parts = zip(self.parts, self.values, self.by_part.tolist(), strict=True)
         alike = [None] * len(self.cases) if self.similarity is None else self.similarity.tolist()
         cases = zip(self.cases, self.classes, alike, self.by_case.tolist(), strict=True)
         return {
-            **{name: plain(getattr(self, name)) for name in (*names, "score_name", "sentence", "lacks")},
+            **{name: plain(getattr(self, name)) for name in names},
             "adds_up": "features and cases together" if self.is_additive else "features, and again cases",
             "by_feature": [{"feature": n, "value": list(v), "contribution": c} for n, v, c in parts],
             "by_case": [
@@ -181,6 +190,7 @@ def explain_row(
         score_name,
         similarity,
         other if score_name == LOG_ODDS else None,
+        sign * results.weight_shift,
     )
 
 

@@ -43,6 +43,7 @@ def embedded(results: Results) -> dict[str, Any]:
         "classes": model.classes_.tolist(),
         "outputs": results.outputs,
         "score": results.score_name,
+        "weightShift": results.weight_shift,
         "additive": results.is_additive,
         "parts": [{"name": part.name, "features": part.features, "kind": part.kind} for part in results.parts],
         "cases": [{"label": case.label, "truth": case.truth} for case in results.cases],

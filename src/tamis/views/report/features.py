@@ -10,8 +10,8 @@ import numpy as np
 
 from tamis.results.data import Part, Results
 from tamis.results.shapes import LINEAR, LOG, QUANTILE
-from tamis.results.tables import Table, chosen_in_folds, direction, range_over_folds
-from tamis.results.text import LOG_ODDS, effect, number, per_output, percent, shortened, signed, signed_percent
+from tamis.results.tables import Table, chosen_in_refits, direction, range_over_refits
+from tamis.results.text import LOG_ODDS, effect, number, per_output, percent, points, shortened, signed_percent
 from tamis.views.report.style import (
     COLOURS,
     INK,
@@ -78,7 +78,7 @@ def share_chart(parts: Sequence[Part], outputs: Sequence[Any]) -> Chart:
         legend.append({"name": "mean", "look": "dot", "colour": INK, "symbol": "bar"})
     elif any(len(part.by_fold) for part in shown):
         legend = [
-            {"name": "range over folds", "look": "line", "colour": MUTED},
+            {"name": "range over refits", "look": "line", "colour": MUTED},
             {"name": "all rows", "look": "dot", "colour": PLUS, "symbol": "circle"},
         ]
     for q, output in enumerate(outputs if several else ()):
@@ -92,10 +92,10 @@ def share_chart(parts: Sequence[Part], outputs: Sequence[Any]) -> Chart:
     drawn = figure(_bar_height(len(shown)), [panel(axis("per cent", 0, high, grid=True), _names(shown), marks)], legend)
     words = "Share of variation. " + "; ".join(f"{p.name}: {percent(m)}" for p, m in zip(shown, mean)) + "."
     rows = [
-        [part.name, *(percent(v) for v in part.variation), range_over_folds(part), chosen_in_folds(part)]
+        [part.name, *(percent(v) for v in part.variation), range_over_refits(part), chosen_in_refits(part)]
         for part in parts
     ]
-    head = ["Feature", *per_output("Share", outputs), "Range over folds", "Chosen"]
+    head = ["Feature", *per_output("Share", outputs), "Range over refits", "Kept in refits"]
     return Chart("chart-share", drawn, words, Table("Share of variation", head, rows))
 
 
@@ -135,8 +135,8 @@ def shuffled_chart(results: Results) -> Chart | None:
     if not shown:
         return None
     values = np.array([[part.permuted] for part in shown])
-    drawn = _bar_chart(shown, values, ["all"], "added log-loss", lambda v: signed(v, 2), signs=True)
-    rows = [[part.name, signed(part.permuted, 3)] for part in shown]
+    drawn = _bar_chart(shown, values, ["all"], "added log-loss", lambda v: points(v, 3), signs=True)
+    rows = [[part.name, points(part.permuted, 3)] for part in shown]
     caption = "By how much the log-loss on held-out rows grows when the values of a feature are shuffled"
     words = f"{caption}. " + "; ".join(f"{name}: {value}" for name, value in rows) + "."
     return Chart("chart-shuffled", drawn, words, Table(caption, ["Feature", "Added log-loss"], rows))

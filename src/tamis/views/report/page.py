@@ -116,16 +116,15 @@ def _panels(results: Results) -> dict[str, Any]:
     classes = results.model.classes_.tolist()
     panels = {
         "sentence": sentence(results),
+        "how_to_read": tables.how_to_read(results),
+        "refits": tables.refits(results),
         "classes": classes,
         "outputs": results.outputs,
         "score_name": results.score_name,
         "additive": results.is_additive,
         "learned": _learned(results, classes),
         "features": _features(results),
-        "cases": {
-            "table": tables.case_table(results),
-            "size": next((tables.moved(p, results) for p in results.parts if p.kind == "cases" and p.size.size), ""),
-        },
+        "cases": _cases(results),
         "path": _path(results),
         "stability": _stability(results),
         "data": {
@@ -214,11 +213,19 @@ def _note(results: Results, part: Any) -> str:
             words.append(tables.course(part, results.score_name))
         words += tables.odds_range(part, results)
         if len(part.by_fold):
-            words.append(f"chosen {tables.chosen_in_folds(part)}")
+            words.append(f"kept in {tables.chosen_in_refits(part)} refits")
     if part.missing:
         lacking = tables.without_value(results.model, part, results.score_name)
         words.append(f"training rows without a value: {number(part.missing)}, {lacking}")
     return " ".join(f"{text[0].upper()}{text[1:]}." for text in words)
+
+
+def _cases(results: Results) -> dict[str, Any] | None:
+    """The kept cases; None where there are none."""
+    if not results.cases:
+        return None
+    size = next((tables.moved(p, results) for p in results.parts if p.kind == "cases" and p.size.size), "")
+    return {"table": tables.case_table(results), "size": size}
 
 
 def _path(results: Results) -> dict[str, Any] | None:

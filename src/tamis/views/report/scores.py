@@ -201,7 +201,10 @@ def _heatmap(
 
 
 def feature_path_chart(path: Mapping[str, np.ndarray], kept: int) -> Chart | None:
-    """Held-out loss over the number of features, with its standard error; None where nothing was tried."""
+    """Held-out loss over the number of features, with the standard error of its difference from the smallest one.
+
+    None where nothing was tried.
+    """
     sizes, loss, error = (np.asarray(path[name], dtype=float) for name in ("n_features", "loss", "error"))
     known = np.isfinite(loss)
     if not known.any():
@@ -211,7 +214,7 @@ def feature_path_chart(path: Mapping[str, np.ndarray], kept: int) -> Chart | Non
     marks = [stroke(sizes, loss, colour=BLUE, width=1.6)]
     marks.append(dots(sizes, loss, tips, colour=BLUE, size=4.5, symbol="circle", low=loss - error, high=loss + error))
     at = np.flatnonzero(sizes == kept)
-    legend = [{"name": "held-out log-loss, with its standard error", "look": "dot", "colour": BLUE, "symbol": "circle"}]
+    legend = [{"name": "held-out log-loss and standard error", "look": "dot", "colour": BLUE, "symbol": "circle"}]
     if len(at):
         ring = {"symbol": "diamond", "size": 7, "colour": VERMILLION}
         marks.append(dots(sizes[at], loss[at], [f"chosen: {tips[at[0]]}"], **ring))
@@ -222,7 +225,11 @@ def feature_path_chart(path: Mapping[str, np.ndarray], kept: int) -> Chart | Non
     rows = [
         [str(int(n)) + (" (chosen)" if n == kept else ""), number(v), number(e)] for n, v, e in zip(sizes, loss, error)
     ]
-    table = Table("Held-out log-loss by the number of features", ["Features", "Log-loss", "Standard error"], rows)
+    table = Table(
+        "Held-out log-loss by the number of features",
+        ["Features", "Log-loss", "Standard error of the difference from the lowest"],
+        rows,
+    )
     words = f"Held-out log-loss over the number of features, from {tips[0]} to {tips[-1]}."
     return Chart("chart-feature-path", figure(HEIGHT, [panel(x, y, marks)], legend), words, table)
 
@@ -231,7 +238,7 @@ def feature_path_chart(path: Mapping[str, np.ndarray], kept: int) -> Chart | Non
 
 
 def correlation_chart(stability: Stability) -> Chart | None:
-    """How strongly the features that some fold chose are associated; the most often chosen ones."""
+    """How strongly the features that some refit keeps are associated; the most often chosen ones."""
     n = min(len(stability.features), MAX_FEATURES)
     if not n:
         return None
@@ -249,7 +256,7 @@ def correlation_chart(stability: Stability) -> Chart | None:
     y = names_axis(labels, downward=True, wrap=n <= 20)
     drawn = figure(70 + (28 if n <= 20 else 18) * n, [panel(x, y, [mark])], legend)
     rows = [[name, *(f"{v:.2f}" for v in row)] for name, row in zip(names, values)]
-    table = Table("Correlation of the features that some fold chose", ["Feature", *names], rows)
+    table = Table("Correlation of the features that some refit keeps", ["Feature", *names], rows)
     pairs = [(float(values[i, j]), i, j) for i in spots for j in spots[:i]]
     words = f"Map of the correlations of {n} features."
     if pairs:

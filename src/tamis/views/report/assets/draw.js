@@ -16,6 +16,7 @@
   const SPACE = "http://www.w3.org/2000/svg";
   const FONT = 12;
   const GUTTER = 62; // width of the column of missing values
+  const MIN_SIDE = 0.2; // share of an axis on one side of zero from which that side has a mark
   const REACH = 40; // pixels from the pointer to a mark whose value is shown
   const DASHES = { dash: "8 5", dot: "2 4", dashdot: "8 4 2 4", longdash: "13 5", longdashdot: "13 4 2 4" };
   const pen = document.createElement("canvas").getContext("2d");
@@ -121,7 +122,14 @@
     return power * [1, 2, 2.5, 5, 10].find((n) => n * power >= rough * (1 - 1e-9));
   }
 
-  // Values and texts of the marks along an axis, at most so many.
+  // A nice step; a smaller one where an axis around zero would have no mark on one side that has room for it.
+  function stepAround(low, high, most) {
+    const step = niceStep(high - low, most);
+    const side = Math.min(-low, high);
+    return side < step && side >= MIN_SIDE * (high - low) ? niceStep(side, 2) : step;
+  }
+
+  // Values and texts of the marks along an axis, about so many at most.
   function ticks(axis, most) {
     const form = forms[axis.form || "plain"];
     if (axis.ticks) return axis.ticks;
@@ -142,7 +150,7 @@
       }
       values = [...new Set(values)];
     } else {
-      const step = niceStep(high - low, most);
+      const step = stepAround(low, high, most);
       for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k += 1) values.push(Number((k * step).toPrecision(12)));
     }
     return values.map((v) => [v, form(v)]);

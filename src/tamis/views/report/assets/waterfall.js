@@ -79,10 +79,10 @@
     return shown;
   }
 
-  // Features, pairs and cases, each the largest first, and one line for all that are too small.
+  // Features, pairs and cases, each the largest first, and one line for all that are too small or round to nothing.
   function grouped(items) {
     const size = (item) => Math.abs(item.value);
-    const order = items.filter((item) => item.value !== 0).sort((a, b) => size(b) - size(a));
+    const order = items.filter((item) => points(item.value) !== points(0)).sort((a, b) => size(b) - size(a));
     const kept = order.length > LINES - 2 ? order.slice(0, LINES - 3) : order;
     const rest = items.filter((item) => !kept.includes(item));
     const ranks = ["feature", "pair", "case"];

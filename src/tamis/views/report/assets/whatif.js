@@ -190,6 +190,10 @@
 
   function showVerdict(result, remarks) {
     const k = data.classes.indexOf(result.predicted);
+    if (data.weightShift !== 0) {
+      const from = 1 / (1 + Math.exp(data.weightShift));
+      remarks.push(`With the class weights, ${data.classes[1]} is predicted from a probability of ${percent(from)} on.`);
+    }
     const sure = result.probability === null ? "" : `, probability ${percent(result.probability[k])}`;
     get("said").textContent = `Predicted: ${result.predicted}${sure}`;
     get("truth").textContent = truthWords(result);
@@ -250,12 +254,12 @@
     const [base, score] = [one(data.base), one(result.decision)];
     const [byPart, byCase] = [taken(result.byPart), taken(result.byCase)];
     const which = second === null ? "" : ", the most likely other class";
-    const { offset } = data.model.probability;
-    const weighted = second === null && offset !== 0 ? `After ${shown(offset)} for the class weights, the` : "The";
+    const weights = second === null ? data.weightShift : 0;
+    const without = weights === 0 ? "" : `Without the ${shown(weights)} of the class weights they are ${shown(score - weights)}. `;
     get("sum").textContent =
       `The log-odds of ${name} against ${other}${which}: starting value ${shown(base)} (the same for every row), ` +
       `all contributions ${shown(score - base)}, sum ${shown(score)}. ` +
-      `${weighted} odds of ${name}${second === null ? "" : ` against ${other}`} are ${oddsWords(score + (second === null ? offset : 0))}.`;
+      `${without}The odds of ${name}${second === null ? "" : ` against ${other}`} are ${oddsWords(score - weights)}.`;
     const parts = data.parts
       .map((part, k) => ({ part, value: byPart[k] }))
       .filter(({ part }) => part.kind !== "cases")
