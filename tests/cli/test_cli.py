@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from functools import partial
+from io import StringIO
 
 import numpy as np
 import pytest
@@ -17,12 +18,14 @@ typer = pytest.importorskip("typer", reason="the command line needs typer and ri
 pytest.importorskip("pyarrow", reason="the command line needs pyarrow")
 pytest.importorskip("jinja2", reason="the command line needs jinja2")
 
+from rich.console import Console
 from typer.testing import CliRunner
 
 from tamis import io
-from tamis.cli import main
+from tamis.cli import main, screen
 from tamis.cli.commands import app
 from tamis.io import read
+from tamis.workflow import ExplainedRow
 
 QUICK = ["--max-pairs", "1", "--set", "cv=3", "--max-instances", "3",
          "--max-features", "3"]  # fmt: skip
@@ -262,6 +265,26 @@ class TestExplain:
         one, two = json.loads(run(*args).stdout), json.loads(run(*args, "--class", "well").stdout)
         assert one["score"] == pytest.approx(-two["score"])
         assert one["probability"] == pytest.approx(1 - two["probability"])
+
+    def test_what_rounds_to_nothing_is_one_line(self):
+        values, by_part, by_case = [(1.0,), (2.0,), (3.0,)], np.array([0.5, 0.004, -0.003]), np.array([-0.3, 0.002])
+        cases, similarity = (["row 1", "row 2"], [None, None], by_case), np.array([0.5, 0.0])
+        sums = 0.0, 0.203, ["a", "b", "c"], values, by_part
+        found = ExplainedRow(1, None, "x", "x", None, None, *sums, *cases, "", "log-odds", similarity, "y")
+        console = Console(width=80, record=True, file=StringIO())
+        console.print(screen.explained(found, 40))
+        lines = [line.split("  ")[0] for line in console.export_text().splitlines()[-5:]]
+        assert lines == ["starting value", "a = 1", "resembles row 1: 0.50 of 1", "all other (3)", "sum = log-odds"]
+
+    def test_class_weights_are_named(self, folder):
+        fitted = ["fit", folder / "people.csv", "-t", "outcome", "--id", "who", "--class-weight", "ill=4"]
+        run(*fitted, "-o", folder / "weighted", *QUICK)
+        args = ["explain", folder / "weighted" / "model.tamis", folder / "new.csv", "--row", 1, "--json"]
+        for name in ("ill", "well"):
+            told = json.loads(run(*args, "--class", name).stdout)
+            log_odds = told["score"] - told["weight_shift"]
+            assert told["probability"] == pytest.approx(1 / (1 + np.exp(-log_odds)))
+            assert f"'{name}' is predicted from {100 / (1 + np.exp(told['weight_shift'])):.1f}% on" in told["sentence"]
 
     def test_one_of_three_classes_is_compared_with_the_next_one(self, tmp_path):
         table, target = io.load_dataset("iris")

@@ -221,7 +221,8 @@ def test_screen_shows_as_many_rows_as_asked_for(two, described):
     console = rich.Console(width=100, record=True, file=StringIO())
     console.print(screen._titled(counted(results.parts), part_table(results, brief=True), 7))
     text = console.export_text()
-    assert text.startswith(f"4 features, 3 pairs and {SIMILAR}, the first 7") and len(text.splitlines()) == 9
+    assert text.startswith(f"4 features, 3 pairs and {SIMILAR}; the 7 most influential of them:\n")
+    assert len(text.splitlines()) == 9
 
 
 def test_explained_row_shows_the_values_of_features_and_pairs_only():

@@ -17,7 +17,7 @@ from tamis.results.tables import counted, sentence
 from tamis.results.text import LOG_ODDS, count, listed, odds_factor, points, shortened
 from tamis.workflow import Comparison, ExplainedRow
 
-OTHER_LINES = 26  # lines that show neither features nor cases
+OTHER_LINES = 27  # lines that show neither features nor cases
 MAX_EXPLAINED_LINES = 20  # of a decision of an additive model
 MAX_CONFUSION_CLASSES = 6
 CONFUSION_LETTERS = 44  # of the names of all classes
@@ -30,12 +30,18 @@ def overview(results: Results, height: int) -> RenderableType:
     most = int(np.clip((height - OTHER_LINES) // 2, 4, 12))
     lines: list[RenderableType] = [Text(sentence(results).translate(ASCII)), Text(), test(results), Text()]
     features, cases = tables.part_table(results, brief=True), tables.case_table(results, brief=True)
-    lines += [_titled(f"{counted(results.parts)} kept", features, most), Text()]
+    if results.parts:
+        lines.append(_titled(f"{counted(results.parts)} kept", features, most))
+    refits = max((len(part.by_fold) for part in results.parts), default=0)
+    if refits:
+        lines.append(Text(f"Refits: {refits} more fits, each leaving out a different part of the training rows."))
+    lines.append(Text())
     if results.cases:
         lines += [_titled(f"{count(len(results.cases), 'case')} kept", cases, most), Text()]
     settings = ", ".join(f"{name} {value}" for name, value in tables.settings(results.model)).translate(ASCII)
     if settings:
-        lines.append(Text(f"Chosen by cross-validation: {settings}" if results.path else _capitalised(settings)))
+        chosen = bool(results.path) and not results.is_additive
+        lines.append(Text(f"Chosen by cross-validation: {settings}" if chosen else _capitalised(settings)))
     return Group(*lines)
 
 
@@ -45,7 +51,7 @@ def _capitalised(text: str) -> str:
 
 def _titled(title: str, table: tables.Table, most: int | None = None) -> RenderableType:
     """A table below its title, with at most so many rows."""
-    first = "" if most is None or len(table.rows) <= most else f", the first {most}"
+    first = "" if most is None or len(table.rows) <= most else f"; the {most} most influential of them:"
     return Group(Text(f"{title}{first}", style="bold"), _drawn(table, most))
 
 
@@ -97,12 +103,12 @@ def explained(found: ExplainedRow, height: int) -> RenderableType:
 
 
 def added_up(found: ExplainedRow, most: int) -> RenderableType:
-    """Features, then pairs, then cases, of each the largest first; the smallest of all are added up."""
+    """Features, then pairs, then cases, of each the largest first; the smallest, and what rounds to nothing, as one."""
     values = np.concatenate([found.by_part, found.by_case])
     names = [*found.shown_parts, *found.shown_cases]
     kind = np.array([*(len(cells) for cells in found.values), *(3 for _ in found.cases)], dtype=int)
     order = np.argsort(-np.abs(values), kind="stable")
-    n = most if len(order) > most else len(order)
+    n = min(most, sum(points(value) != points(0.0) for value in values))
     kept = sorted(order[:n].tolist(), key=lambda k: (kind[k], -abs(values[k])))
     lines = [(names[k], float(values[k])) for k in kept]
     if len(order) > n:
