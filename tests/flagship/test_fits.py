@@ -201,7 +201,8 @@ class TestEffects:
         for k in range(3):
             here = values[design.cell[:, 0], k, 0].mean()
             np.testing.assert_allclose(effect[design.cell[:, 1] == k, 0], here)
-        bend = max(surface_effect(score, design, j)[:, 0].std() for j in (0, 1)) / 2.0
+        length = max(2.0, np.ptp(surface.at(design.places(0), design.places(1))) / 2)
+        bend = max(surface_effect(score, design, j)[:, 0].std() for j in (0, 1)) / length
         assert bend > MAX_PAIR_BEND and pair_factor(score, design) == pytest.approx(MAX_PAIR_BEND / bend)
 
 

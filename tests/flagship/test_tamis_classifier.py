@@ -336,6 +336,16 @@ class TestRows:
         two = TamisClassifier(**{**SMALL, "cv": pairs[1]}).fit(X[weight], y[weight])
         np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-10)
 
+    def test_folds_without_rows_are_left_out(self, table):
+        X, y = table
+        half = np.arange(len(y)) % 2 == 0
+        pairs = [(np.flatnonzero(half), np.flatnonzero(~half)), (np.flatnonzero(half), []), ([], np.flatnonzero(half))]
+        with pytest.warns(UserWarning, match="2 of 3 folds are left out"):
+            model = TamisClassifier(**{**SMALL, "cv": pairs}).fit(X, y)
+        assert model.n_splits_ == 1 and np.isfinite(model.decision_function(X)).all()
+        with pytest.raises(ValueError, match="leaves no fold"):
+            TamisClassifier(cv=pairs[1:]).fit(X, y)
+
     def test_of_one_group_nothing_is_kept(self, table):
         with pytest.warns(match="all rows are of one group"), pytest.warns(match="kept no feature"):
             model = TamisClassifier(**SMALL).fit(*table, groups=np.zeros(len(table[1])))

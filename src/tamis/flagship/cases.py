@@ -16,8 +16,9 @@ from tamis.flagship.likelihood import Likelihood
 from tamis.flagship.model import Cases, Curve
 from tamis.flagship.ridge import FURTHEST
 from tamis.flagship.score import Score, shrinkage
-from tamis.table.keys import lowest
-from tamis.table.rows import Rows, draws
+from tamis.table.folds import rank_keys
+from tamis.table.keys import lowest, sampling_keys
+from tamis.table.rows import Rows
 
 WIDTHS = (0.35, 0.7)  # of the similarity
 MAX_POOL = 300  # training rows that may become cases
@@ -186,7 +187,11 @@ def keep_cases(
     nothing = metric.cases(Z[none], np.empty((0, len(score.base))), 1.0), none
     if not most or not design.n_columns:
         return nothing
-    pool = np.arange(len(rows)) if len(rows) <= MAX_POOL else np.sort(lowest(draws(rows, seed), MAX_POOL))
+    pool = (
+        np.arange(len(rows))
+        if len(rows) <= MAX_POOL
+        else lowest(sampling_keys(rank_keys(rows.table, seed), rows.ties), MAX_POOL)
+    )
     directions = _directions(rows, bags.targets)[pool]
     places = [design.places(j) for j in range(design.n_columns)]
     similarities = {

@@ -1,7 +1,9 @@
 """How far surfaces and cases bend the effect of a feature away from its curve.
 
-The effect of a feature is the mean score over the rows when only this feature changes. Its curve is all that is drawn
-of it, so that what else moves the effect is bounded for the features that matter most.
+The effect of a feature is the mean score over the rows when only this feature changes. Its curve is what is drawn of
+it, so that what else moves the effect is bounded for the features that matter most. The curve of a feature that works
+in a pair rather than alone is short, and the bound would leave nothing of the pair: half the range of the surface
+counts there.
 """
 
 from __future__ import annotations
@@ -11,16 +13,25 @@ import numpy as np
 from tamis.flagship.design import Design
 from tamis.flagship.score import Score
 
-MAX_BEND = 0.14  # of the effect of a main feature, root mean square relative to the range of its curve
+MAX_BEND = 0.14  # of the effect of a main feature, root mean square relative to its curve's range
 MAX_PAIR_BEND = 0.1  # the part of it that surfaces may take
 MAIN = 3  # features with the largest curves
 
 
 def main_features(score: Score, design: Design) -> dict[int, float]:
-    """Return the features whose curves move the score most, and the ranges of these curves."""
+    """Return the features whose curves move the score most, and their ranges, at least half that of a surface."""
     curves = [design.at(j, score.left[j], score.right[j]) for j in range(design.n_columns)]
-    main = sorted(range(design.n_columns), key=lambda j: -curves[j].std(axis=0).sum())[:MAIN]
-    return {j: max(float(np.ptp(curves[j], axis=0).max()), 1e-12) for j in main}
+    main = sorted(range(design.n_columns), key=lambda j: -(design.weight @ np.abs(curves[j])).sum())[:MAIN]
+    surfaces = [(s.places, s.at(*(design.places(j) for j in s.places))) for s in score.surfaces]
+    return {
+        j: max(_range(curves[j]), *(_range(values) / 2 for places, values in surfaces if j in places), 1e-12)
+        for j in main
+    }
+
+
+def _range(values: np.ndarray) -> float:
+    """The largest range over the outputs of values (n, c)."""
+    return float(np.ptp(values, axis=0).max())
 
 
 def surface_effect(score: Score, design: Design, j: int) -> np.ndarray:

@@ -218,8 +218,13 @@ def _splits(rows: Rows, cv: Any, seed: int) -> tuple[list, int]:
         pairs = positions(cv, rows.labels, rows.groups, rows.table.numbers)
         place = np.cumsum(used) - 1
         pairs = [(place[a[used[a]]], place[b[used[b]]]) for a, b in pairs]
-        pairs = [pair for pair in pairs if len(pair[1])]
-        return pairs, len(pairs)
+        usable = [pair for pair in pairs if len(pair[0]) and len(pair[1])]
+        if not usable:
+            raise ValueError(f"cv={str(cv)[:80]} leaves no fold with training and test rows: give others, or a number")
+        if len(usable) < len(pairs):
+            lost = len(pairs) - len(usable)
+            warn(f"{lost} of {len(pairs)} folds are left out: a part of them has no row of positive weight")
+        return usable, len(usable)
     rows = rows if used.all() else rows.take(np.flatnonzero(used))
     repeats = next((times for limit, times in REPEATS if len(rows) < limit), 1)
     found: list = []
@@ -252,7 +257,7 @@ def _targets(rows: Rows) -> tuple[np.ndarray, tuple[float, float] | None]:
         largest = max(float(np.max(np.abs(y))), 1e-290)
         centre = float(share @ (y / largest))
         spread = float(np.sqrt(share @ (y / largest - centre) ** 2))
-        unit = largest * spread if spread > 1e-12 else 1.0
+        unit = largest * spread if np.ptp(y) > 0 and spread > 0 else 1.0
         return ((y / largest - centre) * (largest / unit))[:, None], (largest * centre, unit)
     if len(rows.classes) == 2:
         return (rows.codes == 1).astype(float)[:, None], None
