@@ -76,11 +76,10 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m experiments.speed.flagship
 
 bench-accuracy: $(VENV)/.bench
-	$(BIN)/python -m experiments.accuracy.flagship
-	$(BIN)/python -m experiments.accuracy.flagship --stability --methods tamis@20
-	$(BIN)/python -m experiments.accuracy.flagship --table
+	$(BIN)/python -m experiments open --part develop --out docs/results --store experiments/out/open.sqlite
+	$(BIN)/python -m experiments open --part papers --out docs/results --store experiments/out/open.sqlite
+	$(BIN)/python -m experiments.accuracy.flagship_regression
 	$(BIN)/python -m experiments.accuracy.objective
-	$(BIN)/python -m experiments.accuracy.em2nolc
 	$(BIN)/python -m experiments.accuracy.mkl
 	$(BIN)/python -m experiments.accuracy.imkpl
 	$(BIN)/python -m experiments.accuracy.absent_mkl
