@@ -271,12 +271,9 @@ class PrototypeClassifier(ReadableClassifier):
         labels = self.prototype_labels_.tolist()
         return {label: labels.count(label) for label in self.classes_.tolist()}
 
-    def oriented(self, positive: Any) -> Self:
-        other = super().oriented(positive)
-        if other is not self:
-            other.prototype_masses_ = self.prototype_masses_[::-1]
-            other.instance_importance_ = -self.instance_importance_
-        return other
+    def _turn_signs(self) -> None:
+        super()._turn_signs()
+        self.prototype_masses_ = self.prototype_masses_[::-1]
 
     def _seen(self, X: Any) -> tuple[KernelModel, Table]:
         check_is_fitted(self)

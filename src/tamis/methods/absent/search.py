@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from itertools import product
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -293,12 +293,9 @@ class AbsentMKLClassifierCV(ReadableClassifier):
         """Split decisions into the contributions of samples and channels, with the channels that each row has."""
         return explain_channels(self, X, super().explain(X))
 
-    def oriented(self, positive: Any) -> Self:
-        """Return the same two-class classifier, seen from the class `positive`; see `ReadableClassifier.oriented`."""
-        other = super().oriented(positive)
-        if other is not self:
-            other.channel_ranges_ = mirrored(self.channel_ranges_)
-        return other
+    def _turn_signs(self) -> None:
+        super()._turn_signs()
+        self.channel_ranges_ = mirrored(self.channel_ranges_)
 
     def summary(self) -> dict[str, Any]:
         check_is_fitted(self)
