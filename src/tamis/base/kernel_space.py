@@ -55,8 +55,8 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Groundwork:
-    """Encodings, kernels on encoded columns, and rows that may become instances: the way back to a model."""
+class ModelBuilder:
+    """Builds models from coefficients: encodings, kernels on encoded columns, and rows that may become instances."""
 
     encoder: Encoder
     bank: KernelBank
@@ -88,7 +88,7 @@ class Groundwork:
 
 
 @dataclass(frozen=True)
-class Prepared(Groundwork, ABC):
+class Prepared(ModelBuilder, ABC):
     """Kernels on training data, with what a least-squares method solves on."""
 
     @abstractmethod
@@ -120,16 +120,16 @@ class Encoded:
         """
         here = self.positions() if is_by_position(kernels) else self
         bank = make_bank(kernels, default, here.sample, bandwidth)
-        ground = here.ground(whole_bank(bank) if whole else bank)
-        check_kernels(ground.bank, here.sample.Z, here.sample.seed)
-        return PreparedRows(ground.encoder, ground.bank, ground.pool, here, here._stack(ground, device))
+        builder = here.builder(whole_bank(bank) if whole else bank)
+        check_kernels(builder.bank, here.sample.Z, here.sample.seed)
+        return PreparedRows(builder.encoder, builder.bank, builder.pool, here, here._stack(builder, device))
 
-    def _stack(self, ground: Groundwork, device: str | None) -> KernelStack:
+    def _stack(self, builder: ModelBuilder, device: str | None) -> KernelStack:
         Z = self.sample.Z
         if self.form == LANDMARKS:
-            return LandmarkStack.through(ground.bank.channels, Z, self.candidates)
-        Y = None if len(self.candidates) == len(Z) else ground.pool.Z
-        return ground.bank.stack(Z, Y, form=self.form, device=device)
+            return LandmarkStack.through(builder.bank.channels, Z, self.candidates)
+        Y = None if len(self.candidates) == len(Z) else builder.pool.Z
+        return builder.bank.stack(Z, Y, form=self.form, device=device)
 
     def positions(self) -> Encoded:
         """The same rows, their one column read as positions in precomputed kernels."""
@@ -139,10 +139,10 @@ class Encoded:
             self, encoder=encoder, sample=replace(self.sample, Z=encoder.encode(self.rows.table), nominal=nominal)
         )
 
-    def ground(self, bank: KernelBank) -> Groundwork:
+    def builder(self, bank: KernelBank) -> ModelBuilder:
         """The parts from which a model with the kernels of a bank is built."""
         Z, rows = self.sample.Z, self.candidates
-        return Groundwork(self.encoder, bank, Pool(Z[rows], self.rows.codes[rows], self.rows.position[rows]))
+        return ModelBuilder(self.encoder, bank, Pool(Z[rows], self.rows.codes[rows], self.rows.position[rows]))
 
 
 @dataclass(frozen=True)

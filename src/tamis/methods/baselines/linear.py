@@ -80,9 +80,9 @@ class LinearClassifier(ReadableClassifier):
         Z = encoded.sample.Z
         points = Coordinates.of(Z, encoded.sample.nominal)
         found = [self._solve(points, y[:, 0], rows) for y in rows.problems(shared=False)]
-        ground = encoded.ground(LINEAR.bank(encoded.sample, UNIT_WIDTH))
-        model = ground.model([one.block for one in found], [one.solution for one in found])
-        row = {position: i for i, position in enumerate(ground.pool.position.tolist())}
+        builder = encoded.builder(LINEAR.bank(encoded.sample, UNIT_WIDTH))
+        model = builder.model([one.block for one in found], [one.solution for one in found])
+        row = {position: i for i, position in enumerate(builder.pool.position.tolist())}
         kept = [row[position] for position in model.instances.tolist()]
         dual = np.array([one.pull[kept] for one in found])
         weights = np.array([points.by_column(one.solution.state.w, Z.shape[1])[model.kernels] for one in found])
