@@ -80,7 +80,7 @@ def prepare(
     rows = np.flatnonzero(known)
     y = _classes(columns[target][rows], target)
     offered = {k: v[rows] for k, v in columns.items() if k not in roles and k not in drop}
-    dropped = dict.fromkeys(drop, "dropped as asked")
+    dropped = dict.fromkeys(drop, "dropped as requested")
     features, left_out, warnings = _features(offered, [*categorical, *nominal], rows)
     if not features:
         raise ValueError(f"no column is left to learn from except {roles}: {left_out or 'the table has no other'}")
@@ -352,16 +352,16 @@ def _separates(values: np.ndarray, codes: np.ndarray, n_classes: int) -> bool:
     return len(changes) == n_classes - 1 and bool(np.all(v[changes] < v[changes + 1]))
 
 
-def positive_class(y: np.ndarray, asked: Any = None) -> Any:
+def positive_class(y: np.ndarray, named: Any = None) -> Any:
     """The class that high scores favour: as given, else by its name, else the rarer one; None for several classes."""
     classes, counts = np.unique(y, return_counts=True)
     labels = classes.tolist()
-    if asked is not None:
-        found = [label for label in labels if label == asked or str(label) == str(asked)]
+    if named is not None:
+        found = [label for label in labels if label == named or str(label) == str(named)]
         if not found:
-            raise BadOption(f"positive={asked!r} is not a class: the classes are {', '.join(map(str, labels))}")
+            raise BadOption(f"positive={named!r} is not a class: the classes are {', '.join(map(str, labels))}")
         if len(labels) != 2:
-            raise BadOption(f"positive={asked!r} is for two classes, and there are {len(labels)}: leave it out")
+            raise BadOption(f"positive={named!r} is for two classes, and there are {len(labels)}: leave it out")
         return found[0]
     if len(labels) != 2:
         return None
