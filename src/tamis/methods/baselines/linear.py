@@ -89,11 +89,13 @@ class LinearClassifier(ReadableClassifier):
         return replace(model, dual_coef=dual, kernel_weights=weights), {}
 
 
-def carried(points: Coordinates, w: np.ndarray, intercept: float) -> Coefficients:
-    """Terms ``w_e x_e`` as coefficients of pairs: column e is carried by its anchor."""
+def carried(points: Coordinates, solution: Solution) -> Found:
+    """A linear function ``x'w + intercept`` as coefficients of pairs: the term ``w_e x_e`` is carried by its anchor."""
+    w = solution.state.w
     kept = np.flatnonzero(w)
     instances, kernels = np.unique(points.anchor[kept]), np.unique(points.owner[kept])
     coef = np.zeros((1, len(instances), len(kernels)))
     i, k = np.searchsorted(instances, points.anchor[kept]), np.searchsorted(kernels, points.owner[kept])
     np.add.at(coef[0], (i, k), w[kept] / points.P[points.anchor[kept], kept])
-    return Coefficients(instances, kernels, coef, np.array([intercept]))
+    block = Coefficients(instances, kernels, coef, np.array([solution.state.intercept]))
+    return Found(block, solution, np.bincount(points.anchor, weights=w, minlength=len(points.P)))
