@@ -1,7 +1,7 @@
 """PrototypeClassifier: decisions by prototypes, few training rows each, in a weighted mean of kernels.
 
-A method brings ``_find``, which sees kernels of unit diagonal between training rows and their classes, and
-``_expansion``, which makes decisions of prototypes.
+A method brings ``_find``, which sees kernels of unit diagonal between training rows and their classes. The nearest
+prototype decides, unless the method has an ``_expansion`` of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tamis.base.kernel_model import KernelModel, kept_parts
 from tamis.base.kernel_space import KernelSpace, ModelBuilder
 from tamis.base.memory import MemoryEstimate, Size, kept_values, square_memory
 from tamis.base.model import FitContext, Fitted
-from tamis.base.prototype_expansion import PrototypeExpansion
+from tamis.base.prototype_expansion import NearestExpansion, PrototypeExpansion
 from tamis.base.stack_classifier import extended, largest_weights, sizes_of, with_bank
 from tamis.errors import warn
 from tamis.explain import measures, signed_percentages
@@ -116,7 +116,6 @@ class PrototypeClassifier(ReadableClassifier):
     def _find(self, ready: Ready) -> Found:
         """Return prototypes and kernel weights."""
 
-    @abstractmethod
     def _expansion(
         self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray, labels: np.ndarray
     ) -> PrototypeExpansion:
@@ -124,7 +123,14 @@ class PrototypeClassifier(ReadableClassifier):
 
         Where prototypes have owners all of their mass is there. `factors` (classes,) are the weights of the classes,
         `labels` (k,) the classes of the kept samples.
+
+        By default the nearest prototype decides, by one vote for its class. A class without any is further away than a
+        row of norm one can be. Class weights have their effect in the choice of the prototypes.
         """
+        norms = np.diag(parts.pop("gram")).copy()
+        farthest = (1.0 + np.sqrt(norms.max(initial=1.0))) ** 2
+        intercept = outputs_of(np.where(masses.any(axis=1), 0.0, -farthest)[:, None])[:, 0]
+        return NearestExpansion(**parts, votes=outputs_of(masses), intercept=intercept, norms=norms)
 
     # ------------------------------------------------------------------ fitting
 
