@@ -318,12 +318,17 @@ def _check_size(name: str, size: int, max_bytes: int, content: bytes = b"") -> N
         )
 
 
+def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Read the shape of an array in a file of numpy, whether its columns come first, and its type."""
+    version = np.lib.format.read_magic(file)
+    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return header(file)
+
+
 def _array(data: bytes) -> np.ndarray:
     """Return an array; the shape in its header must fit the size of its entry."""
     file = io.BytesIO(data)
-    version = np.lib.format.read_magic(file)
-    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, columns_first, dtype = header(file)
+    shape, columns_first, dtype = array_header(file)
     if dtype.kind not in ARRAY_KINDS or not dtype.itemsize:
         raise ValueError(f"an array of the type {dtype} cannot be in a file")
     if math.prod(shape) * dtype.itemsize != len(data) - file.tell() or math.prod(max(n, 1) for n in shape) > MAX_BYTES:

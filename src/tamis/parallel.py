@@ -43,7 +43,7 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-_asked: list[tuple[object, int]] = []  # contexts and their numbers of BLAS threads, the latest last
+_contexts: list[tuple[object, int]] = []  # the open ones with their numbers of BLAS threads, the latest last
 _before: dict[int, int] = {}  # threads of each library outside all contexts
 _lock = threading.Lock()
 if hasattr(os, "register_at_fork"):  # else a child could inherit a lock that is never released
@@ -59,16 +59,16 @@ def blas_threads(n: int) -> Iterator[None]:
     """
     mine = (object(), n)
     with _lock:
-        if not _asked:
+        if not _contexts:
             _before.update({k: library.num_threads for k, library in enumerate(_blas())})
-        _asked.append(mine)
+        _contexts.append(mine)
         _set_blas(n)
     try:
         yield
     finally:
         with _lock:
-            _asked.remove(mine)
-            _set_blas(_asked[-1][1] if _asked else None)
+            _contexts.remove(mine)
+            _set_blas(_contexts[-1][1] if _contexts else None)
 
 
 def _blas() -> list[Any]:

@@ -201,9 +201,14 @@ class ReadableClassifier(ClassifierMixin, ReadableEstimator):
         if hasattr(self, "calibrator_"):
             other.calibrator_ = self.calibrator_.negated()
         other.intercept_ = other.model_.base_value
-        if hasattr(self, "dual_coef_"):
-            other.dual_coef_, other.instance_importance_ = -self.dual_coef_, -self.instance_importance_
+        other._turn_signs()
         return other
+
+    def _turn_signs(self) -> None:
+        """Turn the signs of learned attributes, in a copy whose model is that of the opposite decision."""
+        for name in ("dual_coef_", "instance_importance_"):
+            if hasattr(self, name):
+                setattr(self, name, -getattr(self, name))
 
 
 def _decide_fold(classifier: ReadableClassifier, context: FitContext, train: Rows, test: Rows) -> np.ndarray:

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tamis.arrays import check_device, is_tensor
 from tamis.base import explaining
 from tamis.base.explaining import notebook_html
-from tamis.base.kernel_space import check_source, size_of
+from tamis.base.kernel_space import KernelSpace, check_source, size_of
 from tamis.base.memory import MemoryEstimate, Size, check_estimate, jobs_of, ordered, to_bytes
 from tamis.base.model import FitContext, Fitted, Model
 from tamis.codec import plain_labels
@@ -248,7 +248,7 @@ class ReadableEstimator(BaseEstimator):
 
     def _size(self, rows: Rows, kernels: Mapping[str, Any]) -> Size:
         """What the estimate depends on."""
-        return size_of(rows, kernels, self._recipe, {"scaling": self.scaling, "missing": self.missing})
+        return size_of(rows, kernels, KernelSpace(self._recipe, "streaming", self.scaling, self.missing))
 
     def _all_memory(self, size: Size) -> MemoryEstimate:
         """The estimate of all processes."""

@@ -27,7 +27,7 @@ from tamis.table.keys import lowest
 from tamis.table.rows import MAX_ENCODED, Rows, draws, spread
 from tamis.table.table import places
 
-LANDMARKS = "landmarks"  # the engine of kernels through the candidates
+LANDMARKS = "landmarks"  # the form of kernels through the candidates
 POOL = 1000  # candidates when more rows than this are given and `candidates` is None
 UNIT_WIDTH = 1.0  # of recipes that bring no bandwidth
 COUNTED_ROWS = 200  # on which the kernels of a memory estimate are counted
@@ -55,8 +55,8 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Groundwork:
-    """Encodings, kernels on encoded columns, and rows that may become instances: the way back to a model."""
+class ModelBuilder:
+    """Builds models from coefficients: encodings, kernels on encoded columns, and rows that may become instances."""
 
     encoder: Encoder
     bank: KernelBank
@@ -88,7 +88,7 @@ class Groundwork:
 
 
 @dataclass(frozen=True)
-class Prepared(Groundwork, ABC):
+class Prepared(ModelBuilder, ABC):
     """Kernels on training data, with what a least-squares method solves on."""
 
     @abstractmethod
@@ -109,45 +109,27 @@ class Encoded:
     encoder: Encoder
     sample: Sample
     candidates: np.ndarray
-    engine: str
-
-    @classmethod
-    def of(
-        cls,
-        rows: Rows,
-        *,
-        scaling: str | None,
-        missing: str | None,
-        max_features: int,
-        candidates: int | str | None,
-        seed: int,
-        engine: str,
-    ) -> Encoded:
-        encoder = Encoder.fit(rows.table, rows.weight, scaling=scaling, missing=missing)
-        Z = encoder.encode(rows.table)
-        _check_range(Z, encoder.names)
-        sample = Sample(Z, encoder.names, encoder.nominal, rows.targets, rows.weight, max_features, seed)
-        return cls(rows, encoder, sample, draw_candidates(rows, candidates, seed), engine)
+    form: str  # of the stack, see `KernelBank.stack`, or `LANDMARKS`
 
     def prepare(
         self, kernels: Any, default: Recipe, bandwidth: Bandwidth, *, whole: bool = False, device: str | None = None
     ) -> PreparedRows:
         """Put kernels on the rows; where channels are `whole` a row with a missing cell lacks them.
 
-        On a `device` all values are held, whatever the engine.
+        On a `device` all values are held, whatever the form.
         """
         here = self.positions() if is_by_position(kernels) else self
         bank = make_bank(kernels, default, here.sample, bandwidth)
-        ground = here.ground(whole_bank(bank) if whole else bank)
-        check_kernels(ground.bank, here.sample.Z, here.sample.seed)
-        return PreparedRows(ground.encoder, ground.bank, ground.pool, here, here._stack(ground, device))
+        builder = here.builder(whole_bank(bank) if whole else bank)
+        check_kernels(builder.bank, here.sample.Z, here.sample.seed)
+        return PreparedRows(builder.encoder, builder.bank, builder.pool, here, here._stack(builder, device))
 
-    def _stack(self, ground: Groundwork, device: str | None) -> KernelStack:
+    def _stack(self, builder: ModelBuilder, device: str | None) -> KernelStack:
         Z = self.sample.Z
-        if self.engine == LANDMARKS:
-            return LandmarkStack.through(ground.bank.channels, Z, self.candidates)
-        Y = None if len(self.candidates) == len(Z) else ground.pool.Z
-        return ground.bank.stack(Z, Y, form=self.engine, device=device)
+        if self.form == LANDMARKS:
+            return LandmarkStack.through(builder.bank.channels, Z, self.candidates)
+        Y = None if len(self.candidates) == len(Z) else builder.pool.Z
+        return builder.bank.stack(Z, Y, form=self.form, device=device)
 
     def positions(self) -> Encoded:
         """The same rows, their one column read as positions in precomputed kernels."""
@@ -157,10 +139,10 @@ class Encoded:
             self, encoder=encoder, sample=replace(self.sample, Z=encoder.encode(self.rows.table), nominal=nominal)
         )
 
-    def ground(self, bank: KernelBank) -> Groundwork:
+    def builder(self, bank: KernelBank) -> ModelBuilder:
         """The parts from which a model with the kernels of a bank is built."""
         Z, rows = self.sample.Z, self.candidates
-        return Groundwork(self.encoder, bank, Pool(Z[rows], self.rows.codes[rows], self.rows.position[rows]))
+        return ModelBuilder(self.encoder, bank, Pool(Z[rows], self.rows.codes[rows], self.rows.position[rows]))
 
 
 @dataclass(frozen=True)
@@ -194,19 +176,13 @@ class KernelSpace:
 
     def encode(self, rows: Rows, seed: int) -> Encoded:
         """Merged rows as numbers, with those that may become instances."""
-        encoded = Encoded.of(
-            rows,
-            scaling=self.scaling,
-            missing=self.missing,
-            max_features=rows.table.numbers.shape[1] if self.max_features is None else self.max_features,
-            candidates=self.candidates,
-            seed=seed,
-            engine=self.form,
-        )
-        if not self._uses_landmarks(len(rows)):
-            return encoded
-        assert self.landmarks is not None
-        return replace(encoded, candidates=draw_candidates(rows, self.landmarks, seed), engine=LANDMARKS)
+        encoder = Encoder.fit(rows.table, rows.weight, scaling=self.scaling, missing=self.missing)
+        Z = encoder.encode(rows.table)
+        _check_range(Z, encoder.names)
+        most = Z.shape[1] if self.max_features is None else self.max_features
+        sample = Sample(Z, encoder.names, encoder.nominal, rows.targets, rows.weight, most, seed)
+        size, form = (self.landmarks, LANDMARKS) if self._uses_landmarks(len(rows)) else (self.candidates, self.form)
+        return Encoded(rows, encoder, sample, draw_candidates(rows, size, seed), form)
 
     def prepare(self, rows: Rows, kernels: Any, seed: int) -> PreparedRows:
         """Kernels on merged rows."""
@@ -297,24 +273,24 @@ def draw_candidates(rows: Rows, size: int | str | None, seed: int) -> np.ndarray
     return np.sort(np.concatenate([part[lowest(keys[part], k)] for part, k in zip(parts, shares, strict=True)]))
 
 
-def size_of(rows: Rows, sources: Mapping[str, Any], default: Recipe, settings: Mapping[str, Any]) -> Size:
-    """The size of a fit to some rows; kernels are counted on a few of them, `settings` as in `Encoded.of`."""
+def size_of(rows: Rows, sources: Mapping[str, Any], space: KernelSpace) -> Size:
+    """The size of a fit to some rows; the kernels of each source are counted on a few of them."""
     n, d = rows.table.numbers.shape
-    counts = [_count(rows, source, default, settings) for source in sources.values()]
+    counts = [_count(rows, source, space) for source in sources.values()]
     kernels, single, ranks = max(counts, default=(d, d, ()))
     return Size(n, d, kernels, single, 1 if rows.response is not None else rows.targets.shape[1], ranks)
 
 
-def _count(rows: Rows, source: Any, default: Recipe, settings: Mapping[str, Any]) -> tuple[int, int, tuple[float, ...]]:
+def _count(rows: Rows, source: Any, space: KernelSpace) -> tuple[int, int, tuple[float, ...]]:
     """How many kernels there will be, how many of one column, and the ranks of these; of columns if they fail."""
     d = rows.table.numbers.shape[1]
     some = rows.take(spread(len(rows), COUNTED_ROWS))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit itself warns
         try:
-            encoded = Encoded.of(some, max_features=d, candidates="all", seed=0, engine="streaming", **settings)
+            encoded = space.encode(some, 0)
             here = encoded.positions() if is_by_position(source) else encoded
-            bank = make_bank(source, default, here.sample, 1.0)
+            bank = make_bank(source, space.recipe, here.sample, UNIT_WIDTH)
         except ValueError:  # the fit itself refuses what is wrong
             return d, d, ()
     if is_by_position(source):

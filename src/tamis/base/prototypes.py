@@ -1,7 +1,7 @@
 """PrototypeClassifier: decisions by prototypes, few training rows each, in a weighted mean of kernels.
 
-A method brings ``_find``, which sees kernels of unit diagonal between training rows and their classes, and
-``_expansion``, which makes decisions of prototypes.
+A method brings ``_find``, which sees kernels of unit diagonal between training rows and their classes. The nearest
+prototype decides, unless the method has an ``_expansion`` of its own.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.classifier import ReadableClassifier
 from tamis.base.kernel_model import KernelModel, kept_parts
-from tamis.base.kernel_space import Groundwork, KernelSpace
+from tamis.base.kernel_space import KernelSpace, ModelBuilder
 from tamis.base.memory import MemoryEstimate, Size, kept_values, square_memory
 from tamis.base.model import FitContext, Fitted
-from tamis.base.prototype_expansion import PrototypeExpansion
+from tamis.base.prototype_expansion import NearestExpansion, PrototypeExpansion
 from tamis.base.stack_classifier import extended, largest_weights, sizes_of, with_bank
 from tamis.errors import warn
 from tamis.explain import measures, signed_percentages
@@ -44,7 +44,7 @@ DENSE_BYTES = 1 << 31  # bytes that all kernel values may take; beyond, kernels 
 class Ready:
     """Training rows with kernels of unit diagonal."""
 
-    ground: Groundwork  # the parts from which a model is built
+    builder: ModelBuilder  # the parts from which a model is built
     chosen: np.ndarray  # (f,) the kernels that vary over the rows, as positions in the bank
     rows: LabelledRows  # these kernels, classes and weights
     scaled: list[str]  # names of the kernels that had to be scaled to unit diagonal
@@ -116,7 +116,6 @@ class PrototypeClassifier(ReadableClassifier):
     def _find(self, ready: Ready) -> Found:
         """Return prototypes and kernel weights."""
 
-    @abstractmethod
     def _expansion(
         self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray, labels: np.ndarray
     ) -> PrototypeExpansion:
@@ -124,7 +123,14 @@ class PrototypeClassifier(ReadableClassifier):
 
         Where prototypes have owners all of their mass is there. `factors` (classes,) are the weights of the classes,
         `labels` (k,) the classes of the kept samples.
+
+        By default the nearest prototype decides, by one vote for its class. A class without any is further away than a
+        row of norm one can be. Class weights have their effect in the choice of the prototypes.
         """
+        norms = np.diag(parts.pop("gram")).copy()
+        farthest = (1.0 + np.sqrt(norms.max(initial=1.0))) ** 2
+        intercept = outputs_of(np.where(masses.any(axis=1), 0.0, -farthest)[:, None])[:, 0]
+        return NearestExpansion(**parts, votes=outputs_of(masses), intercept=intercept, norms=norms)
 
     # ------------------------------------------------------------------ fitting
 
@@ -161,7 +167,7 @@ class PrototypeClassifier(ReadableClassifier):
     def _learn(self, rows: Rows, context: FitContext) -> tuple[KernelModel, Mapping[str, Any]]:
         ready = self._ready(rows, context.kernel, context.seed)
         if not context.rough:
-            check_positive(ready.ground.bank, ready.ground.pool.Z, context.seed)
+            check_positive(ready.builder.bank, ready.builder.pool.Z, context.seed)
             self._warn_kernels(ready)
         found = self._find(ready)
         model, masses = self._model(ready, found, by_class(rows.weight / rows.mass, rows.codes, len(rows.classes)))
@@ -172,7 +178,7 @@ class PrototypeClassifier(ReadableClassifier):
             "normalised_kernels_": list(ready.scaled),
             "prototype_masses_": masses,
             "_codes": found.codes,
-            **sizes_of(ready.ground.bank),
+            **sizes_of(ready.builder.bank),
             **found.attributes,
         }
         return replace(model, variation=model.measured_shares(rows)), attributes  # series may stand for rows later
@@ -197,9 +203,9 @@ class PrototypeClassifier(ReadableClassifier):
         steady = np.array([_is_steady(column) for column in prepared.encoder.columns])
         varying = [k for k in units.varying if not steady[list(bank.channels[k].columns)].all()]
         chosen = np.array(varying or range(len(bank)), dtype=int)
-        ground = Groundwork(prepared.encoder, bank, prepared.pool)
+        builder = ModelBuilder(prepared.encoder, bank, prepared.pool)
         weight = rows.weight / rows.weight.mean()  # of distinct rows: only ratios matter
-        return Ready(ground, chosen, LabelledRows(units.take(chosen), rows.codes, weight), scaled, seed)
+        return Ready(builder, chosen, LabelledRows(units.take(chosen), rows.codes, weight), scaled, seed)
 
     def _warn_kernels(self, ready: Ready) -> None:
         """Warn of what was done to the kernels."""
@@ -214,8 +220,8 @@ class PrototypeClassifier(ReadableClassifier):
         """The smallest model with these prototypes, and the mass (classes, c) of each class in each of them."""
         rows, weighted = np.flatnonzero(found.U.any(axis=1)), np.flatnonzero(found.weights)
         kernels = ready.chosen[weighted]
-        pool, U = ready.ground.pool.take(rows), found.U[rows]
-        bank, instances, columns = kept_parts(ready.ground.bank.take(kernels), pool.Z)
+        pool, U = ready.builder.pool.take(rows), found.U[rows]
+        bank, instances, columns = kept_parts(ready.builder.bank.take(kernels), pool.Z)
         masses = found.masses(ready.rows.codes, len(factors))
         owned = masses if found.owners is None else np.eye(len(factors))[:, found.owners]
         parts = {
@@ -227,7 +233,7 @@ class PrototypeClassifier(ReadableClassifier):
         }
         solution = replace(found.solution, state=None, history=found.solution.history.of_kernels(weighted))
         expansion = self._expansion(parts, owned, factors, pool.codes)
-        encoder = ready.ground.encoder.select(columns)
+        encoder = ready.builder.encoder.select(columns)
         return KernelModel(encoder, columns, pool.position, expansion, kernels, (solution,)), masses
 
     # ------------------------------------------------------------------ what was learned
@@ -271,12 +277,9 @@ class PrototypeClassifier(ReadableClassifier):
         labels = self.prototype_labels_.tolist()
         return {label: labels.count(label) for label in self.classes_.tolist()}
 
-    def oriented(self, positive: Any) -> Self:
-        other = super().oriented(positive)
-        if other is not self:
-            other.prototype_masses_ = self.prototype_masses_[::-1]
-            other.instance_importance_ = -self.instance_importance_
-        return other
+    def _turn_signs(self) -> None:
+        super()._turn_signs()
+        self.prototype_masses_ = self.prototype_masses_[::-1]
 
     def _seen(self, X: Any) -> tuple[KernelModel, Table]:
         check_is_fitted(self)

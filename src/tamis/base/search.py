@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from tamis.base.calibration import Calibrator, Tests, calibrated, each_fold
-from tamis.base.model import Model, decide
+from tamis.base.calibration import Tests, calibrated, each_fold
+from tamis.base.model import FitContext, Fitted, Model, decide
 from tamis.errors import check_choice
 from tamis.explain.measures import auc_value
 from tamis.table.folds import check_cv, folds
-from tamis.table.rows import Rows
+from tamis.table.rows import Rows, merge_rows
 
 if TYPE_CHECKING:
     from tamis.base.classifier import ReadableClassifier
@@ -47,10 +47,13 @@ class SearchResult(Generic[Cell]):
         chosen = {learned_name(name): value for name, value in asdict(self.cell).items()}  # type: ignore[call-overload]
         return {"n_splits_": self.n_splits, "scoring_": self.scoring, "cv_results_": table, **chosen}
 
-    def calibrated(self, model: Model) -> tuple[Model, Calibrator | None]:
-        """The model of the chosen cell, calibrated on the held-out decisions of the search."""
+    def fitted(self, classifier: ReadableClassifier, rows: Rows, context: FitContext) -> Fitted:
+        """Fit the classifier of the chosen cell to rows of the input, calibrated on what the search held out."""
+        kernels = context.kernels[self.cell.kernels]  # type: ignore[attr-defined]
+        model, attributes = classifier._learn(merge_rows(rows), replace(context, kernels={"kernels": kernels}))
         decision = self.results[self.cell].decision
-        return (model, None) if decision is None else calibrated(model, decision, self.tests)
+        assert decision is not None  # there are rows to test on
+        return Fitted(*calibrated(model, decision, self.tests), {**attributes, **self.attributes()})
 
 
 def search_cells(

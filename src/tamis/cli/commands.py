@@ -46,8 +46,8 @@ Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Processes; -1 fo
 Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"tamis {__version__}")
         raise typer.Exit
 

@@ -16,6 +16,7 @@ from tamis.explain.explanation import PREDICTION, Explanation, Kept
 from tamis.explain.kernel_explanation import ChannelExplanation
 
 PLUS, MINUS, PLAIN = "#3b8ec8", "#db7a1c", "#8a8a8a"  # visible on white and on black, and to the colour-blind
+SHOWN_ROWS = 10  # of an explanation
 MAX_KEPT = 20  # kept features or cases in a table
 MAX_PARTS = 8  # parts with a column of their own
 MAX_LINES = 60  # of a table of contributions
@@ -36,7 +37,7 @@ def model_html(
     return _box(f"<b>{_text(title)}</b><div>{_text(sentence)}</div>{tables}<div>{line}</div>")
 
 
-def explanation_html(explanation: Explanation, limit: int = 10) -> str:
+def explanation_html(explanation: Explanation, limit: int = SHOWN_ROWS) -> str:
     """Return the contributions by part to the decisions about at most `limit` rows, and how exactly they add up."""
     e = explanation
     n, several = len(e.rows), len(e.outputs) > 1
@@ -60,10 +61,10 @@ def explanation_html(explanation: Explanation, limit: int = 10) -> str:
     return _box(f"<b>{_text(first)}</b>{_table(head, lines)}<div>{_text(last)}</div>")
 
 
-def absence_html(explanation: ChannelExplanation, limit: int = 10) -> str:
+def absence_html(explanation: ChannelExplanation) -> str:
     """Return the channels that the first rows lack, and what these contribute to rows that have them."""
     e = explanation
-    lacking = np.flatnonzero(~e.present[:limit].all(axis=1))
+    lacking = np.flatnonzero(~e.present[:SHOWN_ROWS].all(axis=1))
     if not len(lacking):
         return ""
     lines = []

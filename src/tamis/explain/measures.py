@@ -42,14 +42,13 @@ def accuracy(
     truth: np.ndarray,
     predicted: np.ndarray,
     groups: np.ndarray | None = None,
-    level: float = 0.95,
     random_state: int = 0,
 ) -> Interval:
     """Share of right answers; rows of one group are not independent and are resampled together."""
     hit = np.asarray(truth) == np.asarray(predicted)
     if groups is None:
-        return intervals.wilson(float(hit.sum()), len(hit), level)
-    return intervals.bootstrap(np.mean, hit, groups=groups, level=level, random_state=random_state)
+        return intervals.wilson(float(hit.sum()), len(hit))
+    return intervals.bootstrap(np.mean, hit, groups=groups, random_state=random_state)
 
 
 def ks_curve(truth: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -67,16 +66,14 @@ def ks_curve(truth: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarr
         return thresholds, np.cumsum(negative) / negative.sum(), np.cumsum(positive) / positive.sum()
 
 
-def ks(
-    truth: np.ndarray, score: np.ndarray, groups: np.ndarray | None = None, level: float = 0.95, random_state: int = 0
-) -> Interval:
+def ks(truth: np.ndarray, score: np.ndarray, groups: np.ndarray | None = None, random_state: int = 0) -> Interval:
     """Kolmogorov-Smirnov: the largest distance between the two distribution functions.
 
     The interval takes the threshold as given; with `groups` it resamples them.
     """
     truth, score = _checked(truth, score)
     if groups is not None:
-        return intervals.bootstrap(ks_value, truth, score, groups=groups, level=level, random_state=random_state)
+        return intervals.bootstrap(ks_value, truth, score, groups=groups, random_state=random_state)
     _, negative, positive = ks_curve(truth, score)
     if truth.all() or not truth.any():
         return UNKNOWN
@@ -85,7 +82,7 @@ def ks(
     first, second = (negative[k] * down, down), (positive[k] * up, up)
     if positive[k] > negative[k]:
         first, second = second, first
-    low, high = intervals.difference(first, second, level)[1:]
+    low, high = intervals.difference(first, second)[1:]
     return Interval(float(abs(negative[k] - positive[k])), max(0.0, low), min(1.0, high))
 
 
@@ -95,15 +92,13 @@ def ks_value(truth: np.ndarray, score: np.ndarray) -> float:
     return float(np.max(np.abs(negative - positive)))
 
 
-def auc(
-    truth: np.ndarray, score: np.ndarray, groups: np.ndarray | None = None, level: float = 0.95, random_state: int = 0
-) -> Interval:
+def auc(truth: np.ndarray, score: np.ndarray, groups: np.ndarray | None = None, random_state: int = 0) -> Interval:
     """Area under the ROC curve, ties counted one half."""
     truth, score = _checked(truth, score)
     if groups is not None:
-        return intervals.bootstrap(auc_value, truth, score, groups=groups, level=level, random_state=random_state)
+        return intervals.bootstrap(auc_value, truth, score, groups=groups, random_state=random_state)
     up = int(truth.sum())
-    return intervals.area(auc_value(truth, score), up, len(truth) - up, level) if 0 < up < len(truth) else UNKNOWN
+    return intervals.area(auc_value(truth, score), up, len(truth) - up) if 0 < up < len(truth) else UNKNOWN
 
 
 def auc_value(truth: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None) -> float:
@@ -303,7 +298,7 @@ class Stability:
 
 
 def stability(
-    supports: Sequence[Collection[int]], columns: Callable[[int], np.ndarray], names: Sequence[str], level: float = 0.95
+    supports: Sequence[Collection[int]], columns: Callable[[int], np.ndarray], names: Sequence[str]
 ) -> Stability:
     """Agreement of the features chosen in several folds.
 
@@ -327,7 +322,7 @@ def stability(
             pairs = list(combinations(folds, 2))
             return float(np.mean([measure(a, b) for a, b in pairs])) if pairs else float("nan")
 
-        value, low, high = intervals.jackknife(statistic, range(len(sets)), level)
+        value, low, high = intervals.jackknife(statistic, range(len(sets)))
         return Interval(value, max(-1.0, low), min(1.0, high))
 
     return Stability(

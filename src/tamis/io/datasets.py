@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from sklearn import datasets
 
+from tamis.codec import array_header
 from tamis.errors import BadOption
 from tamis.io.tables import Columns, read
 
@@ -67,7 +68,5 @@ def _look(path: Path) -> Dataset:
 def _shape(path: Path) -> tuple[int, ...]:
     """Shape of the table X, read from its header alone; empty where X is not a table."""
     with zipfile.ZipFile(path) as archive, archive.open("X.npy") as file:
-        version = np.lib.format.read_magic(file)
-        reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape = reader(file)[0]
+        shape = array_header(file)[0]
     return shape if len(shape) == 2 else ()

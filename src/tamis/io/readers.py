@@ -157,12 +157,13 @@ def _delimited(opener: Opener, delimiter: str | None = None) -> Raw:
     if not header:
         raise opener.failed("it is empty; the first line must name the columns")
     names = [cell.strip() or f"column {k}" for k, cell in enumerate(header, 1)]
-    if len(names) > 1 and all(_is_number(name) for name in names):
+    if len(names) > 1 and all(is_number(name) for name in names):
         raise opener.failed("line 1 has numbers only; the first line must name the columns")
     return Raw(names, _text_batches(opener, names, found, skipped), comma=found != ",")
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text is a number for Python."""
     try:
         float(text)
     except ValueError:

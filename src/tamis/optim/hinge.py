@@ -29,6 +29,7 @@ from scipy.linalg.lapack import dsysv
 
 from tamis.optim.losses import slack
 
+DECREMENT_TOL = 1e-12  # of Newton steps, relative to ``1 + |value|``
 RIDGE = 1e-12  # added to the Hessian, relative to its mean diagonal entry: it may be singular
 ARMIJO = 1e-4  # share of the predicted decrease that a step must bring
 MAX_HALVINGS = 40  # most halvings of a step
@@ -71,7 +72,6 @@ def solve_hinge(
     *,
     linear: np.ndarray | None = None,  # (n,), zero if not given
     start: tuple[np.ndarray, float] | None = None,  # (beta, b) of a similar problem
-    tol: float = 1e-12,  # the decrement to stop at, relative to ``1 + |value|``
     max_iter: int = 100,
 ) -> HingeMachine:
     """Minimise ``beta'P beta - linear'beta + sum_i cost_i max(0, 1 - y_i (K beta + b)_i)^2`` over beta and b.
@@ -92,7 +92,7 @@ def solve_hinge(
     for _ in range(max_iter):
         gradient, step = problem.newton(z)
         decrement = 0.5 * float(gradient @ step)
-        if settled or decrement <= tol * (1.0 + abs(value)):
+        if settled or decrement <= DECREMENT_TOL * (1.0 + abs(value)):
             break
         active = problem.slack(z) > 0
         length, new = problem.search(z, step, value, 2.0 * decrement)

@@ -11,6 +11,7 @@ import numpy as np
 from tamis.kernels.base import Kernel
 from tamis.kernels.precomputed import presence_mask
 from tamis.kernels.recipes import Recipe, per_group
+from tamis.table.table import is_frame
 
 
 def channels(
@@ -63,7 +64,7 @@ def channels(
                 "with a row of NaN, or `present`, for one that lacks a view"
             )
     mask = dict(zip(blocks, presence_mask(present, list(blocks), n).T, strict=True))
-    if not any(_is_frame(block) for block in blocks.values()):
+    if not any(is_frame(block) for block in blocks.values()):
         return _arrays(blocks, mask, kernel)
     return _frames(blocks, mask, kernel)
 
@@ -79,20 +80,16 @@ def _named(views: Any) -> dict[str, Any]:
     return dict(views)
 
 
-def _is_frame(view: Any) -> bool:
-    return hasattr(view, "columns") and hasattr(view, "shape")
-
-
 def _block(view: Any, name: str) -> Any:
     """A view as a frame, or as an array (n, c) of floats or objects."""
     if type(view).__name__ == "LazyFrame":
         raise ValueError(f"view {name!r} is a lazy frame: call .collect() first")
     if hasattr(view, "to_frame") and len(view.shape) == 1:
         view = view.to_frame(name=name)
-    block: Any = view if _is_frame(view) else _array(view, name)
+    block: Any = view if is_frame(view) else _array(view, name)
     if not block.shape[0] or not block.shape[1]:
         raise ValueError(f"view {name!r} is empty, its shape is {block.shape}: give rows and columns, or leave it out")
-    if _is_frame(block):
+    if is_frame(block):
         twice = [c for c, count in Counter(map(str, block.columns)).items() if count > 1]
         if twice:
             raise ValueError(f"view {name!r} has two columns named {twice[0]!r}: rename one")
@@ -126,7 +123,7 @@ def _arrays(blocks: dict[str, Any], mask: dict[str, np.ndarray], kernel: Kernel 
 
 def _frames(blocks: dict[str, Any], mask: dict[str, np.ndarray], kernel: Kernel | None) -> tuple[Any, Recipe]:
     """One DataFrame, with the columns of each view by name."""
-    like = _checked_frames({name: block for name, block in blocks.items() if _is_frame(block)})
+    like = _checked_frames({name: block for name, block in blocks.items() if is_frame(block)})
     names = {name: _column_names(block, name, "") for name, block in blocks.items()}
     if _repeated(names):
         names = {name: _column_names(block, name, f"{name}: ") for name, block in blocks.items()}
@@ -159,7 +156,7 @@ def _checked_frames(frames: dict[str, Any]) -> Any:
 
 def _column_names(block: Any, name: str, prefix: str) -> list[str]:
     """Names of the columns of one view; those of an array are made of the view's."""
-    if _is_frame(block):
+    if is_frame(block):
         return [name if c == name else f"{prefix}{c}" for c in block.columns]
     return [name] if block.shape[1] == 1 else [f"{name}: {j}" for j in range(block.shape[1])]
 

@@ -13,16 +13,16 @@ import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, train_test_split
 
 from tamis.errors import BadOption, UnknownColumn
+from tamis.io.readers import is_number
 from tamis.io.tables import Columns, level, levels, number
 from tamis.results.text import count as counted
 from tamis.results.text import listed
 from tamis.table.folds import deal
 from tamis.table.keys import row_keys
 from tamis.table.rows import check_groups
-from tamis.table.table import any_table, cells_of, columns_by_name, is_missing
+from tamis.table.table import MAX_EXACT_INTEGER, any_table, cells_of, columns_by_name, is_missing
 
 MIN_ROWS_PER_CLASS = 3  # rows (or groups) of each class: one to test on, two to hold out from each other
-MAX_EXACT_INTEGER = 2**53  # larger whole numbers are not distinguished by floats
 MIN_COUNTER_ROWS = 20  # rows from which consecutive integers are a row counter and not a measurement
 DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})([T ].*)?")
 WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,17})(\.0+)?")
@@ -80,7 +80,7 @@ def prepare(
     rows = np.flatnonzero(known)
     y = _classes(columns[target][rows], target)
     offered = {k: v[rows] for k, v in columns.items() if k not in roles and k not in drop}
-    dropped = dict.fromkeys(drop, "dropped as asked")
+    dropped = dict.fromkeys(drop, "dropped as requested")
     features, left_out, warnings = _features(offered, [*categorical, *nominal], rows)
     if not features:
         raise ValueError(f"no column is left to learn from except {roles}: {left_out or 'the table has no other'}")
@@ -208,7 +208,7 @@ def _classes(values: np.ndarray, target: str) -> np.ndarray:
     y = np.array(words)
     distinct = np.unique(y)
     if len(distinct) > max(20, len(y) / 3):
-        if all(_is_number(word) for word in distinct.tolist()):
+        if all(map(is_number, distinct.tolist())):
             raise ValueError(_numbers(target, len(distinct)))
         raise ValueError(f"target {target!r} has {len(distinct)} different values in {len(y)} rows: is it an id?")
     return y
@@ -219,14 +219,6 @@ def _numbers(target: str, n: int) -> str:
         f"target {target!r} has {n} different numbers: a classifier needs classes; cut the numbers into ranges first, "
         "or predict them with tamis.TamisRegressor in Python"
     )
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def _check_counts(y: np.ndarray, groups: np.ndarray | None, target: str) -> None:
@@ -360,16 +352,16 @@ def _separates(values: np.ndarray, codes: np.ndarray, n_classes: int) -> bool:
     return len(changes) == n_classes - 1 and bool(np.all(v[changes] < v[changes + 1]))
 
 
-def positive_class(y: np.ndarray, asked: Any = None) -> Any:
+def positive_class(y: np.ndarray, named: Any = None) -> Any:
     """The class that high scores favour: as given, else by its name, else the rarer one; None for several classes."""
     classes, counts = np.unique(y, return_counts=True)
     labels = classes.tolist()
-    if asked is not None:
-        found = [label for label in labels if label == asked or str(label) == str(asked)]
+    if named is not None:
+        found = [label for label in labels if label == named or str(label) == str(named)]
         if not found:
-            raise BadOption(f"positive={asked!r} is not a class: the classes are {', '.join(map(str, labels))}")
+            raise BadOption(f"positive={named!r} is not a class: the classes are {', '.join(map(str, labels))}")
         if len(labels) != 2:
-            raise BadOption(f"positive={asked!r} is for two classes, and there are {len(labels)}: leave it out")
+            raise BadOption(f"positive={named!r} is for two classes, and there are {len(labels)}: leave it out")
         return found[0]
     if len(labels) != 2:
         return None

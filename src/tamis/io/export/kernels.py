@@ -400,7 +400,7 @@ def add_up(cells: Cells, terms: Sequence[Term], shape: tuple[int, int, int], *, 
             whole.append(block.onto(np.concatenate([term.loads for term in chunk])))
         if by_case:
             cases.append(block.by_case(q, k))
-    parts = _has_margin(cells, kernels, places, L) if by_kernel else None
+    parts = _in_places(cells, kernels, places, L) if by_kernel else None
     total = graph.op("ReduceSum", parts, graph.constant(np.array([2])), keepdims=0) if parts else graph.total(whole)
     return Sums(total, parts, graph.total(cases) if by_case else None)
 
@@ -461,7 +461,7 @@ def _by_kernel(chunk: list[Term], members: list[int], q: int) -> np.ndarray:
     return matrix.reshape(len(matrix), q * len(members))
 
 
-def _has_margin(cells: Cells, parts: list[str], places: list[int], L: int) -> str:
+def _in_places(cells: Cells, parts: list[str], places: list[int], L: int) -> str:
     """Parts (rows, q, m) side by side, each added to its place: (rows, q, L)."""
     graph = cells.graph
     table = graph.concat(parts, axis=2)

@@ -130,13 +130,13 @@ def _wanted(estimator: ReadableEstimator, outputs: Sequence[str] | None) -> list
         able = ("label", "score", *probable, *parts)
     if outputs is None:
         return list(able)
-    asked = [outputs] if isinstance(outputs, str) else list(outputs)
-    unknown = [name for name in asked if name not in able]
-    if unknown or not asked:
+    names = [outputs] if isinstance(outputs, str) else list(outputs)
+    unknown = [name for name in names if name not in able]
+    if unknown or not names:
         raise ValueError(
             f"outputs={outputs!r}: {type(estimator).__name__} as it was fitted has {', '.join(map(repr, able))}"
         )
-    return [name for name in able if name in asked]
+    return [name for name in able if name in names]
 
 
 def _is_matrix(model: Model, inputs: str) -> bool:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -121,12 +121,14 @@ def to_sql(
     return writer.expression(classes.index(output))
 
 
-def _writer(estimator: ReadableEstimator, table: tuple[str, ...], columns: tuple[str, ...]) -> Writer:
+def _writer(
+    estimator: ReadableEstimator, table: tuple[str, ...], columns: tuple[str, ...]
+) -> TableWriter | KernelWriter:
     """What writes the expressions of the model."""
     if estimator.model_.is_additive:
         strict = not estimator.reader_.allow_missing
         return TableWriter.of(model_tables(estimator), table, columns, strict=strict)
-    return _Writer.of(estimator, table, columns)
+    return KernelWriter.of(estimator, table, columns)
 
 
 def _names(parameter: str, given: Any) -> tuple[str, ...]:
@@ -139,34 +141,12 @@ def _names(parameter: str, given: Any) -> tuple[str, ...]:
 # ---------------------------------------------------------------------- statements
 
 
-class Writer(Protocol):
-    """Writes the expressions of a model.
-
-    Attributes
-    ----------
-    prefix : with which no name of a column or table begins
-    steps : columns that are computed one after another, the first from the columns of the table
-    """
-
-    @property
-    def prefix(self) -> str: ...
-
-    @property
-    def steps(self) -> Sequence[Sequence[str]]: ...
-
-    @property
-    def rows(self) -> str:
-        """Alias of the table."""
-
-    def score(self, output: int) -> str:
-        """The decision for one output, from the computed columns."""
-
-    def expression(self, output: int) -> str:
-        """The decision for one output, from the columns of the table."""
-
-
 def _statement(
-    writer: Writer, model: ReadableEstimator, table: tuple[str, ...], classes: list[Any], columns: tuple[str, ...]
+    writer: TableWriter | KernelWriter,
+    model: ReadableEstimator,
+    table: tuple[str, ...],
+    classes: list[Any],
+    columns: tuple[str, ...],
 ) -> str:
     """Return the SELECT statement of scores, probabilities and predictions."""
     several = len(classes) > 2
@@ -385,7 +365,7 @@ def _condition(tree: Expression, cells: Sequence[Cell]) -> str:
 
 
 @dataclass(frozen=True)
-class _Writer:
+class KernelWriter:
     """Writes the expressions of a model."""
 
     expansion: KernelExpansion  # what is written
@@ -405,7 +385,7 @@ class _Writer:
         return [self.encodings]
 
     @classmethod
-    def of(cls, model: ReadableEstimator, table: tuple[str, ...], columns: tuple[str, ...]) -> _Writer:
+    def of(cls, model: ReadableEstimator, table: tuple[str, ...], columns: tuple[str, ...]) -> KernelWriter:
         expansion, encoder = expansion_of(model), model.model_.encoder
         if type(expansion) is not KernelExpansion:
             raise ValueError(

@@ -17,13 +17,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tamis.kernels.base import DIAGONAL_ROWS, Kernel
+from tamis.kernels.base import DIAGONAL_ROWS
 from tamis.optim.matrices import Matrix
 from tamis.parallel import thread_map
+
+if TYPE_CHECKING:
+    from tamis.kernels.bank import Channel
 
 MAX_BLOCK_VALUES = 1 << 21  # most entries of one block
 MAX_CHUNK_VALUES = 1 << 17  # most entries of one block whose values are computed: they stay in the processor's cache
@@ -36,21 +39,6 @@ LANES = 8  # sums of a long pass that are taken side by side
 
 Index = np.ndarray | slice
 ALL = slice(None)
-
-
-class OnColumns(Protocol):
-    """A kernel with the columns of a table that it stands on."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def kernel(self) -> Kernel: ...
-
-    @property
-    def columns(self) -> tuple[int, ...]: ...
-
-    def __call__(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray: ...
 
 
 class KernelStack(ABC):
@@ -158,7 +146,7 @@ class StreamingStack(KernelStack):
     Equal kernels of one column each are evaluated many at a time (`Batches`).
     """
 
-    def __init__(self, kernels: Sequence[OnColumns], X: np.ndarray, Y: np.ndarray, batches: Batches | None = None):
+    def __init__(self, kernels: Sequence[Channel], X: np.ndarray, Y: np.ndarray, batches: Batches | None = None):
         self.kernels, self.X, self.Y, self._batches = kernels, X, Y, batches
         self.shape = (len(kernels), X.shape[0], Y.shape[0])
 
@@ -288,7 +276,7 @@ class DenseStack(KernelStack):
         self.shape = (L, m, n)
 
     @classmethod
-    def evaluate(cls, kernels: Sequence[OnColumns], X: np.ndarray, Y: np.ndarray) -> DenseStack:
+    def evaluate(cls, kernels: Sequence[Channel], X: np.ndarray, Y: np.ndarray) -> DenseStack:
         """Evaluate kernels between the rows of X and Y once and for all (kernels are symmetric)."""
         swapped = StreamingStack(kernels, Y, X)
         values = np.empty(swapped.shape)

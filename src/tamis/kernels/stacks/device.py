@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tamis.arrays import Array, device_of, free_bytes, namespace, to_device, to_numpy
-from tamis.kernels.stacks.base import ALL, GRAM_KERNELS, DenseStack, Index, KernelStack, OnColumns, slices
+from tamis.kernels.stacks.base import ALL, GRAM_KERNELS, DenseStack, Index, KernelStack, slices
 from tamis.optim.matrices import DeviceMatrix, inner
+
+if TYPE_CHECKING:
+    from tamis.kernels.bank import Channel
 
 MAX_BLOCK_VALUES = 1 << 26  # most entries of one block of values that is evaluated at once
 MAX_TARGET_VALUES = 1 << 28  # most entries of matrices whose inner products with all kernels are computed together
@@ -30,7 +34,7 @@ class DeviceStack(KernelStack):
         self.shape = (int(L), int(m), int(n))
 
     @classmethod
-    def evaluate(cls, channels: Sequence[OnColumns], X: np.ndarray, Y: np.ndarray, device: str) -> DeviceStack:
+    def evaluate(cls, channels: Sequence[Channel], X: np.ndarray, Y: np.ndarray, device: str) -> DeviceStack:
         """Evaluate kernels between the rows of X and Y once and for all (kernels are symmetric)."""
         check_room(len(channels), len(X), len(Y), device)
         moved = to_device(X, device, "float64"), to_device(Y, device, "float64")

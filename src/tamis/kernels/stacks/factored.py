@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -34,7 +34,6 @@ from tamis.kernels.stacks.base import (
     ALL,
     Index,
     KernelStack,
-    OnColumns,
     StreamingStack,
     for_each,
     slices,
@@ -42,6 +41,9 @@ from tamis.kernels.stacks.base import (
     used_rows,
 )
 from tamis.optim.matrices import LowRank
+
+if TYPE_CHECKING:
+    from tamis.kernels.bank import Channel
 
 VARIANCE_TOL = 1e-9  # residual variance that may remain, relative to the largest; the aim is as much of its variation
 ROUNDING = 1e-14  # the least that is aimed at
@@ -90,7 +92,7 @@ class FactoredStack(KernelStack):
         self.shape = (len(error_bound), left.shape[1], right.shape[1])
 
     @classmethod
-    def evaluate(cls, channels: Sequence[OnColumns], X: np.ndarray) -> FactoredStack:
+    def evaluate(cls, channels: Sequence[Channel], X: np.ndarray) -> FactoredStack:
         """Factor the kernels between the rows of X."""
         factors = factorise(channels, X)
         short = [factor for factor in factors if factor is not None]
@@ -244,7 +246,7 @@ def _same(rows: Index, cols: Index) -> bool:
 # ---------------------------------------------------------------------- factors
 
 
-def factorise(channels: Sequence[OnColumns], X: np.ndarray) -> list[Factor | None]:
+def factorise(channels: Sequence[Channel], X: np.ndarray) -> list[Factor | None]:
     """A factor of each kernel between the rows of X; None for those that are to be streamed."""
     n, L = len(X), len(channels)
     limit = max(1, min(n // ROWS_PER_FACTOR, MAX_FACTOR_VALUES // max(1, n * L)))
@@ -298,7 +300,7 @@ def _gaussians(Z: np.ndarray, widths: np.ndarray, limit: int) -> list[Factor | N
     return [Factor(F[k, :r], heights[k, :r], float(errors[k])) if r >= 0 else None for k, r in enumerate(rank)]
 
 
-def _general(channel: OnColumns, X: np.ndarray, limit: int) -> Factor | None:
+def _general(channel: Channel, X: np.ndarray, limit: int) -> Factor | None:
     """The factor of any kernel. Where it is not known to be positive semi-definite all its values are compared."""
     factor = _pivoted(lambda j: channel(X, X[[j]])[:, 0], diagonal_of(channel, X), limit)
     if factor is None or channel.kernel.positive:
@@ -335,7 +337,7 @@ def _pivoted(column: Callable[[int], np.ndarray], diagonal: np.ndarray, limit: i
     return Factor(F[:step], heights[:step], max(largest, 0.0))
 
 
-def diagonal_of(channel: OnColumns, X: np.ndarray) -> np.ndarray:
+def diagonal_of(channel: Channel, X: np.ndarray) -> np.ndarray:
     """k(x, x) for every row."""
     if channel.kernel.unit:
         return channel.kernel.presence(X[:, list(channel.columns)]).astype(float)
@@ -378,7 +380,7 @@ class LandmarkStack(FactoredStack):
     error: LandmarkError  # what the factors lack
 
     @classmethod
-    def through(cls, channels: Sequence[OnColumns], X: np.ndarray, landmarks: np.ndarray) -> LandmarkStack:
+    def through(cls, channels: Sequence[Channel], X: np.ndarray, landmarks: np.ndarray) -> LandmarkStack:
         """Factor the kernels between the rows of X (n, d) through some of them, `landmarks` (m,)."""
         Y = X[landmarks]
         bases = [_basis(channel(Y, Y)) for channel in channels]
@@ -442,7 +444,7 @@ def _basis(W: np.ndarray) -> Landmarks:
     return Landmarks(pivots[:rank].astype(int) - 1, np.triu(root[:rank, :rank]))
 
 
-def _fill(part: np.ndarray, channel: OnColumns, basis: Landmarks, X: np.ndarray, Y: np.ndarray) -> None:
+def _fill(part: np.ndarray, channel: Channel, basis: Landmarks, X: np.ndarray, Y: np.ndarray) -> None:
     """Write ``R'^-1 C_P'`` into `part` (r, n), some rows at a time."""
     if not len(part):
         return

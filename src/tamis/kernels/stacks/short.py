@@ -7,7 +7,7 @@ chunk have at most `MAX_CHUNK_VALUES` numbers while they are made.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from tamis.kernels.stacks.base import (
     Batches,
     Index,
     KernelStack,
-    OnColumns,
     StreamingStack,
     alike,
     for_each,
@@ -28,6 +27,9 @@ from tamis.kernels.stacks.base import (
 )
 from tamis.kernels.stacks.chebyshev import Basis, Form, Levels, TwoSided, chebyshev, two_sided, widened
 from tamis.parallel import thread_map
+
+if TYPE_CHECKING:
+    from tamis.kernels.bank import Channel
 
 MAX_POLYNOMIAL_SHARE = 0.45  # per row: where a sigmoid needs more, its values themselves are quicker
 
@@ -40,7 +42,7 @@ class ChebyshevStack(KernelStack):
 
     def __init__(
         self,
-        channels: Sequence[OnColumns],
+        channels: Sequence[Channel],
         bases: Sequence[Basis | TwoSided | None],
         X: np.ndarray,
         Y: np.ndarray,
@@ -54,7 +56,7 @@ class ChebyshevStack(KernelStack):
         self.rest = StreamingStack([channels[int(k)] for k in self.exact], X, Y) if rest is None else rest
 
     @classmethod
-    def evaluate(cls, channels: Sequence[OnColumns], X: np.ndarray, Y: np.ndarray, *, every: bool) -> ChebyshevStack:
+    def evaluate(cls, channels: Sequence[Channel], X: np.ndarray, Y: np.ndarray, *, every: bool) -> ChebyshevStack:
         """Short sums between the rows of X and Y, for `every` kernel or for those that are shorter so."""
         return cls(channels, choose_bases(channels, X, Y, every), X, Y)
 
@@ -115,7 +117,7 @@ class ChebyshevStack(KernelStack):
 
 
 def choose_bases(
-    channels: Sequence[OnColumns], X: np.ndarray, Y: np.ndarray, every: bool
+    channels: Sequence[Channel], X: np.ndarray, Y: np.ndarray, every: bool
 ) -> list[Basis | TwoSided | None]:
     """The basis for each channel on the values that it meets; None (refused if `every`) where there is none.
 
@@ -174,7 +176,7 @@ class Sums:
 
     @classmethod
     def of(
-        cls, channels: Sequence[OnColumns], bases: Sequence[Basis | TwoSided | None], X: np.ndarray, Y: np.ndarray
+        cls, channels: Sequence[Channel], bases: Sequence[Basis | TwoSided | None], X: np.ndarray, Y: np.ndarray
     ) -> Sums:
         """Kernels of one column by their form; a kernel without a basis is alone."""
         pairs = list(zip(channels, bases, strict=True))

@@ -355,12 +355,9 @@ class ChannelBaselineClassifier(StackClassifier):
         """Split decisions into the contributions of samples and channels, with the channels that each row has."""
         return explain_channels(self, X, super().explain(X))
 
-    def oriented(self, positive: Any) -> Self:
-        """Return the same two-class classifier, seen from the class `positive`; see `ReadableClassifier.oriented`."""
-        other = super().oriented(positive)
-        if other is not self:
-            other.channel_ranges_ = mirrored(self.channel_ranges_)
-        return other
+    def _turn_signs(self) -> None:
+        super()._turn_signs()
+        self.channel_ranges_ = mirrored(self.channel_ranges_)
 
     def _solve(self, task: Task) -> Answer:
         solvers = {"fusion": self._fuse, "mean_filling": self._fill, "max_margin": self._widen}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -248,12 +248,9 @@ class AbsentMKLClassifier(StackClassifier):
         """Split decisions into the contributions of samples and channels, with the channels that each row has."""
         return explain_channels(self, X, super().explain(X))
 
-    def oriented(self, positive: Any) -> Self:
-        """Return the same two-class classifier, seen from the class `positive`; see `ReadableClassifier.oriented`."""
-        other = super().oriented(positive)
-        if other is not self:
-            other.channel_ranges_ = mirrored(self.channel_ranges_)
-        return other
+    def _turn_signs(self) -> None:
+        super()._turn_signs()
+        self.channel_ranges_ = mirrored(self.channel_ranges_)
 
     # ------------------------------------------------------------------ one problem
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from itertools import product
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -32,7 +32,7 @@ from tamis.kernels.recipes import per_feature
 from tamis.methods.absent.channels import explain_channels, mirrored
 from tamis.methods.absent.estimator import LIU2015, AbsentMKLClassifier, check_pattern_weight
 from tamis.methods.absent.solver import PROGRAMS
-from tamis.table.rows import Rows, merge_rows
+from tamis.table.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -235,9 +235,7 @@ class AbsentMKLClassifierCV(ReadableClassifier):
 
     def _fit_rows(self, rows: Rows, context: FitContext) -> Fitted:
         found = search_cells(self, partial(self._try_cells, context.seed), rows, context.seed, lambda cell, _: cell.C)
-        chosen = self._at(found.cell).set_params(verbose=self.verbose)
-        model, attributes = chosen._learn(merge_rows(rows), replace(context, kernels={"kernels": chosen.kernels}))
-        return Fitted(*found.calibrated(model), {**attributes, **found.attributes()})
+        return found.fitted(self._at(found.cell).set_params(verbose=self.verbose), rows, context)
 
     def _try_cells(self, seed: int, train: Rows, test: Rows) -> dict[Cell, HeldOut]:
         """What all cells do on one fold."""
@@ -295,12 +293,9 @@ class AbsentMKLClassifierCV(ReadableClassifier):
         """Split decisions into the contributions of samples and channels, with the channels that each row has."""
         return explain_channels(self, X, super().explain(X))
 
-    def oriented(self, positive: Any) -> Self:
-        """Return the same two-class classifier, seen from the class `positive`; see `ReadableClassifier.oriented`."""
-        other = super().oriented(positive)
-        if other is not self:
-            other.channel_ranges_ = mirrored(self.channel_ranges_)
-        return other
+    def _turn_signs(self) -> None:
+        super()._turn_signs()
+        self.channel_ranges_ = mirrored(self.channel_ranges_)
 
     def summary(self) -> dict[str, Any]:
         check_is_fitted(self)

@@ -271,6 +271,4 @@ class LassoADMM(LinearClassifier):
     def _solve(self, points: Coordinates, y: np.ndarray, rows: Rows) -> Found:
         problem = Problem(points.P, y, rows.weight, self.alpha * float(rows.weight.sum()))
         solution = solve(problem, tol=self.tol, max_iter=self.max_iter, callback=self._log_callback())
-        w = solution.state.w
-        pull = np.bincount(points.anchor, weights=w, minlength=len(y))
-        return Found(carried(points, w, solution.state.intercept), solution, pull)
+        return carried(points, solution)

@@ -435,7 +435,7 @@ class FeatureScalingSVC(ReadableClassifier):
             for s, name in zip(solutions, names, strict=True)
         ]
         blocks = [_block(s.state, k) for k, s in enumerate(solutions)]
-        model = encoded.ground(KernelBank(tuple(kernels))).model(blocks, solutions)
+        model = encoded.builder(KernelBank(tuple(kernels))).model(blocks, solutions)
         factors = np.array([s.state.factors[model.columns] for s in solutions])
         dual, weights = factors_of(model.expansion.coef)
         attributes = {"feature_factors_": factors[0] if len(factors) == 1 else factors}

@@ -44,11 +44,10 @@ import numpy as np
 from scipy.special import expit
 
 from tamis.base.model import decide
-from tamis.base.prototype_expansion import NearestExpansion
 from tamis.base.prototypes import Found, PrototypeClassifier, Ready
 from tamis.codec import stored
 from tamis.errors import check_integer, check_number
-from tamis.methods.baselines.prototype_selection import mean_weights, nearest_expansion, of_norm_one
+from tamis.methods.baselines.prototype_selection import mean_weights, of_norm_one
 from tamis.optim.driver import Callback, Iterate, Solution, run
 
 SCHLEIF2011 = (
@@ -346,11 +345,6 @@ class KernelGLVQClassifier(PrototypeClassifier):
         check_integer("n_prototypes", self.n_prototypes, 1)
         check_integer("max_samples", self.max_samples, 1)
         check_number("learning_rate", self.learning_rate, 0.0, strict=True)
-
-    def _expansion(
-        self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray, labels: np.ndarray
-    ) -> NearestExpansion:
-        return nearest_expansion(parts, masses)
 
     @property
     def _owners(self) -> np.ndarray:

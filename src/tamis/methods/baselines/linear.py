@@ -80,20 +80,22 @@ class LinearClassifier(ReadableClassifier):
         Z = encoded.sample.Z
         points = Coordinates.of(Z, encoded.sample.nominal)
         found = [self._solve(points, y[:, 0], rows) for y in rows.problems(shared=False)]
-        ground = encoded.ground(LINEAR.bank(encoded.sample, UNIT_WIDTH))
-        model = ground.model([one.block for one in found], [one.solution for one in found])
-        row = {position: i for i, position in enumerate(ground.pool.position.tolist())}
+        builder = encoded.builder(LINEAR.bank(encoded.sample, UNIT_WIDTH))
+        model = builder.model([one.block for one in found], [one.solution for one in found])
+        row = {position: i for i, position in enumerate(builder.pool.position.tolist())}
         kept = [row[position] for position in model.instances.tolist()]
         dual = np.array([one.pull[kept] for one in found])
         weights = np.array([points.by_column(one.solution.state.w, Z.shape[1])[model.kernels] for one in found])
         return replace(model, dual_coef=dual, kernel_weights=weights), {}
 
 
-def carried(points: Coordinates, w: np.ndarray, intercept: float) -> Coefficients:
-    """Terms ``w_e x_e`` as coefficients of pairs: column e is carried by its anchor."""
+def carried(points: Coordinates, solution: Solution) -> Found:
+    """A linear function ``x'w + intercept`` as coefficients of pairs: the term ``w_e x_e`` is carried by its anchor."""
+    w = solution.state.w
     kept = np.flatnonzero(w)
     instances, kernels = np.unique(points.anchor[kept]), np.unique(points.owner[kept])
     coef = np.zeros((1, len(instances), len(kernels)))
     i, k = np.searchsorted(instances, points.anchor[kept]), np.searchsorted(kernels, points.owner[kept])
     np.add.at(coef[0], (i, k), w[kept] / points.P[points.anchor[kept], kept])
-    return Coefficients(instances, kernels, coef, np.array([intercept]))
+    block = Coefficients(instances, kernels, coef, np.array([solution.state.intercept]))
+    return Found(block, solution, np.bincount(points.anchor, weights=w, minlength=len(points.P)))

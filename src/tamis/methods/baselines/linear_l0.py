@@ -246,6 +246,4 @@ class LinearL0SVC(SelectorMixin, LinearClassifier):
         penalty = check_penalty(self.penalty, self.theta, tuple(PENALTIES))
         problem = Problem(points.P, y, check_cost(self.C, rows.absolute_weight), penalty)
         solution = solve(problem, tol=self.tol, max_iter=self.max_iter, callback=self._log_callback())
-        w = solution.state.w
-        pull = np.bincount(points.anchor, weights=w, minlength=len(y))
-        return Found(carried(points, w, solution.state.intercept), solution, pull)
+        return carried(points, solution)

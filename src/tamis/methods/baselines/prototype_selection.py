@@ -32,8 +32,7 @@ import numpy as np
 from scipy.spatial.distance import squareform
 
 from tamis.base.model import decide
-from tamis.base.prototype_expansion import NearestExpansion
-from tamis.base.prototypes import Found, PrototypeClassifier, Ready, outputs_of
+from tamis.base.prototypes import Found, PrototypeClassifier, Ready
 from tamis.codec import stored
 from tamis.errors import check_number, warn
 from tamis.optim.driver import Callback, Iterate, Solution, run
@@ -141,17 +140,6 @@ def solve(problem: Problem, *, callback: Callback | None = None) -> Solution[Sta
 
 
 # ---------------------------------------------------------------------- the estimator
-
-
-def nearest_expansion(parts: dict[str, Any], masses: np.ndarray) -> NearestExpansion:
-    """One vote of each prototype for its class; a class without any is further away than a row of norm one can be.
-
-    Class weights have their effect in the choice of the prototypes.
-    """
-    norms = np.diag(parts.pop("gram")).copy()
-    farthest = (1.0 + np.sqrt(norms.max(initial=1.0))) ** 2
-    intercept = outputs_of(np.where(masses.any(axis=1), 0.0, -farthest)[:, None])[:, 0]
-    return NearestExpansion(**parts, votes=outputs_of(masses), intercept=intercept, norms=norms)
 
 
 def of_norm_one(mixtures: np.ndarray, K: np.ndarray) -> np.ndarray:
@@ -286,11 +274,6 @@ class PrototypeSelectionClassifier(PrototypeClassifier):
     def check_parameters(self) -> None:
         super().check_parameters()
         check_number("radius", self.radius, 0.0, 1.0)
-
-    def _expansion(
-        self, parts: dict[str, Any], masses: np.ndarray, factors: np.ndarray, labels: np.ndarray
-    ) -> NearestExpansion:
-        return nearest_expansion(parts, masses)
 
     @property
     def _owners(self) -> np.ndarray:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.calibration import Tests, calibrated
 from tamis.base.kernel_model import Coefficients
-from tamis.base.kernel_space import Encoded, Prepared
+from tamis.base.kernel_space import Encoded, KernelSpace, Prepared
 from tamis.base.memory import MemoryEstimate, Size
 from tamis.base.model import FitContext, Fitted
 from tamis.base.search import (
@@ -291,7 +291,7 @@ class EM2NOLCClassifierCV(SumsClassifier):
         most = min((len(train) for train, _ in splits), default=0)
         numeric = len(rows.table.labels) < d
         grid = self._grid(len(merged), d, numeric, context.seed)
-        final = partial(Encoded.of, merged, **{**grid.encoding, "candidates": self.candidates})
+        final = partial(replace(grid.space, candidates=self.candidates).encode, merged, context.seed)
         return self._search(grid, splits, Tests.of(splits) if splits else None, most, d, final)
 
     @property
@@ -397,14 +397,15 @@ class EM2NOLCClassifierCV(SumsClassifier):
             couplings=tuple(dict.fromkeys(self.couplings)),
             refits=tuple(dict.fromkeys(self.refits)),
             budgets=(),
-            encoding={
-                "engine": self.engine,
-                "scaling": self.scaling,
-                "missing": self.missing,
-                "max_features": min(self.max_features, d),
-                "candidates": min(self.candidates, SEARCH_POOL) if isinstance(self.candidates, int) else SEARCH_POOL,
-                "seed": seed,
-            },
+            space=KernelSpace(
+                per_feature(),
+                self.engine,
+                self.scaling,
+                self.missing,
+                max_features=min(self.max_features, d),
+                candidates=min(self.candidates, SEARCH_POOL) if isinstance(self.candidates, int) else SEARCH_POOL,
+            ),
+            seed=seed,
             shared=self.shared_support,
         )
 
@@ -461,7 +462,8 @@ class Grid:
     couplings: Sequence[str]
     refits: Sequence[str]
     budgets: Sequence[Pair]  # pairs (max_instances, max_features), smaller ones first
-    encoding: dict[str, Any]  # keyword arguments of `Encoded.of`, for folds of rows
+    space: KernelSpace  # how kernels are evaluated on folds of rows
+    seed: int  # of the candidates there
     shared: bool  # as in the estimator
 
     def narrow(self, setting: Cell, budgets: Sequence[Pair]) -> Grid:
@@ -479,7 +481,7 @@ class Grid:
     def __call__(self, train: Rows | TrainingSums, test: Rows | HeldOutSums) -> dict[Cell, HeldOut]:
         """Every cell on one fold."""
         out: dict[Cell, HeldOut] = {}
-        encoded = train if isinstance(train, TrainingSums) else Encoded.of(train, **self.encoding)
+        encoded = train if isinstance(train, TrainingSums) else self.space.encode(train, self.seed)
         judge = _Rows(test) if isinstance(test, Rows) else _Sums.of(test)
         for point in self._points(encoded):
             instances, features = point.budgets

@@ -243,12 +243,12 @@ class IMKPLClassifier(PrototypeClassifier):
 
     def _warn_kernels(self, ready: Ready) -> None:
         super()._warn_kernels(ready)
-        asked = self.n_prototypes or self.prototype_size
+        wanted = self.n_prototypes or self.prototype_size
         fewest = int(np.bincount(ready.rows.codes).min())
-        if fewest < asked:
+        if fewest < wanted:
             warn(
-                f"the smallest class has {fewest} distinct samples, fewer than the {asked} prototypes asked for: there "
-                "will be fewer; set n_prototypes, or a smaller prototype_size"
+                f"the smallest class has {fewest} distinct samples, fewer than the {wanted} prototypes requested: "
+                "there will be fewer; set n_prototypes, or a smaller prototype_size"
             )
 
     def _find(self, ready: Ready) -> Found:

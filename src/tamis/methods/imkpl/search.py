@@ -34,7 +34,7 @@ from tamis.methods.imkpl.estimator import (
     training_codes,
     warn_few_represented,
 )
-from tamis.table.rows import Rows, by_class, merge_rows
+from tamis.table.rows import Rows, by_class
 
 
 @dataclass(frozen=True)
@@ -261,10 +261,7 @@ class IMKPLClassifierCV(PrototypeClassifier):
     def _fit_rows(self, rows: Rows, context: FitContext) -> Fitted:
         found = search_cells(self, partial(self._try_cells, context), rows, context.seed, _size)
         chosen = self._at(found.cell).set_params(verbose=self.verbose)
-        kernels = context.kernels[found.cell.kernels]
-        model, attributes = chosen._learn(merge_rows(rows), replace(context, kernels={"kernels": kernels}))
-        fitted = Fitted(*found.calibrated(model), {**attributes, **found.attributes()})
-        return self._complete(fitted, rows, context)
+        return self._complete(found.fitted(chosen, rows, context), rows, context)
 
     def _try_cells(self, context: FitContext, train: Rows, test: Rows) -> dict[Cell, HeldOut]:
         """What all cells do on one fold."""

@@ -283,9 +283,9 @@ class L0MKLClassifier(SelectorMixin, StackClassifier):
         return support_mask(self)
 
 
-def ridge_in_words(asked: float, used: float) -> Any:
+def ridge_in_words(given: float, used: float) -> Any:
     """lambda1, with what it had to be raised to."""
-    return asked if used <= asked else f"{asked}, raised to {used:.3g} where no stationary machine was found"
+    return given if used <= given else f"{given}, raised to {used:.3g} where no stationary machine was found"
 
 
 def warn_clipped(estimator: Any) -> None:

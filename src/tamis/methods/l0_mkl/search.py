@@ -42,7 +42,7 @@ from tamis.methods.l0_mkl.estimator import (
     ridge_in_words,
     warn_clipped,
 )
-from tamis.table.rows import Rows, merge_rows
+from tamis.table.rows import Rows
 
 SIGMOIDS = {f"sigmoid {a}, {r}": per_feature(Sigmoid(a, r)) for a, r in ((0.1, 0.1), (0.1, 1.0), (0.3, 0.1))}
 MAX_FOLD_BYTES = 1 << 28  # bytes of kernel values, or of their short forms, that a fold of the search may hold
@@ -241,10 +241,9 @@ class L0MKLClassifierCV(SelectorMixin, ReadableClassifier):
 
     def _fit_rows(self, rows: Rows, context: FitContext) -> Fitted:
         found = search_cells(self, partial(self._try_cells, context.seed), rows, context.seed, _size)
-        chosen = self._at(found.cell).set_params(verbose=self.verbose)
-        model, attributes = chosen._learn(merge_rows(rows), replace(context, kernels={"kernels": chosen.kernels}))
-        path = {"lambda2_path_": lambda2_path(found.cell, found.results)}
-        return Fitted(*found.calibrated(model), {**attributes, **found.attributes(), **path})
+        fitted = found.fitted(self._at(found.cell).set_params(verbose=self.verbose), rows, context)
+        path = lambda2_path(found.cell, found.results)
+        return replace(fitted, attributes={**fitted.attributes, "lambda2_path_": path})
 
     def _try_cells(self, seed: int, train: Rows, test: Rows) -> dict[Cell, HeldOut]:
         """What all cells do on one fold."""

@@ -28,6 +28,7 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross")
 PALE = ((0.0, "#fbf7ea"), (0.5, "#a9d3ee"), (1.0, "#3f9bd1"))  # of maps with numbers in their cells
 DEEP = ((0.0, "#fbf7ea"), (0.5, "#6db3dd"), (1.0, "#00446e"))  # of maps without
 DIVERGING = ((0.0, MINUS), (0.5, PAPER), (1.0, PLUS))
+ROOM = 0.05  # beyond the ends of numbers along an axis, as a share of their range
 FRAME = 40  # of the height of a chart, taken by an axis without a turned text
 
 Figure = dict[str, Any]
@@ -86,12 +87,12 @@ def names_axis(names: Sequence[str], *, downward: bool = False, title: str = "",
     return axis(title, -0.5, n - 0.5, ticks=[[k, name] for k, name in enumerate(names)])
 
 
-def span(values: Iterable[Any], room: float = 0.05, zero: bool = True) -> tuple[float, float]:
+def span(values: Iterable[Any], zero: bool = True) -> tuple[float, float]:
     """Low and high end of an axis for some numbers, with room beyond them, and with zero among them."""
     known = [float(v) for v in np.ravel(np.asarray(list(values), dtype=float)) if np.isfinite(v)]
     known += [0.0] if zero or not known else []
     low, high = min(known), max(known)
-    more = room * ((high - low) or 1.0)
+    more = ROOM * ((high - low) or 1.0)
     return low - (more if low < 0 or not zero else 0.0), high + (more if high > 0 or not zero else 0.0)
 
 
