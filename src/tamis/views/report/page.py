@@ -217,7 +217,8 @@ def _note(results: Results, part: Any) -> str:
     if part.missing:
         lacking = tables.without_value(results.model, part, results.score_name)
         words.append(f"training rows without a value: {number(part.missing)}, {lacking}")
-    return " ".join(f"{text[0].upper()}{text[1:]}." for text in words)
+    text = " ".join(f"{text[0].upper()}{text[1:]}." for text in words)
+    return text.replace("\u00d7 ", "\u00d7\u00a0")  # no line ends within a factor
 
 
 def _cases(results: Results) -> dict[str, Any] | None:
