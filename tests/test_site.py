@@ -195,18 +195,10 @@ def test_picture_of_the_idea_adds_up():
     text = (DOCS / "_static" / "idea.svg").read_text()
     found = re.findall(r'id="idea-(\S+?)"[^>]*>([+\u2212][\d.]+)<', text)
     number = {key: float(value.replace("\u2212", "-")) for key, value in found}
-    cases = 1 + max(int(key[4:]) for key in number if key.startswith("case"))
-    features = 1 + max(int(key[7:]) for key in number if key.startswith("feature"))
-    assert (cases, features) == (6, 5) and len(number) == 30 + 6 + 5 + 3
+    parts = [value for key, value in number.items() if key.startswith("part")]
+    assert len(parts) >= 6 and len(number) == len(parts) + 2
     rounding = 0.005
-    for j in range(cases):
-        row = sum(number[f"c{j}-{k}"] for k in range(features))
-        assert abs(row - number[f"case{j}"]) <= rounding * (features + 1)
-    for k in range(features):
-        column = sum(number[f"c{j}-{k}"] for j in range(cases))
-        assert abs(column - number[f"feature{k}"]) <= rounding * (cases + 1)
-    assert abs(sum(number[f"case{j}"] for j in range(cases)) - number["total"]) <= rounding * (cases + 1)
-    assert abs(number["base"] + number["total"] - number["score"]) <= rounding * 3
+    assert abs(number["base"] + sum(parts) - number["score"]) <= rounding * (len(parts) + 2)
 
 
 def test_nothing_is_fetched_from_a_network():

@@ -66,15 +66,17 @@ def to_onnx(
     Returns
     -------
     onnx.ModelProto
-        label : (rows,) of int64 for whole numbers and flags, else of text
-        score : (rows,) for two classes, else (rows, classes), as `decision_function`
-        probabilities : (rows, classes), where the classifier has them
-        prediction : (rows,) of a regressor, in place of these
-        by_kernel, by_instance : (rows, scores, kernels) and (rows, scores, kept cases), the contributions: with the
-            base value each of them adds up to the score.
-        by_feature, by_pair, by_case : (rows, scores, kept features), (rows, scores, kept pairs) and (rows, scores, kept
-            cases) of TamisClassifier and TamisRegressor, in place of these: all of them together add up to the score
-            with the base value.
+        With these outputs:
+
+        - label : (rows,) of int64 for whole numbers and flags, else of text
+        - score : (rows,) for two classes, else (rows, classes), as `decision_function`
+        - probabilities : (rows, classes), where the classifier has them
+        - prediction : (rows,) of a regressor, in place of these
+        - by_kernel, by_instance : (rows, scores, kernels) and (rows, scores, kept cases), the contributions: with the
+          base value each of them adds up to the score
+        - by_feature, by_pair, by_case : (rows, scores, kept features), (rows, scores, kept pairs) and (rows, scores,
+          kept cases) of TamisClassifier and TamisRegressor, in place of these: all of them together add up to the
+          score with the base value
 
     Notes
     -----
