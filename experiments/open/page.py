@@ -343,7 +343,8 @@ def draw(results: Results, path: Path) -> bool:
     axes.set_xlabel("features that a prediction needs, mean over tables")
     axes.set_ylabel("accuracy on test rows, %")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower right", fontsize=8)
+    if any(lines.values()):
+        axes.legend(frameon=False, loc="lower right", fontsize=8)
     with replacing(path) as temporary:
         figure.savefig(temporary, format="svg", metadata={"Date": None})
     return True
