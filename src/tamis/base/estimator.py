@@ -138,8 +138,8 @@ class ReadableEstimator(BaseEstimator):
             NaN or None are missing cells. Where rows are predicted or explained, a dict of the kept features is enough.
         y : class labels, or for regressors numbers, of shape (n_samples,)
         sample_weight : weights of shape (n_samples,), at least 0
-            Only their ratios matter, except where a method has a cost `C`: there a weight multiplies C, as in
-            scikit-learn's SVC. Folds do not depend on them, but rows of weight zero are left out first.
+            Only their ratios matter, except where a method has a cost `C`, or `lambda1`, which is 1 / C: there a
+            weight multiplies C, as in scikit-learn's SVC. Folds do not depend on them, but rows of weight zero are left out first.
         groups : labels of shape (n_samples,)
             Rows of one group never stand on both sides of a fold.
 
