@@ -139,7 +139,8 @@ class ReadableEstimator(BaseEstimator):
         y : class labels, or for regressors numbers, of shape (n_samples,)
         sample_weight : weights of shape (n_samples,), at least 0
             Only their ratios matter, except where a method has a cost `C`, or `lambda1`, which is 1 / C: there a
-            weight multiplies C, as in scikit-learn's SVC. Folds do not depend on them, but rows of weight zero are left out first.
+            weight multiplies C, as in scikit-learn's SVC. Folds do not depend on them, but rows of weight zero are
+            left out first.
         groups : labels of shape (n_samples,)
             Rows of one group never stand on both sides of a fold.
 

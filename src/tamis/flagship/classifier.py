@@ -74,6 +74,7 @@ class TamisClassifier(AdditiveEstimator, ReadableClassifier):
     path_ : held-out loss against the number of features, and which features these are; see `path`
     loss_ : mean log-loss on held-out rows of the model without its cases
     n_splits_ : folds that were used
+    n_rows_used_ : rows of positive weight that the fit used
     classes_ : the class labels, sorted; of two the second is the positive one
     n_features_in_ : columns of X
     feature_names_in_ : their names, where X has them
@@ -83,6 +84,8 @@ class TamisClassifier(AdditiveEstimator, ReadableClassifier):
     With two classes probabilities are the sigmoid of the score; what class weights added to the log-odds is taken out,
     so that they move `predict` and not the probabilities. With more classes probabilities are the softmax of the
     scores, and class weights move them too.
+
+    Of more than 50 000 rows, as many are drawn by their values, unless `cv` names rows (`n_rows_used_`).
 
     Only ratios of sample weights matter. Levels that are not in the training rows contribute nothing.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -16,10 +17,10 @@ from tamis.base.model import FitContext, Fitted
 from tamis.errors import check_integer
 from tamis.explain import AdditiveExplanation
 from tamis.flagship.cases import MAX_POOL
-from tamis.flagship.fit import Settings, fit_additive, fit_path
+from tamis.flagship.fit import MAX_ROWS, Settings, fit_additive, fit_path
 from tamis.flagship.model import AdditiveModel
 from tamis.parallel import blas_threads
-from tamis.table.folds import check_cv
+from tamis.table.folds import check_cv, resolve_cv
 from tamis.table.rows import Rows
 from tamis.table.table import source_kind
 
@@ -40,6 +41,7 @@ class AdditiveEstimator(ReadableEstimator):
     path_: dict[str, np.ndarray]
     loss_: float
     n_splits_: int
+    n_rows_used_: int
     importance_: np.ndarray
 
     def check_parameters(self) -> None:
@@ -57,7 +59,11 @@ class AdditiveEstimator(ReadableEstimator):
 
     def _fit_rows(self, rows: Rows, context: FitContext) -> Fitted:
         outcome = fit_additive(rows, self._settings(), context.seed)
-        attributes: dict[str, Any] = {"loss_": outcome.loss, "n_splits_": outcome.n_splits}
+        attributes: dict[str, Any] = {
+            "loss_": outcome.loss,
+            "n_splits_": outcome.n_splits,
+            "n_rows_used_": outcome.n_rows,
+        }
         if outcome.path is not None:
             attributes["path_"] = outcome.path
         return Fitted(outcome.model, None, attributes)
@@ -76,7 +82,8 @@ class AdditiveEstimator(ReadableEstimator):
         return Size(n, d, 0, 0, 1 if rows.response is not None else rows.targets.shape[1])
 
     def _memory(self, size: Size) -> MemoryEstimate:
-        n, d, q = size.rows, size.columns, size.outputs
+        n = min(size.rows, MAX_ROWS) if isinstance(resolve_cv(self.cv), Integral) else size.rows
+        d, q = size.columns, size.outputs
         kept = d if self.max_features == AUTO else min(d, int(self.max_features))
         steps = {  # one after another, of which the largest counts
             "bases of the columns": BASIS_NUMBERS * (2 * d + kept),

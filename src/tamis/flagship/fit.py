@@ -28,10 +28,11 @@ from tamis.flagship.select import Selection, select, smallest_within_error, supp
 from tamis.flagship.surfaces import add_pairs
 from tamis.table.encoding import Encoder
 from tamis.table.folds import deal, positions, rank_keys, resolve_cv
-from tamis.table.rows import Rows, merge_places, part_of
+from tamis.table.rows import Rows, merge_places, part_of, sampled
 
 AUTO = "auto"
 MAX_AUTO = 30  # columns that "auto" may keep
+MAX_ROWS = 50_000  # rows of a fit; of more, some are drawn by their values
 REPEATS = ((400, 3), (1200, 2))  # times that the folds are drawn, where there are fewer rows; else once
 PILOT_RIDGES, PILOT_RANK = (30.0, 3.0), 6  # of the fit that measures the noise of numbers
 MIN_VARIANCE = 1e-4  # of the noise, relative to that of the numbers
@@ -68,12 +69,14 @@ class Outcome:
     path : see `fit_path`; None unless the number of columns was chosen
     loss : held-out loss of the model without its cases, per row: log-loss, or squared error
     n_splits : number of folds
+    n_rows : number of rows of positive weight that were used
     """
 
     model: AdditiveModel
     path: dict[str, np.ndarray] | None
     loss: float
     n_splits: int
+    n_rows: int
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class Prepared:
     likelihood : of the targets
     units : centre and unit of numbers to predict, None for classes
     informative : columns that vary
+    n_rows : number of rows before they were merged
     """
 
     rows: Rows
@@ -97,9 +101,12 @@ class Prepared:
     likelihood: Likelihood
     units: tuple[float, float] | None
     informative: np.ndarray
+    n_rows: int
 
     @classmethod
     def of(cls, rows: Rows, settings: Settings, seed: int) -> Prepared:
+        if isinstance(resolve_cv(settings.cv), Integral):  # positions and splitters are about all rows
+            rows = sampled(rows, MAX_ROWS) if len(rows) > MAX_ROWS else rows
         splits, n_first = _splits(rows, settings.cv, seed)
         rows = _even(rows)
         distinct, places = merge_places(rows)
@@ -111,7 +118,7 @@ class Prepared:
         design = Design.of(encoder, distinct.table, distinct.weight)
         informative = np.flatnonzero(np.count_nonzero(design.mass, axis=1) > 1) if splits else np.empty(0, dtype=int)
         likelihood = _likelihood(distinct, design.take(informative), bags)
-        return cls(distinct, encoder, design, bags, likelihood, units, informative)
+        return cls(distinct, encoder, design, bags, likelihood, units, informative, len(rows))
 
     @property
     def unit_of_loss(self) -> float:
@@ -157,7 +164,7 @@ def fit_additive(rows: Rows, settings: Settings, seed: int) -> Outcome:
         model = replace(model, intercept=model.intercept + centre)
     total = max(bags.weight.sum(), np.finfo(float).tiny)
     loss = (float(bags.weight @ likelihood.losses(score.held, bags.targets)) + optimism) / total
-    return Outcome(model, path, loss * given.unit_of_loss, bags.n_first)
+    return Outcome(model, path, loss * given.unit_of_loss, bags.n_first, given.n_rows)
 
 
 def fit_path(rows: Rows, settings: Settings, seed: int) -> dict[str, np.ndarray]:

@@ -59,13 +59,14 @@ class TamisRegressor(AdditiveEstimator, ReadableRegressor):
     path_ : held-out loss against the number of features, and which features these are; see `path`
     loss_ : mean squared error on held-out rows of the model without its cases
     n_splits_ : folds that were used
+    n_rows_used_ : rows of positive weight that the fit used
     n_features_in_ : columns of X
     feature_names_in_ : their names, where X has them
 
     Notes
     -----
-    What the notes of `TamisClassifier` say of weights and unseen levels holds here too. The loss is the squared error:
-    a few values of y far from all others pull hard, so transform y first.
+    What the notes of `TamisClassifier` say of many rows, weights and unseen levels holds here too. The loss is the
+    squared error: a few values of y far from all others pull hard, so transform y first.
 
     Examples
     --------
