@@ -155,16 +155,22 @@ def test_no_page_includes_parts_of_the_readme():
 
 
 def test_accuracies_in_the_readme_are_those_of_the_results():
-    rows = [line.strip("| ").split(" | ") for line in README.splitlines() if line.startswith("| [")]
-    assert len(rows) == 7
+    page = (DOCS / "results" / "open.md").read_text().partition("## Differences")[0]
+    lines = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    head, found = lines[0], {line[0]: line for line in lines[2:]}
+    names = {"boosting (scikit-learn)": "boosting", "random forest": "forest", "decision tree of depth 4": "tree"}
+    columns = [head.index(name) for name in ("Accuracy, %", "Log-loss", "Features", "CPU s, fit")]
+    table = README.partition("## Accuracy")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) >= 6
     for label, *shown in rows:
-        page = (ROOT / re.search(r"\((docs/results/.*?)\)", label)[1]).read_text()
-        head = next(line for line in page.splitlines() if line.startswith("| set |"))
-        mean = next(line for line in page.splitlines() if re.match(r"\| mean( of the 13)? \|", line))
-        found = dict(zip(head.strip("| ").split(" | "), mean.strip("| ").split(" | ")))
-        columns = ("tamis@20", "svc", "ebm", None) if "svc" in found else ("tamis", "SVC", "EBM", "XGBoost")
-        own = "-" if "svc" in found else list(found.values())[1]
-        assert shown == [*(found.get(name, "-") for name in columns), own], label
+        budget = re.fullmatch(r"`TamisClassifier\(max_features=(\d+)\)`", label)
+        method = f"tamis@{budget[1]}" if budget else names[label]
+        assert shown == [found[method][column] for column in columns], label
+    ebm = re.search(r"differences to an EBM on (\d+) tables: ([+-][\d.]+) points and ([+-][\d.]+) of log-loss", README)
+    differences = (DOCS / "results" / "open.md").read_text().partition("### tamis@20 minus others")[2]
+    against = next(line for line in differences.splitlines() if line.startswith("| EBM |")).strip("| ").split(" | ")
+    assert (ebm[1], ebm[2], ebm[3]) == (against[1], against[2].split()[0], against[3].split()[0])
 
 
 def test_every_paper_has_a_page_with_all_parts():

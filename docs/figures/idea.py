@@ -17,7 +17,7 @@ import pandas as pd
 from tamis import TamisClassifier
 
 TARGET = Path(__file__).parents[1] / "_static" / "idea.svg"
-ROW = 3267
+ROW = 3330
 LINE, TOP, BAR = 44, 62, 18  # height of a line of the picture, where the first one begins, and height of a bar
 NAMES, SKETCH, SKETCH_WIDTH, SKETCH_HEIGHT = 212, 232, 104, 36  # where names end and drawings begin
 LEFT, RIGHT, NUMBERS, WIDTH = 376, 712, 780, 800  # of the bars, where numbers end, and of the picture

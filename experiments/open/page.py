@@ -139,7 +139,7 @@ def text(value: float, form: str) -> str:
 
 
 def _head(results: Results, folds: str, command: str) -> list[str]:
-    seeds = ", ".join(map(str, sorted({row.seed for row in results.rows})))
+    seeds = ", ".join(map(str, sorted({row.seed for row in results.good.values()})))
     expected = len(results.methods) * len(results.tables) * results.paper.splits["honest", "full"]
     versions = sorted({row.versions for row in results.rows})
     days = sorted(row.finished[:10] for row in results.rows)
@@ -342,9 +342,10 @@ def draw(results: Results, path: Path) -> bool:
         axes.annotate(m, (at[m][0], at[m][1]), xytext=(5, -3), textcoords="offset points", fontsize=8, color="0.3")
     axes.set_xlabel("features that a prediction needs, mean over tables")
     axes.set_ylabel("accuracy on test rows, %")
+    axes.margins(0.12)
     axes.spines[["top", "right"]].set_visible(False)
     if any(lines.values()):
-        axes.legend(frameon=False, loc="lower right", fontsize=8)
+        figure.legend(frameon=False, loc="outside upper left", ncols=len(lines), fontsize=8)
     with replacing(path) as temporary:
         figure.savefig(temporary, format="svg", metadata={"Date": None})
     return True
