@@ -160,12 +160,12 @@ def refits(results: Results) -> str:
     if not n or not results.is_additive:
         return ""
     text = (
-        f"\u201cKept in {min(2, n)} of {n} refits\u201d: the model was fitted {n} more times, each time leaving "
-        f"out a different part of the training rows, and {min(2, n)} of these fits keep the same feature"
+        f"\u201cKept in {n - 1} of {n} refits\u201d: the model was fitted {n} more times, each time leaving "
+        f"out a different part of the training rows, and {n - 1} of these fits keep the same feature"
     )
     kinds = {part.kind for part in results.parts}
     text += (" or pair" if "pair" in kinds else "") + (", or any cases" if "cases" in kinds else "")
-    return f"{text}. What few refits keep depends on the rows at hand."
+    return f"{text}. What few refits keep may be there by chance, or in place of something that is much like it."
 
 
 def counted(parts: Sequence[Part]) -> str:
@@ -188,7 +188,9 @@ def measures(evaluation: Evaluation) -> list[Measure]:
     return [
         Measure("Accuracy", *share(evaluation.accuracy), "rows classified correctly"),
         Measure("Largest class", majority, "", "rows that are correct if the largest class is always predicted"),
-        Measure("AUC", *interval(evaluation.auc), f"chance that a row of {which} scores above another row{mean}"),
+        Measure(
+            "AUC", *interval(evaluation.auc), f"chance that a row of {which} scores above a row of another class{mean}"
+        ),
         Measure("KS", *interval(evaluation.ks), f"largest distance between the two classes in the KS curve{mean}"),
     ]
 
@@ -240,7 +242,7 @@ def confusion(evaluation: Evaluation, classes: Sequence[Any]) -> Table:
         correct = percent(100 * counts[k, k] / total) if total else "no rows"
         rows.append([str(label), *(str(int(c)) for c in counts[k]), correct])
     head = ["True class", *(f"Predicted {label}" for label in classes), "Correct"]
-    return Table("Test rows by their true class (lines) and the predicted class (columns)", head, rows)
+    return Table("Test rows by their true class (rows of the table) and the predicted class (columns)", head, rows)
 
 
 def part_table(results: Results, brief: bool = False) -> Table:
@@ -415,7 +417,10 @@ def chosen_table(stability: Stability) -> Table:
 def agreement_table(stability: Stability) -> Table:
     """How well two refits agree, on average over the pairs."""
     meaning = {
-        "jaccard": ("Jaccard index", "common features over all features of two refits; 1 is the same choice"),
+        "jaccard": (
+            "Jaccard index",
+            "features that two refits share, divided by those that either keeps; 1 is the same choice",
+        ),
         "kuncheva": ("Kuncheva index", "agreement above chance; 0 is chance, 1 is the same choice"),
         "correlated": ("Correlation", "correlation of the features of one refit with their best match in another"),
     }
@@ -513,7 +518,7 @@ def citations(results: Results) -> list[str]:
     """What to cite: the library, and the method where it is a published one."""
     version = results.versions.get("tamis")
     library = (
-        "The tamis developers. tamis: classifiers that keep few cases and few features and explain every "
+        "The tamis developers. tamis: models of few features and few cases that explain every "
         f"prediction exactly{f'. Version {version}' if version else ''}."
     )
     return [library, results.model.citation] if results.model.citation else [library]
