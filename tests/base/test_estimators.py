@@ -257,6 +257,20 @@ def test_pickles_predict_the_same(name):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).decision_function(X), clf.decision_function(X))
 
 
+@every
+def test_explains_a_file_as_it_explains_rows_in_memory(name, tmp_path):
+    pytest.importorskip("pyarrow")
+    X, y = planted()
+    X = pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])])
+    model = fitted(name, X, y)
+    X.to_parquet(tmp_path / "rows.parquet", row_group_size=17)
+    found, wanted = model.explain(tmp_path / "rows.parquet"), model.explain(X)
+    np.testing.assert_array_equal(found.decision, wanted.decision)
+    for part in ("by_instance", "by_prototype", "present"):
+        if hasattr(wanted, part):
+            np.testing.assert_array_equal(getattr(found, part), getattr(wanted, part))
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:calibration failed")
 @pytest.mark.filterwarnings("ignore:TamisClassifier kept no feature")  # of 40 rows, two columns with bumps
 @every

@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.classifier import ReadableClassifier
+from tamis.base.estimator import blockwise
 from tamis.base.kernel_model import KernelModel, kept_parts
 from tamis.base.kernel_space import KernelSpace, ModelBuilder
 from tamis.base.memory import MemoryEstimate, Size, kept_values, square_memory
@@ -321,6 +322,7 @@ class PrototypeClassifier(ReadableClassifier):
 
     # ------------------------------------------------------------------ using it
 
+    @blockwise
     def _similarity(self, X: Any) -> np.ndarray:
         """Combined kernel values (rows, k) with the kept samples."""
         model, table = self._seen(X)

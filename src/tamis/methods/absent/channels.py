@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tamis.base.estimator import blockwise
 from tamis.base.kernel_model import Coefficients, KernelModel
 from tamis.base.kernel_space import PreparedRows
 from tamis.base.stack_classifier import Answer, Task
@@ -104,9 +105,14 @@ def channel_ranges(model: KernelModel, rows: Rows) -> np.ndarray:
 
 def explain_channels(estimator: Any, X: Any, explanation: Explanation) -> ChannelExplanation:
     """An explanation with the channels that each row has, and what they usually contribute."""
+    return ChannelExplanation(**vars(explanation), present=_present(estimator, X), typical=estimator.channel_ranges_)
+
+
+@blockwise
+def _present(estimator: Any, X: Any) -> np.ndarray:
+    """Which channels (rows, kept kernels) the rows have."""
     model, table = estimator._seen(X)
-    present = model.expansion.bank.presence(model.encode(table))
-    return ChannelExplanation(**vars(explanation), present=present, typical=estimator.channel_ranges_)
+    return model.expansion.bank.presence(model.encode(table))
 
 
 def mirrored(ranges: np.ndarray) -> np.ndarray:
