@@ -102,6 +102,21 @@ def test_points_of_a_feature_are_its_rounded_curve(seed, factor):
 
 
 @SEEDS
+@pytest.mark.parametrize("most", [1, 4, 12])
+def test_a_feature_has_at_most_the_wanted_ranges_and_multiples_as_points(seed, most):
+    made = flagship(seed, pairs=0)
+    for feature in model_tables(made.estimator)["features"]:
+        fine, table = cut_curve(feature, 29.0), cut_curve(feature, 29.0, most)
+        if feature["kind"] != "number" or len(fine.axes[0]) <= most:
+            np.testing.assert_array_equal(fine.points, table.points)
+            continue
+        assert len(table.axes[0]) <= most
+        x = np.linspace(feature["low"], feature["high"], 301)
+        steps = [s for s in (2, 5, 10, 20, 50, 100, 200, 500) if not np.any(table.points % s)]
+        assert steps and np.max(np.abs(table.at([x]) - fine.at([x]))) <= (0.5 + CUT_SHIFT) * max(steps) + 1
+
+
+@SEEDS
 def test_within_a_range_the_curve_moves_by_less_than_a_point_and_neighbours_differ(seed):
     made = flagship(seed, pairs=0)
     for j, feature in enumerate(model_tables(made.estimator)["features"]):
@@ -290,8 +305,13 @@ def test_a_fit_becomes_a_scorecard(cancer):
     X, y = cancer
     clf = TamisClassifier(max_features=5, max_pairs=2, max_instances=0, cv=2).fit(X, y)
     scorecard = clf.to_scorecard(pdo=40)
-    loss = scorecard.rounding_loss(X, y)
+    assert all(len(table.axes[0]) <= 20 for table in scorecard.features)
+    fine = clf.to_scorecard(pdo=40, max_ranges=None)
+    assert max(len(table.axes[0]) for table in fine.features) > 20
+    loss = fine.rounding_loss(X, y)
     assert abs(loss.auc[0] - loss.auc[1]) < 0.005 and loss.largest_difference < 0.1
+    coarse = scorecard.rounding_loss(X, y)
+    assert abs(coarse.auc[0] - coarse.auc[1]) < 0.01 and coarse.log_loss[1] < coarse.log_loss[0] + 0.02
     np.testing.assert_allclose(loss.log_loss[0], log_loss(y, clf.predict_proba(X)), rtol=1e-6)
     low, high = (scorecard.points(X)[clf.predict(X) == label].mean() for label in (1, 0))
     assert low < 600 - 40 * math.log2(50) + 1 < high + 1  # even odds stand 5.6 doublings below the base points
@@ -316,6 +336,6 @@ def test_class_weights_do_not_move_the_odds():
     X = rng.normal(size=(300, 2))
     y = np.where(X[:, 0] + rng.normal(size=300) > 1.0, "bad", "good")
     clf = TamisClassifier(2, 0, 0, cv=2, class_weight="balanced").fit(X, y)
-    scorecard = clf.to_scorecard(pdo=2000, good="good")
+    scorecard = clf.to_scorecard(pdo=2000, good="good", max_ranges=None)
     odds = clf.predict_proba(X)
     np.testing.assert_allclose(scorecard.log_odds(scorecard.points(X)), np.log(odds[:, 1] / odds[:, 0]), atol=2e-3)

@@ -268,6 +268,9 @@ def scorecard(
     base_odds: Annotated[float, typer.Option(help="Odds of the good class at the base points.")] = 50.0,
     pdo: Annotated[float, typer.Option(help="Points that double the odds of the good class.")] = 20.0,
     good: Annotated[str | None, typer.Option(help="Class whose odds rise with the points.")] = None,
+    max_ranges: Annotated[
+        int, typer.Option(help="Most ranges of one number; points may then be multiples of 5, say.")
+    ] = 20,
     data: Annotated[Path | None, typer.Option(help="Rows with classes on which rounding is measured.")] = None,
     missing: Missing = None,
     encoding: Encoding = "utf-8",
@@ -278,7 +281,8 @@ def scorecard(
         from tamis import workflow
 
         results = workflow.load_results(model)
-        card = workflow.scorecard(results, base_points=base_points, base_odds=base_odds, pdo=pdo, good=good)
+        scale = {"base_points": base_points, "base_odds": base_odds, "pdo": pdo, "max_ranges": max_ranges}
+        card = workflow.scorecard(results, good=good, **scale)
         loss = None
         if data is not None:
             table = workflow.read_for(results, data, missing or (), encoding)

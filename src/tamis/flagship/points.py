@@ -1,14 +1,15 @@
 """Tables of whole points, cut from the curves and surfaces of a model.
 
 A curve is multiplied by the points of a unit of log-odds and rounded. Within one range of a table the exact points move
-by less than one, because a sloped cell is cut where they pass from one whole number to the next.
+by less than one, because a sloped cell is cut where they pass from one whole number to the next. A table that has more
+ranges than are wanted is rounded to multiples of 2, 5, 10 and so on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,8 +103,20 @@ class PointTable:
         return PointTable(tuple(axes), points)
 
 
-def cut_curve(feature: Mapping[str, Any], factor: float) -> PointTable:
-    """The table of one described feature; `factor` points are a unit of its contribution."""
+def cut_curve(feature: Mapping[str, Any], factor: float, most: int | None = None) -> PointTable:
+    """The table of one described feature; `factor` points are a unit of its contribution.
+
+    The points are multiples of the smallest of 1, 2, 5, 10, 20, ... with which a number has at most `most` ranges.
+    """
+    for k in count():
+        step = 10 ** (k // 3) * (1, 2, 5)[k % 3]
+        table = _cut_curve(feature, factor / step)
+        if most is None or feature["kind"] == "category" or len(table.axes[0]) <= most:
+            break
+    return PointTable(table.axes, step * table.points)
+
+
+def _cut_curve(feature: Mapping[str, Any], factor: float) -> PointTable:
     left, right = (factor * np.array(feature[end])[:, 0] for end in ("left", "right"))
     if feature["kind"] == "category":
         axis, points = Axis(feature["name"], np.empty(0), tuple(feature["levels"])), np.rint(left)

@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 
 from tamis.base.calibration import Calibrator
 from tamis.codec import replacing
-from tamis.errors import check_length, check_number
+from tamis.errors import check_integer, check_length, check_number
 from tamis.flagship.points import MAX_RANGES, Axis, Entry, PointTable, cut_curve, cut_surface
 from tamis.flagship.tables import model_tables
 
@@ -213,11 +213,15 @@ class Scorecard:
             yield [_printable(_cell(_words(entry))), *points]
 
 
-def make_scorecard(estimator: TamisClassifier, base_points: Any, base_odds: Any, pdo: Any, good: Any) -> Scorecard:
+def make_scorecard(
+    estimator: TamisClassifier, base_points: Any, base_odds: Any, pdo: Any, good: Any, max_ranges: int | None = None
+) -> Scorecard:
     """The scorecard of a fitted classifier of two classes; see `TamisClassifier.to_scorecard`."""
     check_number("base_points", base_points, -np.inf)
     check_number("base_odds", base_odds, 0.0, strict=True)
     check_number("pdo", pdo, 0.0, strict=True)
+    if max_ranges is not None:
+        check_integer("max_ranges", max_ranges, 1)
     classes = estimator.classes_.tolist()
     if len(classes) != 2:
         raise ValueError(f"a scorecard is for two classes, and y had {len(classes)}: fit one class against the others")
@@ -246,7 +250,7 @@ def make_scorecard(estimator: TamisClassifier, base_points: Any, base_odds: Any,
         base_odds=float(base_odds),
         pdo=float(pdo),
         base=round(base),
-        features=tuple(cut_curve(feature, factor) for feature in tables["features"]),
+        features=tuple(cut_curve(feature, factor, max_ranges) for feature in tables["features"]),
         pairs=tuple(cut_surface(tables, pair, factor) for pair in tables["pairs"]),
     )
 

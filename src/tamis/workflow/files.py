@@ -282,7 +282,7 @@ def oddities(model: ReadableClassifier, columns: Mapping[str, np.ndarray]) -> di
 # ---------------------------------------------------------------------- scorecards
 
 
-def scorecard(results: Results, *, good: str | None = None, **scale: float) -> Scorecard:
+def scorecard(results: Results, *, good: str | None = None, **scale: Any) -> Scorecard:
     """Return the points of a model; `good` is a class as text, and `scale` as in `TamisClassifier.to_scorecard`."""
     model = results.model
     if not isinstance(model, TamisClassifier):
