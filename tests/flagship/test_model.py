@@ -6,7 +6,7 @@ import pytest
 
 from tamis import codec
 from tamis.flagship import model as module
-from tamis.flagship.model import AdditiveModel, Cases, Cells, Curve, Surface
+from tamis.flagship.model import AdditiveModel, Cases, Cells, Curve, Surface, find
 from tamis.table.encoding import Encoder, Nominal, Number
 
 GAP = np.nan
@@ -40,6 +40,26 @@ def model():
 def rows():
     """Ordinary rows, ends of cells, beyond the range, missing cells, and a level that was never seen."""
     return np.array([[0.5, 0], [1.0, 1], [1.5, 0], [3.0, 0], [9.0, 1], [-5.0, 1], [GAP, 0], [2.0, GAP], [2.0, -1]])
+
+
+class TestCells:
+    @pytest.mark.parametrize("kind", ["normal", "skewed", "equal", "tiny", "huge", "two", "one", "none"])
+    def test_values_are_found_as_by_a_binary_search(self, kind):
+        rng = np.random.default_rng(0)
+        values = rng.normal(size=5000)
+        edges = np.sort(rng.normal(size=47))
+        if kind == "skewed":
+            values, edges = np.exp(6 * values), np.exp(6 * edges)
+        elif kind == "equal":
+            edges = np.round(edges, 1)
+            values = np.round(values, 1)
+        elif kind in ("tiny", "huge"):
+            unit = 5e-324 if kind == "tiny" else 1e306
+            values, edges = unit * np.round(values * 9), unit * np.unique(np.round(edges * 9))
+        elif kind in ("two", "one", "none"):
+            edges = edges[: {"two": 2, "one": 1, "none": 0}[kind]]
+        values = np.concatenate([values, edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf)])
+        np.testing.assert_array_equal(find(edges, values), np.searchsorted(edges, values))
 
 
 class TestTables:

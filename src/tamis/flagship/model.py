@@ -28,8 +28,10 @@ from tamis.explain import SIMILAR, AdditiveExplanation, part_name, variation
 from tamis.optim.driver import Status
 from tamis.table.rows import Rows, sampled
 
-SCORE_ROWS = 1 << 14  # rows that are scored at a time, few enough for a cache
+SCORE_ROWS = 1 << 15  # rows that are scored at a time, few enough for a cache
 MEASURED_ROWS = 20_000  # most training rows on which contributions are measured
+BINS, MAX_IN_BIN = 1024, 4  # of equal width, in which edges are looked up, and most edges in one of them
+FEW = 1000  # values for which a binary search is as quick
 
 
 @stored
@@ -80,11 +82,35 @@ class Cells:
             return Places(xp.where(gap, xp.full_like(code, self.size), cell), xp.zeros_like(z))
         edges = beside(self.edges, z)
         inside = xp.clip(xp.where(gap, xp.full_like(z, float(self.edges[0])), z), edges[0], edges[-1])
-        cell = xp.astype(xp.searchsorted(edges[1:-1], inside), xp.int64)
+        cell = xp.astype(xp.searchsorted(edges[1:-1], inside), xp.int64) if is_tensor(z) else find(edges[1:-1], inside)
         left, right = xp.take(edges, cell), xp.take(edges, cell + 1)
         width = right - left
         share = xp.where(width > 0, (inside - left) / xp.where(width > 0, width, xp.ones_like(width)), width)
         return Places(xp.where(gap, xp.full_like(cell, self.size), cell), xp.where(gap, xp.zeros_like(share), share))
+
+
+def find(edges: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return ``np.searchsorted(edges, values)``, for many values in a fifth of the time.
+
+    Edges and values are put into bins of equal width. An edge in an earlier bin is smaller than a value, one in a later
+    bin is not, and those in the same bin are compared. Few values, or edges that crowd, are left to a binary search.
+    """
+    with np.errstate(over="ignore"):
+        scale = BINS / (edges[-1] - edges[0]) if len(edges) > 1 and edges[-1] > edges[0] else np.inf
+    if len(values) < FEW or not np.isfinite(scale):
+        return np.searchsorted(edges, values).astype(np.int64)
+
+    def bins(x: np.ndarray) -> np.ndarray:
+        return np.clip((x - edges[0]) * scale, 0, BINS - 1).astype(np.int64)
+
+    count = np.bincount(bins(edges), minlength=BINS)
+    if count.max() > MAX_IN_BIN:
+        return np.searchsorted(edges, values).astype(np.int64)
+    cell = (np.cumsum(count) - count)[bins(values)]
+    following = np.append(edges, np.inf)
+    for _ in range(count.max()):
+        cell += following[cell] < values
+    return cell
 
 
 class Places(NamedTuple):
@@ -182,10 +208,10 @@ class Cases:
         """Similarities (n, k) in [0, 1] of rows and cases."""
         share = places[0].share
         xp = namespace(share)
-        total = xp.zeros((share.shape[0], len(self.rows)), dtype=xp.float64, device=device_of(share))
+        total = xp.zeros((len(self.rows), share.shape[0]), dtype=xp.float64, device=device_of(share))
         for j, (column, own) in enumerate(zip(cells, places, strict=True)):
-            total = total + self.distance(j, column, own)
-        return xp.exp(-total)
+            total += self.distance(j, column, own).T  # rows last, since there are more of them than of cases
+        return xp.exp(-total).T
 
     def distance(self, j: int, column: Cells, own: Places) -> Array:
         """Squared distances (n, k) of rows and cases in one column."""
@@ -193,13 +219,13 @@ class Cases:
         if not column.is_number:
             return self._mismatch(j, own, case)
         at = _between(own, self.coordinates[j].left, self.coordinates[j].right)
-        apart = at[:, None] - beside(self.coordinates[j].at(case), own.share)[None, :]
-        apart = apart * apart
+        apart = beside(self.coordinates[j].at(case), own.share)[:, None] - at[None, :]
+        apart *= apart
         here, there = own.cell != column.missing, case.cell != column.missing
         if there.all() and bool(xp.all(here)):
-            return apart
+            return apart.T
         known = here[:, None] & beside(there, own.cell)[None, :]
-        return xp.where(known, apart, self._mismatch(j, own, case))
+        return xp.where(known, apart.T, self._mismatch(j, own, case))
 
     def _mismatch(self, j: int, own: Places, case: Places) -> Array:
         """The gap of one column where rows and cases are in different cells, else zero (n, k)."""
