@@ -122,7 +122,7 @@ def test_cases_are_not_centred_and_pull_to_their_class():
 def test_sentences_name_log_odds_and_odds():
     text = tables.sentence(additive_fit())
     assert "the model adds up what 5 of 5 features contribute" in text
-    assert "log-odds of 'yes' up or down by" in text and "odds \u00d7 or \u00f7" in text
+    assert "log-odds of 'yes' up or down by" in text and "odds times or divided by" in text
     assert re.search(r"how much a row resembles \d+ training case", text)
     bare = tables.sentence(constant_fit())
     assert "resembles" not in bare and "depends only on" in bare

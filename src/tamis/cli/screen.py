@@ -22,7 +22,7 @@ MAX_EXPLAINED_LINES = 20  # of a decision of an additive model
 MAX_CONFUSION_CLASSES = 6
 CONFUSION_LETTERS = 44  # of the names of all classes
 MAX_FAILURE_LETTERS = 60
-ASCII = str.maketrans("\u2212\u2013\u00d7\u00f7", "--x/")  # not every terminal has these
+ASCII = str.maketrans("\u2212\u2013\u00d7", "--x")  # not every terminal has these
 
 
 def overview(results: Results, height: int) -> RenderableType:

@@ -111,7 +111,7 @@ def moved(part: Part, results: Results) -> str:
     """By how much a part moves the score up or down on average, and the odds where these are known."""
     if results.score_name != LOG_ODDS:
         return average(part)
-    return f"{average(part)} (odds \u00d7 or \u00f7 {odds_factor(float(part.size.mean()))})"
+    return f"{average(part)} (odds times or divided by {odds_factor(float(part.size.mean()))})"
 
 
 def average(part: Part) -> str:
