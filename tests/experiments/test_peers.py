@@ -30,6 +30,17 @@ def test_a_sparse_logistic_regression_counts_columns_of_the_table(table, kind):
     assert found.features_ == [0, 3] and np.mean(found.predict(X) == y) > 0.85
 
 
+@pytest.mark.parametrize("kind", ["l1", "abess"])
+def test_a_column_counts_if_the_score_of_any_class_has_it(table, kind):
+    if kind == "abess":
+        pytest.importorskip("abess")
+    X, _, _, folds = table
+    y = np.digitize(X[:, 0] + X[:, 2], [-0.7, 0.7])
+    found = sparse_logistic(kind, X, y, np.zeros(5, dtype=bool), folds, 2, 0)
+    assert found.features_ == [0, 2] and np.mean(found.predict(X) == y) > 0.8
+    np.testing.assert_allclose(found.predict_proba(X).sum(axis=1), 1.0)
+
+
 def test_probabilities_of_a_sparse_logistic_regression_are_those_of_its_model(table):
     X, y, nominal, folds = table
     found = sparse_logistic("l1", X, y, nominal, folds, 5, 0)

@@ -350,7 +350,8 @@ class TestRows:
         monkeypatch.setattr("tamis.flagship.fit.MAX_ROWS", 200)
         X, y = table
         order = np.random.default_rng(0).permutation(len(y))
-        one, two = (TamisClassifier(**SMALL).fit(X.iloc[rows], y[rows]) for rows in (np.arange(len(y)), order))
+        with pytest.warns(UserWarning, match="uses 200 of 300 rows"):
+            one, two = (TamisClassifier(**SMALL).fit(X.iloc[rows], y[rows]) for rows in (np.arange(len(y)), order))
         assert one.n_rows_used_ == 200 and set(order[two.instances_]) == set(one.instances_)
         np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-9)
         folds = list(KFold(3).split(X))
@@ -493,6 +494,12 @@ class TestHonesty:
         with pytest.warns(UserWarning, match="kept no feature"):
             model = TamisClassifier().fit(X, y)
         assert not len(model.pairs_) and not len(model.features_)
+
+    def test_cases_of_which_little_is_left_are_not_kept(self, monkeypatch):
+        X, y = line_bump_product(800)
+        assert len(TamisClassifier(max_pairs=0, cv=3).fit(X, y).instances_)
+        monkeypatch.setattr("tamis.flagship.cases._factor", lambda *_: 1e-3)
+        assert not len(TamisClassifier(max_pairs=0, cv=3).fit(X, y).instances_)
 
     def test_pairs_bend_no_main_effect_far_from_its_curve(self):
         rng = np.random.default_rng(1)

@@ -269,7 +269,7 @@ def scorecard(
     pdo: Annotated[float, typer.Option(help="Points that double the odds of the good class.")] = 20.0,
     good: Annotated[str | None, typer.Option(help="Class whose odds rise with the points.")] = None,
     max_ranges: Annotated[
-        int, typer.Option(help="Most ranges of one number; points may then be multiples of 5, say.")
+        int, typer.Option(help="Most ranges of one number; points may then be multiples of 5, say.", min=1)
     ] = 20,
     data: Annotated[Path | None, typer.Option(help="Rows with classes on which rounding is measured.")] = None,
     missing: Missing = None,

@@ -187,11 +187,7 @@ def keep_cases(
     nothing = metric.cases(Z[none], np.empty((0, len(score.base))), 1.0), none
     if not most or not design.n_columns:
         return nothing
-    pool = (
-        np.arange(len(rows))
-        if len(rows) <= MAX_POOL
-        else lowest(sampling_keys(rank_keys(rows.table, seed), rows.ties), MAX_POOL)
-    )
+    pool = lowest(sampling_keys(rank_keys(rows.table, seed), rows.ties), MAX_POOL)
     directions = _directions(rows, bags.targets)[pool]
     places = [design.places(j) for j in range(design.n_columns)]
     similarities = {
@@ -207,7 +203,10 @@ def keep_cases(
     pulls = path[-1].pulls * shrinkage(plan.gain)
     kept = np.array(path[-1].places, dtype=int)[pulls > 0]
     cases = metric.cases(Z[pool[kept]], pulls[pulls > 0, None] * directions[kept], plan.width)
-    return replace(cases, pull=cases.pull * _factor(cases, score, design)), pool[kept]
+    factor = _factor(cases, score, design)
+    if factor * plan.gain < MIN_GAIN:  # what is left of the cases does not pay
+        return nothing
+    return replace(cases, pull=factor * cases.pull), pool[kept]
 
 
 def _factor(cases: Cases, score: Score, design: Design) -> float:

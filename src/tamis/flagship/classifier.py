@@ -85,7 +85,7 @@ class TamisClassifier(AdditiveEstimator, ReadableClassifier):
     so that they move `predict` and not the probabilities. With more classes probabilities are the softmax of the
     scores, and class weights move them too.
 
-    Of more than 50 000 rows, as many are drawn by their values, unless `cv` names rows (`n_rows_used_`).
+    Of more than 50 000 rows, as many are drawn by their values, with a warning, unless `cv` is a splitter or positions.
 
     Only ratios of sample weights matter. Levels that are not in the training rows contribute nothing.
 

@@ -106,7 +106,7 @@ class Prepared:
     @classmethod
     def of(cls, rows: Rows, settings: Settings, seed: int) -> Prepared:
         if isinstance(resolve_cv(settings.cv), Integral):  # positions and splitters are about all rows
-            rows = sampled(rows, MAX_ROWS) if len(rows) > MAX_ROWS else rows
+            rows = _limited(rows)
         splits, n_first = _splits(rows, settings.cv, seed)
         rows = _even(rows)
         distinct, places = merge_places(rows)
@@ -204,6 +204,15 @@ def _support(given: Prepared, settings: Settings) -> tuple[Selection, dict[str, 
 
 
 # ---------------------------------------------------------------------- rows
+
+
+def _limited(rows: Rows) -> Rows:
+    """At most `MAX_ROWS` rows of positive weight, drawn by their values."""
+    n = int(np.count_nonzero(rows.weight > 0))
+    if n <= MAX_ROWS:
+        return rows
+    warn(f"the fit uses {MAX_ROWS} of {n} rows, drawn by their values: give a sample of your own to choose them")
+    return sampled(rows, MAX_ROWS)
 
 
 def _even(rows: Rows) -> Rows:
