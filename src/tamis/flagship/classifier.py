@@ -10,9 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from tamis.base.calibration import Calibrator
 from tamis.base.classifier import ReadableClassifier
-from tamis.base.model import FitContext, Fitted
+from tamis.base.model import Fitted
 from tamis.codec import stored
 from tamis.flagship.estimator import AdditiveEstimator
+from tamis.flagship.fit import Outcome
 from tamis.flagship.scorecard import Scorecard, make_scorecard
 from tamis.table.rows import Rows
 
@@ -168,8 +169,12 @@ class TamisClassifier(AdditiveEstimator, ReadableClassifier):
         check_is_fitted(self)
         return make_scorecard(self, base_points, base_odds, pdo, good, max_ranges)
 
-    def _fit_rows(self, rows: Rows, context: FitContext) -> Fitted:
-        return replace(super()._fit_rows(rows, context), calibrator=_probabilities(rows))
+    @property
+    def _is_numeric(self) -> bool:
+        return False
+
+    def _fitted(self, outcome: Outcome, rows: Rows) -> Fitted:
+        return replace(super()._fitted(outcome, rows), calibrator=_probabilities(rows))
 
 
 def _probabilities(rows: Rows) -> Calibrator:

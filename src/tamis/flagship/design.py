@@ -22,9 +22,18 @@ from tamis.table.rows import Rows
 from tamis.table.table import Table
 
 MAX_CELLS = 48
+COARSE = 12  # cells of either side of a surface
+MANY = 20_000  # rows above which there are more of both, up to these:
+MAX_FINE_CELLS, MAX_FINE_COARSE = 128, 32
 MAX_FLAT_CELLS = 12  # values of a number up to which nothing is said about what is between them
 MAX_MODULUS = 1e307  # of numbers whose differences are floats
 IDENTIFIER_SHARE, MIN_IDENTIFIERS = 0.9, 10  # levels per row, and levels, above which a category names single rows
+
+
+def resolution(n_rows: int) -> tuple[int, int]:
+    """Return the most cells of a curve, and of either side of a surface, for so many rows."""
+    growth = max(1.0, n_rows / MANY) ** (1 / 3)
+    return min(MAX_FINE_CELLS, round(MAX_CELLS * growth)), min(MAX_FINE_COARSE, round(COARSE * growth))
 
 
 @dataclass(frozen=True)
@@ -44,10 +53,10 @@ class Design:
     weight: np.ndarray
 
     @classmethod
-    def of(cls, encoder: Encoder, table: Table, weight: np.ndarray) -> Design:
-        """Cut the columns of a table into cells, and place its rows."""
+    def of(cls, encoder: Encoder, table: Table, weight: np.ndarray, most: int = MAX_CELLS) -> Design:
+        """Cut the columns of a table into at most so many cells, and place its rows."""
         Z = encoder.encode(table)
-        cells = [_cells(column, Z[:, j], weight) for j, column in enumerate(encoder.columns)]
+        cells = [_cells(column, Z[:, j], weight, most) for j, column in enumerate(encoder.columns)]
         places = [own.place(Z[:, j]) for j, own in enumerate(cells)]
         cell = np.array([place.cell for place in places], dtype=np.int64).reshape(len(cells), len(weight)).T
         share = np.array([place.share for place in places]).reshape(len(cells), len(weight)).T
@@ -123,12 +132,12 @@ class Design:
         return Curve(left[:size].copy(), right[:size].copy())
 
 
-def raw_encoder(table: Table, weight: np.ndarray, missing: str | None) -> Encoder:
-    """Encode numbers as they are, clipped to the training range, and categories by their most frequent levels."""
+def raw_encoder(table: Table, weight: np.ndarray, missing: str | None, most: int = MAX_CELLS) -> Encoder:
+    """Encode numbers as they are, clipped to the training range, and categories by at most so many frequent levels."""
     columns: list[Number | Nominal] = []
     for j in range(table.numbers.shape[1]):
         if j in table.labels:
-            columns.append(_levels(table.labels[j], weight, missing, table.names[j]))
+            columns.append(_levels(table.labels[j], weight, missing, table.names[j], most))
         else:
             columns.append(_range(table.numbers[:, j].astype(float), weight, missing, table.names[j]))
     return Encoder(tuple(columns), tuple(table.names))
@@ -151,7 +160,7 @@ def _range(values: np.ndarray, weight: np.ndarray, missing: str | None, name: st
     return Number(low, high, 0.0, 1.0, None, None, fill)
 
 
-def _levels(values: np.ndarray, weight: np.ndarray, missing: str | None, name: str) -> Nominal:
+def _levels(values: np.ndarray, weight: np.ndarray, missing: str | None, name: str, most: int) -> Nominal:
     """The most frequent levels, in a fixed order; all others count as never seen, as do those of an identifier."""
     mass = level_masses(values, weight)
     n = sum(value is not None for value in values)
@@ -161,7 +170,7 @@ def _levels(values: np.ndarray, weight: np.ndarray, missing: str | None, name: s
         )
         mass = {}
     order = sorted(mass, key=lambda level: (type(level).__name__, level))
-    kept = sorted(range(len(order)), key=lambda k: (-mass[order[k]], k))[:MAX_CELLS]
+    kept = sorted(range(len(order)), key=lambda k: (-mass[order[k]], k))[:most]
     levels = tuple(order[k] for k in sorted(kept))
     fill = np.nan
     if missing == "median" and levels:
@@ -169,7 +178,7 @@ def _levels(values: np.ndarray, weight: np.ndarray, missing: str | None, name: s
     return Nominal(levels, fill)
 
 
-def _cells(column: Number | Nominal | Position, z: np.ndarray, weight: np.ndarray) -> Cells:
+def _cells(column: Number | Nominal | Position, z: np.ndarray, weight: np.ndarray, most: int) -> Cells:
     if isinstance(column, Nominal):
         return Cells(len(column.levels), np.empty(0))
     there = ~np.isnan(z)
@@ -177,12 +186,13 @@ def _cells(column: Number | Nominal | Position, z: np.ndarray, weight: np.ndarra
     if len(values) < 2:
         return Cells(1, np.array([column.low, column.high]))
     cut = np.arange(len(values) - 1)  # between values[cut] and the next one
-    if len(values) > MAX_CELLS:
+    if len(values) > most:
         mass = np.cumsum(np.bincount(place, weight[there]))
-        wanted = mass[-1] * np.arange(1, MAX_CELLS) / MAX_CELLS
+        wanted = mass[-1] * np.arange(1, most) / most
         cut = np.unique(np.minimum(np.searchsorted(mass, wanted * (1 - 1e-12)), len(values) - 2))
     inner = [short_between(*pair) for pair in zip(values[cut].tolist(), values[cut + 1].tolist(), strict=True)]
-    return Cells(len(cut) + 1, np.array([values[0], *inner, values[-1]]))
+    ends = (column.low, column.high) if isinstance(column, Number) else (values[0], values[-1])
+    return Cells(len(cut) + 1, np.array([min(values[0], ends[0]), *inner, max(values[-1], ends[1])]))
 
 
 def short_between(low: float, high: float) -> float:
@@ -234,10 +244,10 @@ class Bags:
     @cached_property
     def _mean(self) -> np.ndarray:
         total = self.outside.sum(axis=1, keepdims=True)
-        return self.outside / np.where(total > 0, total, 1.0)
+        return np.where(total > 0, self.outside / np.where(total > 0, total, 1.0), 1.0 / self.n)
 
     def held_out(self, scores: np.ndarray) -> np.ndarray:
-        """Means (n, c) of scores (n, B, c) over the bags that leave a row out."""
+        """Means (n, c) of scores (n, B, c) over the bags that leave a row out, or over all where none does."""
         return np.einsum("nb,nbc->nc", self._mean, scores)
 
     def first(self) -> Bags:

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tamis.arrays import is_tensor
 from tamis.base.estimator import ReadableEstimator, draw_seed, logger
 from tamis.base.explaining import kept_values
 from tamis.base.memory import NUMBER, MemoryEstimate, Size
 from tamis.base.model import FitContext, Fitted
 from tamis.errors import check_integer
 from tamis.explain import AdditiveExplanation
+from tamis.flagship.all_rows import SAMPLE_ROWS, Coder, fit_to_all, select_on_sample
 from tamis.flagship.cases import MAX_POOL
-from tamis.flagship.fit import MAX_ROWS, Settings, fit_additive, fit_path
+from tamis.flagship.design import MANY
+from tamis.flagship.fit import Outcome, Settings, fit_additive, fit_path
 from tamis.flagship.model import AdditiveModel
+from tamis.flagship.reading import Population, Reading, check_modulus
 from tamis.parallel import blas_threads
 from tamis.table.folds import check_cv, resolve_cv
 from tamis.table.rows import Rows
-from tamis.table.table import source_kind
+from tamis.table.sources.source import Source, source_of, table_source
+from tamis.table.table import is_frame, source_kind
 
 AUTO = "auto"
 # Numbers for each row that are in memory at a time: for each column, for pairs, for each output, for each candidate.
@@ -57,8 +65,110 @@ class AdditiveEstimator(ReadableEstimator):
 
     # ------------------------------------------------------------------ fitting
 
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the model to rows in memory, or to more rows than memory holds.
+
+        More than 20 000 rows are read twice: first for a sample of at most 50 000 on which columns, pairs and cases are
+        chosen, then to keep two bytes of each row for each chosen column. Curves and surfaces are fitted to all rows.
+        The model does not depend on the kind of X, nor on how rows are cut into blocks.
+
+        Parameters
+        ----------
+        X : array, DataFrame, Arrow table or dict of columns of shape (n_samples, n_features); NaN or None are missing
+            cells.
+            Or rows in blocks: the path of a Parquet file or of a folder of them; a pyarrow dataset; a `numpy.memmap`
+            of more than 256 MiB; a Dask array or dataframe; a function that returns an iterable of tuples (X, y),
+            (X, y, sample_weight) or (X, y, sample_weight, groups), or a list of such tuples.
+        y : class labels, or for regressors numbers, of shape (n_samples,); the name of a column of a file or dataframe;
+            None with blocks
+        sample_weight : weights of shape (n_samples,), or the name of a column, at least 0; only their ratios matter.
+            Folds do not depend on them, but rows of weight zero are left out first
+        groups : labels of shape (n_samples,), or the name of a column; rows of one group never stand on both sides of
+            a fold
+
+        Returns
+        -------
+        self
+        """
+        source = self._source(X, y, sample_weight, groups)
+        if source is None:
+            return super().fit(X, y, sample_weight, groups)
+        self.check_parameters()
+        if source.once:
+            raise ValueError("X is an iterator, which can be read once: give a function that returns a new one")
+        with self._forgetting(), blas_threads(1), self._logging_progress():
+            seed = draw_seed(self.random_state)
+            reading = self._first_reading(source)
+            rows = reading.rows(self._weights_of_classes)
+            self._expect(X, reading)
+            if reading.count <= MANY:
+                self._check_memory(rows, {})
+                fitted = self._fit_rows(rows, FitContext(seed, {}))
+            else:
+                fitted = self._fit_all(source, reading, rows, seed)
+            self._publish(reading.classes, fitted, reading.table_reader(), seed, fitted.model.measured(rows))
+            self.instance_labels_ = self._labels_in(X)
+            self._finish(rows, None)
+        return self
+
+    def _source(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Source | None:
+        """The rows as blocks, if they are many or come in blocks."""
+        counted = isinstance(resolve_cv(self.cv), Integral)
+        if is_tensor(X):
+            return None
+        source = source_of(X, y, sample_weight, groups)
+        if source is not None:
+            if not counted:
+                raise ValueError(f"cv={self.cv!r:.60} must be a number where rows come in blocks: folds follow values")
+            return source
+        shape = getattr(X, "shape", (0,))
+        many = y is not None and len(shape) == 2 and shape[0] > MANY and not issparse(X)
+        return table_source(X, y, sample_weight, groups) if many and counted else None
+
+    @property
+    def _weights_of_classes(self) -> Any:
+        """The weights of classes, if there are classes."""
+        return getattr(self, "class_weight", None)
+
+    @property
+    @abstractmethod
+    def _is_numeric(self) -> bool:
+        """Whether the targets are numbers."""
+
+    def _first_reading(self, source: Source) -> Reading:
+        """Read all rows once."""
+        categorical = self.categorical_features
+        if source.categorical is not None and isinstance(categorical, str):
+            categorical = list(source.categorical)
+        empty = partial(Reading, categorical, self.missing, self._is_numeric, SAMPLE_ROWS)
+        reading = source.total(empty, Reading.update, "reading rows")
+        check_modulus(reading)
+        return reading
+
+    def _expect(self, X: Any, reading: Reading) -> None:
+        """Expect the columns that were read."""
+        assert reading.reader.names is not None
+        if is_frame(X) and source_kind(X) is None:
+            validate_data(self, X, reset=True, skip_check_array=True)
+        else:
+            self._expect_columns(reading.reader.names, named=reading.reader.named)
+
+    def _fit_all(self, source: Source, reading: Reading, rows: Rows, seed: int) -> Fitted:
+        """Choose on the sample, and fit to all rows."""
+        fingerprint, settings = source.fingerprint, self._settings()
+        population = Population.of(reading, rows, self._weights_of_classes)
+        selected = select_on_sample(rows, population, settings, seed)
+        kept = Coder.of(selected, population, reading).read(source, reading.n_rows)
+        if source.fingerprint != fingerprint or kept.total(len) != reading.count:
+            raise ValueError(
+                "X changed while it was read: its rows are others now than when they were read first; fit again"
+            )
+        return self._fitted(fit_to_all(selected, kept, population, settings, seed), rows)
+
     def _fit_rows(self, rows: Rows, context: FitContext) -> Fitted:
-        outcome = fit_additive(rows, self._settings(), context.seed)
+        return self._fitted(fit_additive(rows, self._settings(), context.seed), rows)
+
+    def _fitted(self, outcome: Outcome, rows: Rows) -> Fitted:
         attributes: dict[str, Any] = {
             "loss_": outcome.loss,
             "n_splits_": outcome.n_splits,
@@ -82,7 +192,7 @@ class AdditiveEstimator(ReadableEstimator):
         return Size(n, d, 0, 0, 1 if rows.response is not None else rows.targets.shape[1])
 
     def _memory(self, size: Size) -> MemoryEstimate:
-        n = min(size.rows, MAX_ROWS) if isinstance(resolve_cv(self.cv), Integral) else size.rows
+        n = size.rows
         d, q = size.columns, size.outputs
         kept = d if self.max_features == AUTO else min(d, int(self.max_features))
         steps = {  # one after another, of which the largest counts

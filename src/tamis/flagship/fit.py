@@ -19,20 +19,20 @@ import numpy as np
 
 from tamis.errors import warn
 from tamis.flagship.cases import keep_cases
-from tamis.flagship.design import Bags, Design, raw_encoder
+from tamis.flagship.design import MAX_CELLS, Bags, Design, raw_encoder, resolution
 from tamis.flagship.likelihood import Binary, Likelihood, Multinomial, Normal
 from tamis.flagship.model import AdditiveModel
+from tamis.flagship.reading import Population
 from tamis.flagship.ridge import fit_curves
-from tamis.flagship.score import fit_main_effects, gain_of, shrinkage
+from tamis.flagship.score import Score, fit_main_effects, gain_of, shrinkage
 from tamis.flagship.select import Selection, select, smallest_within_error, support_path
 from tamis.flagship.surfaces import add_pairs
 from tamis.table.encoding import Encoder
 from tamis.table.folds import deal, positions, rank_keys, resolve_cv
-from tamis.table.rows import Rows, merge_places, part_of, sampled
+from tamis.table.rows import Rows, merge_places, part_of
 
 AUTO = "auto"
 MAX_AUTO = 30  # columns that "auto" may keep
-MAX_ROWS = 50_000  # rows of a fit; of more, some are drawn by their values
 REPEATS = ((400, 3), (1200, 2))  # times that the folds are drawn, where there are fewer rows; else once
 PILOT_RIDGES, PILOT_RANK = (30.0, 3.0), 6  # of the fit that measures the noise of numbers
 MIN_VARIANCE = 1e-4  # of the noise, relative to that of the numbers
@@ -104,18 +104,22 @@ class Prepared:
     n_rows: int
 
     @classmethod
-    def of(cls, rows: Rows, settings: Settings, seed: int) -> Prepared:
-        if isinstance(resolve_cv(settings.cv), Integral):  # positions and splitters are about all rows
-            rows = _limited(rows)
+    def of(cls, rows: Rows, settings: Settings, seed: int, sampled_from: Population | None = None) -> Prepared:
+        """Merge rows, place them in cells and deal the folds; of a sample the first fold is enough."""
         splits, n_first = _splits(rows, settings.cv, seed)
+        cells = MAX_CELLS
+        if sampled_from is not None:
+            splits, n_first, cells = splits[:1], 1, resolution(sampled_from.n_rows)[0]
         rows = _even(rows)
         distinct, places = merge_places(rows)
         distinct = part_of(distinct, places, rows, np.arange(len(rows)))
         targets, units = _targets(distinct)
         everything = np.arange(len(rows))
         bags = Bags.of(len(distinct), places, rows, splits or [(everything, everything)], n_first, targets)
-        encoder = raw_encoder(distinct.table, distinct.mass, settings.missing)
-        design = Design.of(encoder, distinct.table, distinct.weight)
+        encoder = raw_encoder(distinct.table, distinct.mass, settings.missing, cells)
+        if sampled_from is not None:
+            encoder = sampled_from.widened(encoder)
+        design = Design.of(encoder, distinct.table, distinct.weight, cells)
         informative = np.flatnonzero(np.count_nonzero(design.mass, axis=1) > 1) if splits else np.empty(0, dtype=int)
         likelihood = _likelihood(distinct, design.take(informative), bags)
         return cls(distinct, encoder, design, bags, likelihood, units, informative, len(rows))
@@ -146,8 +150,18 @@ def fit_additive(rows: Rows, settings: Settings, seed: int) -> Outcome:
     score = score.centred(design).contrasted()
     kept = score.used_columns
     score, design, columns = score.take(kept), design.take(kept), selection.columns[kept]
+    model = additive_model(given, score, design, columns, settings.max_instances, seed)
+    total = max(bags.weight.sum(), np.finfo(float).tiny)
+    loss = (float(bags.weight @ likelihood.losses(score.held, bags.targets)) + optimism) / total
+    return Outcome(model, path, loss * given.unit_of_loss, bags.n_first, given.n_rows)
+
+
+def additive_model(
+    given: Prepared, score: Score, design: Design, columns: np.ndarray, max_instances: int, seed: int
+) -> AdditiveModel:
+    """Add cases to a score, and return the model in the units of the targets."""
     Z = given.encoder.encode(given.rows.table)[:, columns]
-    cases, chosen = keep_cases(score, design, likelihood, bags, given.rows, Z, settings.max_instances, seed)
+    cases, chosen = keep_cases(score, design, given.likelihood, given.bags, given.rows, Z, max_instances, seed)
     model = AdditiveModel(
         given.encoder.select(columns),
         columns,
@@ -162,9 +176,7 @@ def fit_additive(rows: Rows, settings: Settings, seed: int) -> Outcome:
         centre, unit = given.units
         model = model.scaled(unit)
         model = replace(model, intercept=model.intercept + centre)
-    total = max(bags.weight.sum(), np.finfo(float).tiny)
-    loss = (float(bags.weight @ likelihood.losses(score.held, bags.targets)) + optimism) / total
-    return Outcome(model, path, loss * given.unit_of_loss, bags.n_first, given.n_rows)
+    return model
 
 
 def fit_path(rows: Rows, settings: Settings, seed: int) -> dict[str, np.ndarray]:
@@ -177,10 +189,11 @@ def fit_path(rows: Rows, settings: Settings, seed: int) -> dict[str, np.ndarray]
     """
     given = Prepared.of(rows, settings, seed)
     most = MAX_AUTO if settings.max_features == AUTO else int(settings.max_features)
-    return _path(given, most)
+    return path_of(given, most)
 
 
-def _path(given: Prepared, most: int) -> dict[str, np.ndarray]:
+def path_of(given: Prepared, most: int) -> dict[str, np.ndarray]:
+    """Return the `fit_path` of prepared rows."""
     told = given.informative
     path = support_path(given.design.take(told), given.likelihood, given.bags, min(most, len(told)))
     supports = np.empty(len(path["features"]), dtype=object)
@@ -193,7 +206,7 @@ def _support(given: Prepared, settings: Settings) -> tuple[Selection, dict[str, 
     """The columns to keep, and the path on which their number was chosen, if it was."""
     told, path = given.informative, None
     if settings.max_features == AUTO:
-        path = _path(given, MAX_AUTO) if len(told) > 1 else None
+        path = path_of(given, MAX_AUTO) if len(told) > 1 else None
         most = len(told) if path is None else smallest_within_error(path)
     else:
         most = int(settings.max_features)
@@ -204,15 +217,6 @@ def _support(given: Prepared, settings: Settings) -> tuple[Selection, dict[str, 
 
 
 # ---------------------------------------------------------------------- rows
-
-
-def _limited(rows: Rows) -> Rows:
-    """At most `MAX_ROWS` rows of positive weight, drawn by their values."""
-    n = int(np.count_nonzero(rows.weight > 0))
-    if n <= MAX_ROWS:
-        return rows
-    warn(f"the fit uses {MAX_ROWS} of {n} rows, drawn by their values: give a sample of your own to choose them")
-    return sampled(rows, MAX_ROWS)
 
 
 def _even(rows: Rows) -> Rows:

@@ -22,6 +22,10 @@ class Likelihood(ABC):
     def curvature(self, P: np.ndarray) -> np.ndarray:
         """Second derivatives of the loss in each score, at expected targets P."""
 
+    def bend(self, P: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """The second derivative of the loss times a change U (n, c) of the scores."""
+        return self.curvature(P) * U
+
     @abstractmethod
     def losses(self, F: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """Loss of each row, without the last axis."""
@@ -54,6 +58,9 @@ class Binary(Likelihood):
 
 class Multinomial(Likelihood):
     """Several classes, a score for each, probabilities their softmax."""
+
+    def bend(self, P: np.ndarray, U: np.ndarray) -> np.ndarray:
+        return P * (U - np.einsum("nc,nc->n", P, U)[:, None])
 
     def mean(self, F: np.ndarray) -> np.ndarray:
         odds = np.exp(F - _largest(F)[..., None])

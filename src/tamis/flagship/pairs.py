@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from tamis.flagship.design import Bags, Design
+from tamis.flagship.design import COARSE, Bags, Design
 from tamis.flagship.likelihood import Likelihood
 from tamis.flagship.model import Cells
 from tamis.flagship.ridge import Basis, column_basis, fit_ridges
 from tamis.flagship.steps import MIN_GAIN, RIDGE, Pace
 
-COARSE = 12
 PURIFY_ROUNDS, PURE = 100, 1e-12
 
 
@@ -47,7 +46,7 @@ class Grid:
         for j, own in enumerate(design.cells):
             groups[j, own.size] = coarse
             mass = design.mass[j, : own.size]
-            groups[j, : own.size], merged = _grouped(own, mass, coarse)
+            groups[j, : own.size], merged = group_cells(own, mass, coarse)
             cells.append(merged)
         rows = np.take_along_axis(groups.T, design.cell, axis=0)
         share = np.where(rows < coarse, 0.5, 0.0)  # groups stand for the middle of their cells
@@ -82,7 +81,7 @@ class Grid:
         return out
 
 
-def _grouped(cells: Cells, mass: np.ndarray, coarse: int) -> tuple[np.ndarray, Cells]:
+def group_cells(cells: Cells, mass: np.ndarray, coarse: int) -> tuple[np.ndarray, Cells]:
     """Coarse cell of each cell, and the coarse cells."""
     m = cells.size
     if not cells.is_number:

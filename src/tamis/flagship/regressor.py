@@ -106,3 +106,7 @@ class TamisRegressor(AdditiveEstimator, ReadableRegressor):
         self.n_jobs = n_jobs
         self.memory_limit = memory_limit
         self.verbose = verbose
+
+    @property
+    def _is_numeric(self) -> bool:
+        return True

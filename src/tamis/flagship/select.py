@@ -176,7 +176,8 @@ class Proposals:
     ----------
     grid, bases : coarse cells of all columns, and functions of them
     first, bags : bags of the first repetition, and all of them
-    orders : for each way, for each of the first bags and then for all rows, nested supports of `most` columns
+    orders : for each way, for each of the first bags and then (if requested) for all rows, nested supports of `most`
+        columns
     """
 
     grid: Grid
@@ -187,17 +188,21 @@ class Proposals:
     orders: list[list[list[int]]]
 
     @classmethod
-    def of(cls, design: Design, likelihood: Likelihood, bags: Bags, most: int) -> Proposals:
+    def of(cls, design: Design, likelihood: Likelihood, bags: Bags, most: int, *, everything: bool = True) -> Proposals:
+        """Order the columns in every bag of the first repetition, and on `everything` if requested."""
         grid, first = Grid.of(design), bags.first()
         bases = grid.bases(RANK)
-        everything = first.inside.max(axis=1)
-        inside = np.column_stack([first.inside, everything])
-        outside = np.column_stack([first.outside, np.zeros(len(everything))])
-        more = replace(first, inside=inside, outside=outside)  # and a bag of all rows
-        pilot = fit_steps(design, likelihood, more, PILOT_PACE)
+        used = first
+        if everything:
+            rows = first.inside.max(axis=1)
+            inside, outside = (
+                np.column_stack([side, add]) for side, add in ((first.inside, rows), (first.outside, 0 * rows))
+            )
+            used = replace(first, inside=inside, outside=outside)
+        pilot = fit_steps(design, likelihood, used, PILOT_PACE)
         dropped, moved = [], []
         for b, most_moved in enumerate(_by_importance(design, pilot)):
-            model = quadratic_model(grid, bases, likelihood, pilot.held, more.only(b), most)
+            model = quadratic_model(grid, bases, likelihood, pilot.held, used.only(b), most)
             kept = nested_supports(model, most)
             rest = [j for j in (*kept, *range(design.n_columns)) if j not in most_moved]
             moved.append([*most_moved, *dict.fromkeys(rest)][:most])

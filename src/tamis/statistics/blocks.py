@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,7 +11,87 @@ from tamis.arrays import Array, beside, device_of, is_tensor, namespace, to_devi
 from tamis.errors import check_length
 from tamis.table.keys import group_keys, label_keys
 from tamis.table.rows import encode_classes
-from tamis.table.table import Table
+from tamis.table.sources.source import Block
+from tamis.table.table import Table, block_names, read_block, resolve_columns, with_empty_labels
+
+
+class BlockReader:
+    """Reads the blocks of one table, which must agree in the names and kinds of their columns.
+
+    A column without a cell in the first blocks may turn out to be a category.
+
+    Parameters
+    ----------
+    categorical_features, missing : as in `EM2NOLCClassifier`
+
+    Attributes
+    ----------
+    names : of the columns; None before the first block
+    named : whether the first block had names of its own
+    categorical : positions of the columns that are categories whatever they hold, or None
+    nominal : columns that are categories
+    empty : columns of which no cell was found so far
+    """
+
+    def __init__(self, categorical_features: Any, missing: str | None):
+        self.categorical_features, self.missing = categorical_features, missing
+        self.names: list[str] | None = None
+        self.named = False
+        self.categorical: list[int] | None = None
+        self.nominal: set[int] = set()
+        self.empty: set[int] = set()
+
+    def read(self, block: Block) -> tuple[Table, set[int]]:
+        """Return the cells of a block, and the columns that are found to be categories only now."""
+        known, found = self.names, block_names(block.X)
+        if known is None:
+            known = found
+            self.categorical = resolve_columns(self.categorical_features, known)
+        if len(found) != len(known):
+            raise ValueError(f"block {block.number} has {len(found)} columns, and those before it {len(known)}")
+        table, named = read_block(block.X, known, self.categorical, self.missing is not None)
+        if self.names is None:
+            self.names, self.named = known, named
+            self.nominal = set(table.labels)
+            self.empty = set(range(len(known))) - self.nominal
+        if named and self.named and found != known:
+            raise ValueError(f"block {block.number} has the columns {found}, and those before it {known}")
+        new = self.empty & set(table.labels)
+        self.become_nominal(new)
+        table = with_empty_labels(table, self.nominal)
+        if set(table.labels) != self.nominal:
+            raise _mixed_kinds(known[min(set(table.labels) ^ self.nominal)])
+        self.empty = {j for j in self.empty if np.isnan(table.numbers[:, j]).all()}
+        return table, new
+
+    def become_nominal(self, columns: set[int]) -> None:
+        """Count columns of which no cell was found as categories."""
+        self.empty -= columns
+        self.nominal |= columns
+
+    def agreeing(self, other: Self) -> tuple[set[int], set[int]]:
+        """Return the columns that each of two readers must count as categories to agree; refuse what never agrees."""
+        if self.names != other.names:
+            raise ValueError(f"the blocks differ in their columns: {self.names} here, {other.names} there")
+        ours, theirs = self.empty & other.nominal, other.empty & self.nominal
+        if mixed := (self.nominal | ours) ^ (other.nominal | theirs):
+            assert self.names is not None
+            raise _mixed_kinds(self.names[min(mixed)])
+        return ours, theirs
+
+    def joined(self, other: Self) -> BlockReader:
+        """Return the reader of the blocks of two that agree."""
+        total = BlockReader(self.categorical_features, self.missing)
+        total.names, total.named, total.categorical = self.names, self.named and other.named, self.categorical
+        total.nominal, total.empty = set(self.nominal), self.empty & other.empty
+        return total
+
+
+def _mixed_kinds(name: str) -> ValueError:
+    return ValueError(
+        f"column {name!r} holds numbers in some blocks and categories in others: name it in categorical_features, or "
+        "convert it"
+    )
 
 
 @dataclass(frozen=True)

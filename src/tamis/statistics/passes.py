@@ -57,8 +57,8 @@ def sum_source(
     profile = survey.profile(factor, n_folds, earlier)
     plan = replace(
         make_plan(profile, request, factor, n_folds, all_gaps=source.once and request.missing == "absent"),
-        named=survey.named,
-        categorical=None if survey.categorical is None else tuple(survey.categorical),
+        named=survey.reader.named,
+        categorical=None if survey.reader.categorical is None else tuple(survey.reader.categorical),
     )
     lengths = sorted(survey.lengths.items())
     keeper = None if checkpoint is None else _Checkpoint(Path(checkpoint), plan, f"{fingerprint} {lengths}")

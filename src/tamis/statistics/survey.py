@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from tamis.base.kernel_space import POOL
-from tamis.statistics.blocks import CheckedRows, check_rows, class_keys
+from tamis.statistics.blocks import BlockReader, CheckedRows, check_rows, class_keys
 from tamis.statistics.profile import MIN_CLASS_ROWS, SAMPLE_ROWS, Profile, add_values, columns_with_gaps
 from tamis.table.encoding import level_masses
 from tamis.table.folds import Earlier, UnitCounts, group_folds, key_folds, units_of
 from tamis.table.keys import copies_before, lowest, mix, row_keys, sampling_keys
 from tamis.table.rows import Rows, class_factors
 from tamis.table.sources.source import Block
-from tamis.table.table import Table, block_names, joined, read_block, resolve_columns, with_empty_labels
+from tamis.table.table import Table, joined, with_empty_labels
 
 MAX_KEY = np.uint64(np.iinfo(np.uint64).max)
 PLACE_BITS = 32  # bits of a position that number the rows within a block
@@ -85,14 +85,17 @@ class Reservoir:
 
     def add(self, rows: SampledRows) -> None:
         """Add rows, in place."""
-        classes, codes = np.unique(rows.labels, return_inverse=True)
-        bounds = np.array([self.class_bounds.get(label, MAX_KEY) for label in classes.tolist()], dtype=np.uint64)
-        low = rows.rank <= bounds[codes]
+        low, n_classes = np.zeros(len(rows), dtype=bool), 1
+        if self.size_per_class:
+            classes, codes = np.unique(rows.labels, return_inverse=True)
+            n_classes = max(n_classes, len(self.class_bounds), len(classes))
+            bounds = np.array([self.class_bounds.get(label, MAX_KEY) for label in classes.tolist()], dtype=np.uint64)
+            low = rows.rank <= bounds[codes]
         if self.size:
             low |= rows.rank <= self.bound
         if low.any():
             self.parts.append(rows.take(np.flatnonzero(low)))
-        if len(self) > 2 * (self.size + self.size_per_class * max(1, len(self.class_bounds), len(classes))):
+        if len(self) > 2 * (self.size + self.size_per_class * n_classes):
             self.kept()
 
     def kept(self) -> SampledRows | None:
@@ -100,13 +103,13 @@ class Reservoir:
         if not self.parts:
             return None
         rows = _joined(self.parts)
-        classes, codes = np.unique(rows.labels, return_inverse=True)
         keep = np.zeros(len(rows), dtype=bool)
         copied = rows.copied.copy()
         if self.size:
             keep[lowest(rows.rank, self.size)] = True
             if len(rows) >= self.size:
                 self.bound = rows.rank[keep].max()
+        classes, codes = np.unique(rows.labels if self.size_per_class else [], return_inverse=True)
         for c, label in enumerate(classes.tolist()):
             members = np.flatnonzero(codes == c)
             if self.distinct:
@@ -146,11 +149,8 @@ class Survey:
     """
 
     def __init__(self, categorical_features: Any, missing: str | None, candidates: int | str | None, seed: int):
-        self.categorical_features, self.missing = categorical_features, missing
+        self.reader = BlockReader(categorical_features, missing)
         self.candidates, self.seed = candidates, seed
-        self.names: list[str] | None = None
-        self.named = False
-        self.categorical: list[int] | None = None
         self.grouped: bool | None = None
         self.text: bool | None = None  # whether classes are text
         self.lengths: dict[int, int] = {}  # rows of each block
@@ -158,7 +158,6 @@ class Survey:
         self.mass: dict[Any, float] = {}  # weight of each class
         self.distinct: dict[int, np.ndarray] = {}
         self.level_mass: dict[int, dict[Any, dict[Any, float]]] = {}  # of each column, class and level
-        self.empty: set[int] = set()  # columns without a cell so far, which may be numbers or categories
         self.gaps = np.zeros(0, dtype=bool)
         self.by_value = Reservoir(2 * SAMPLE_ROWS, MIN_CLASS_ROWS)
         self.by_block = Reservoir(2 * SAMPLE_ROWS, MIN_CLASS_ROWS)
@@ -167,15 +166,14 @@ class Survey:
 
     def update(self, block: Block) -> Survey:
         """Add a block of rows, in place."""
-        known = self._read_columns(block.X) if self.names is None else self.names
-        found = block_names(block.X)
-        if len(found) != len(known):
-            raise ValueError(f"block {block.number} has {len(found)} columns, and those before it {len(known)}")
-        table, named = read_block(block.X, known, self.categorical, self.missing is not None)
-        if named and self.named and found != known:
-            raise ValueError(f"block {block.number} has the columns {found}, and those before it {known}")
-        self._make_nominal(self.empty & set(table.labels))
-        table = with_empty_labels(table, set(self.level_mass))
+        first = self.reader.names is None
+        table, new = self.reader.read(block)
+        if first:
+            d = len(table.names)
+            self.distinct = {j: np.empty(0) for j in range(d) if j not in table.labels}
+            self.level_mass = {j: {} for j in table.labels}
+            self.gaps = np.zeros(d, dtype=bool)
+        self._become_nominal(new)
         rows = check_rows(table, block.y, block.weight, block.groups)
         self._check_labels(rows.classes.dtype.kind not in "biuf", f"block {block.number}")
         if self.grouped not in (None, rows.groups is not None):
@@ -194,23 +192,11 @@ class Survey:
             raise ValueError(f"y holds {kinds[0]} in {where} and {kinds[1]} in others: give labels of one kind")
         self.text = text
 
-    def _read_columns(self, X: Any) -> list[str]:
-        """Learn the names and kinds of the columns from the first rows."""
-        self.names = block_names(X)
-        self.categorical = resolve_columns(self.categorical_features, self.names)
-        table, self.named = read_block(X, self.names, self.categorical, self.missing is not None)
-        d = len(self.names)
-        self.distinct = {j: np.empty(0) for j in range(d) if j not in table.labels}
-        self.level_mass = {j: {} for j in table.labels}
-        self.empty = set(self.distinct)
-        self.gaps = np.zeros(d, dtype=bool)
-        return self.names
-
-    def _make_nominal(self, columns: set[int]) -> None:
+    def _become_nominal(self, columns: set[int]) -> None:
         """Turn columns of which no cell was found so far into categories."""
         if not columns:
             return
-        self.empty -= columns
+        self.reader.become_nominal(columns)
         self.distinct = {j: values for j, values in self.distinct.items() if j not in columns}
         self.level_mass |= {j: {} for j in columns}
         for reservoir in (self.by_value, self.by_block, self.pool):
@@ -219,8 +205,6 @@ class Survey:
     def _count(self, rows: CheckedRows, mass: np.ndarray) -> None:
         table: Table = rows.X
         codes, counts = rows.codes, np.bincount(rows.codes, minlength=len(rows.classes))
-        if set(table.labels) != set(self.level_mass):
-            raise _mixed_kinds(table.names[sorted(set(table.labels) ^ set(self.level_mass))[0]])
         for c, label in enumerate(rows.classes.tolist()):
             if counts[c]:
                 _add(self.count, {label: int(counts[c])})
@@ -228,7 +212,6 @@ class Survey:
                 for j, values in table.labels.items():
                     own = self.level_mass[j].setdefault(label, {})
                     _add(own, level_masses(values[codes == c], mass[codes == c]))
-        self.empty = {j for j in self.empty if np.isnan(table.numbers[:, j]).all()}
         self.distinct = _merge_values(self.distinct, {j: table.numbers[:, j] for j in self.distinct})
         self.gaps |= columns_with_gaps(table)
 
@@ -253,19 +236,15 @@ class Survey:
             self.units.add(number, units_of(keys, class_keys(rows.classes)[codes]))
 
     def __add__(self, other: Survey) -> Survey:
-        if self.names is None or other.names is None:
-            return self if other.names is None else other
-        if self.names != other.names:
-            raise ValueError(f"the blocks differ in their columns: {self.names} here, {other.names} there")
+        if self.reader.names is None or other.reader.names is None:
+            return self if other.reader.names is None else other
+        for survey, columns in zip((self, other), self.reader.agreeing(other.reader), strict=True):
+            survey._become_nominal(columns)
         if self.grouped != other.grouped:
             raise ValueError("groups must be given for all blocks or for none: they decide the folds")
         self._check_labels(bool(other.text), "some blocks")
-        for one, two in ((self, other), (other, self)):
-            one._make_nominal(one.empty & set(two.level_mass))
-            if mixed := sorted(set(two.level_mass) - set(one.level_mass)):
-                raise _mixed_kinds(self.names[mixed[0]])
-        total = Survey(self.categorical_features, self.missing, self.candidates, self.seed)
-        total.names, total.named, total.categorical = self.names, self.named and other.named, self.categorical
+        total = Survey(self.reader.categorical_features, self.reader.missing, self.candidates, self.seed)
+        total.reader = self.reader.joined(other.reader)
         total.grouped, total.text = self.grouped, self.text
         total.lengths = self.lengths | other.lengths
         for survey in (self, other):
@@ -276,7 +255,6 @@ class Survey:
                 for label, mass in of_class.items():
                     _add(own.setdefault(label, {}), mass)
         total.distinct = _merge_values({j: v for j, v in self.distinct.items() if j in other.distinct}, other.distinct)
-        total.empty = self.empty & other.empty
         total.gaps = self.gaps | other.gaps
         total.by_value, total.by_block = self.by_value + other.by_value, self.by_block + other.by_block
         total.pool, total.units = self.pool + other.pool, self.units + other.units
@@ -353,13 +331,6 @@ class Survey:
         place = drawn.position & ((1 << PLACE_BITS) - 1)
         position = starts[np.searchsorted(numbers, drawn.position >> PLACE_BITS)] + place
         return Rows(drawn.table, codes, classes, mass * factor[codes], mass, drawn.groups, position)
-
-
-def _mixed_kinds(name: str) -> ValueError:
-    return ValueError(
-        f"column {name!r} holds numbers in some blocks and categories in others: name it in categorical_features, or "
-        "convert it"
-    )
 
 
 def _add(total: dict[Any, Any], more: dict[Any, Any]) -> None:

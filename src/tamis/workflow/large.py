@@ -176,7 +176,7 @@ class _Training(ParquetSource):
         if self.dtype is not None and not any(self.kinds.values()):
             X = super()._block(number, table).X
         else:
-            X = {name: _cells(table, name, text, self.marks) for name, text in self.kinds.items()}
+            X = {name: _cells(table, name, text, self.marks) for name, text in self.kinds.items() if name in self.names}
         return Block(number, X, y, weight, groups)
 
     def rows_at(self, positions: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:

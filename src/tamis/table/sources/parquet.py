@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,11 @@ class ParquetSource(Source):
         found = self.dataset.filesystem.get_file_info(self.dataset.files)
         files = [(file.path, file.size, file.mtime_ns) for file in found]
         return f"{super().fingerprint} {self.names} {self.target} {self.weight} {self.groups} {files}"
+
+    def only(self, names: Sequence[str]) -> ParquetSource:
+        fewer = copy(self)
+        fewer.names = [name for name in self.names if name in set(names)]
+        return fewer
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
         for number, table in self.tables(start):

@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from tamis.parallel import available_cores, thread_map
 from tamis.progress import report
 from tamis.table.table import NamedNumbers, source_kind
 
 BLOCK_CELLS = 1 << 23  # numbers in one block
+SUMMED_TOGETHER = 8  # sums of items for each core that are in memory at a time
 
 M = TypeVar("M")  # a total: statistics, arrays or anything else that can be added
 T = TypeVar("T")
@@ -70,6 +72,20 @@ class Source(ABC):
         """Text that changes when the rows change, as far as that can be seen without reading them."""
         return f"{type(self).__name__} {self.n_rows}"
 
+    def only(self, names: Sequence[str]) -> Source:
+        """The same rows with the named columns of X, where fewer columns are read faster; else all columns."""
+        return self
+
+    def kept(self, function: Callable[[Block], list[T]], what: str, *, n_rows: int | None = None) -> Kept[T]:
+        """Return what `function` makes of the blocks, which stays where the rows are."""
+        n_all, done, items = self.n_rows or n_rows, 0, []
+        for block in prefetched(self.blocks()) if self.prefetches else self.blocks():
+            if len(block):
+                items += function(block)
+            done += len(block)
+            report(what, done, max(done, n_all) if n_all else 0)
+        return Kept(items)
+
     def total(
         self,
         zero: Callable[[], M],  # returns an empty total
@@ -90,6 +106,26 @@ class Source(ABC):
             report(what, done, max(done, n_all) if n_all else 0)
             if keeper is not None:
                 keeper.keep(total, block.number + 1)
+        return total
+
+
+class Kept(Generic[T]):
+    """Things that were made of blocks of rows and are kept in memory, to be summed over several times."""
+
+    def __init__(self, items: Sequence[T]):
+        self.items = items
+
+    def mapped(self, function: Callable[[T], T]) -> Kept[T]:
+        """Return what `function` makes of the items."""
+        return Kept([function(item) for item in self.items])
+
+    def total(self, function: Callable[[T], M]) -> M:
+        """Return the sum of `function` over all items; they are added up in their order."""
+        total, step = None, SUMMED_TOGETHER * available_cores()
+        for start in range(0, len(self.items), step):
+            for part in thread_map(function, self.items[start : start + step]):
+                total = part if total is None else total + part  # type: ignore[operator]
+        assert total is not None
         return total
 
 

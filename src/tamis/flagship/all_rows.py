@@ -1,0 +1,206 @@
+"""The fit to many rows: choose on a sample, fit on all.
+
+The first reading draws a sample (`reading`), on which columns, pairs and ridges are chosen (`sample`). The second
+reading turns all rows into bytes (`coded`). Curves and surfaces minimise the penalised loss of all rows (`newton`):
+first without the rows of the sample that judge, which shows what parts are worth and gives an honest loss, then with
+them.
+How fine the tables are follows the number of rows:
+
+    cells of a number         48 (n / 20 000)^(1/3), at most 128
+    coarse cells of a pair    12 (n / 20 000)^(1/3), at most 32
+
+Cases are candidates of the sample, and pull what the fit to all rows leaves over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from tamis.flagship.coded import CodedRows, Layout, Sums, code_places, masses, select_columns, sum_block
+from tamis.flagship.design import resolution
+from tamis.flagship.fit import AUTO, MAX_AUTO, Outcome, Prepared, Settings, additive_model, path_of
+from tamis.flagship.newton import MAX_PASSES, Minimum, Sample, minimise
+from tamis.flagship.reading import Population, Reading, read_targets
+from tamis.flagship.sample import PIECE_ROWS, Chosen, Tables, choose_tables, paying_parts, score_of
+from tamis.flagship.select import Proposals, smallest_within_error
+from tamis.parallel import thread_map
+from tamis.table.rows import Rows
+from tamis.table.sources.source import Block, Kept, Source
+from tamis.table.table import Table, block_names, read_block, with_empty_labels
+
+SAMPLE_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Columns of a sample of rows that are to be fitted to all rows, and what turns rows into bytes.
+
+    Attributes
+    ----------
+    given : the sample
+    columns : (d,) kept columns of the table
+    chosen : the sample in their cells
+    path : see `fit_path`; None unless the number of columns was chosen
+    """
+
+    given: Prepared
+    columns: np.ndarray
+    chosen: Chosen
+    path: dict[str, np.ndarray] | None
+
+    def targets(self, labels: np.ndarray) -> np.ndarray:
+        """Return codes of classes, or numbers in the units of the fit."""
+        if self.given.units is None:
+            return np.searchsorted(self.given.rows.classes, labels).astype(np.uint8 if self._few else np.uint16)
+        centre, unit = self.given.units
+        return (labels - centre) / unit
+
+    @property
+    def _few(self) -> bool:
+        return len(self.given.rows.classes) <= 256
+
+    def code(self, table: Table, target: np.ndarray, weight: np.ndarray | None) -> list[CodedRows]:
+        """Turn rows of a table of the kept columns into bytes."""
+        encoder, cells = self.given.encoder.select(self.columns), self.chosen.design.cells
+
+        def piece(start: int) -> CodedRows:
+            some = slice(start, start + PIECE_ROWS)
+            Z = encoder.encode(table.take(some))
+            places = [own.place(Z[:, j]) for j, own in enumerate(cells)]
+            return code_places(places, target[some], None if weight is None else weight[some])
+
+        return thread_map(piece, range(0, len(table), PIECE_ROWS))
+
+
+def select_on_sample(rows: Rows, population: Population, settings: Settings, seed: int) -> Selected:
+    """Choose columns on a sample of a population."""
+    given = Prepared.of(rows, settings, seed, population)
+    told, path = given.informative, None
+    most = len(told)
+    if settings.max_features != AUTO:
+        most = int(settings.max_features)
+    elif len(told) > 1:
+        path = path_of(given, MAX_AUTO)
+        most = smallest_within_error(path)
+    columns = told
+    if len(told) > most:
+        proposals = Proposals.of(given.design.take(told), given.likelihood, given.bags, most, everything=False)
+        columns = np.sort(told[proposals.best()[-1]])
+    targets = given.bags.targets
+    coded = targets[:, 0] if given.units is not None else given.rows.codes
+    return Selected(given, columns, Chosen.of(given.design.take(columns), given.likelihood, given.bags, coded), path)
+
+
+@dataclass(frozen=True)
+class Coder:
+    """Turns blocks of rows into bytes.
+
+    Attributes
+    ----------
+    names : of all columns
+    categorical : positions of the columns that are categories whatever they hold, or None
+    nominal : columns that are categories
+    """
+
+    selected: Selected
+    population: Population
+    names: list[str]
+    categorical: list[int] | None
+    nominal: set[int]
+    allow_missing: bool
+
+    @classmethod
+    def of(cls, selected: Selected, population: Population, reading: Reading) -> Coder:
+        reader = reading.reader
+        assert reader.names is not None
+        return cls(selected, population, reader.names, reader.categorical, reader.nominal, reader.missing is not None)
+
+    def read(self, source: Source, n_rows: int) -> Kept[CodedRows]:
+        """Read a source; the bytes stay where its rows are."""
+        names = [self.names[j] for j in self.selected.columns]
+        return source.only(names).kept(self.code, "reading rows again", n_rows=n_rows)
+
+    def code(self, block: Block) -> list[CodedRows]:
+        """Return the rows of a block, in pieces."""
+        columns = self.selected.columns.tolist()
+        fewer = len(block_names(block.X)) < len(self.names)  # from a source that reads the kept columns only
+        there = columns if fewer else list(range(len(self.names)))
+        place = {j: k for k, j in enumerate(there)}
+        categorical = None if self.categorical is None else [place[j] for j in self.categorical if j in place]
+        table, _ = read_block(block.X, [self.names[j] for j in there], categorical, self.allow_missing)
+        table = with_empty_labels(table, {place[j] for j in self.nominal if j in place})
+        table = table.select(np.array([place[j] for j in columns], dtype=int))
+        rows, target = read_targets(table, block, self.selected.given.units is not None)
+        weight, factor = rows.weight, self.population.factor
+        target = self.selected.targets(target)
+        if weight is not None or np.any(factor != 1.0):
+            codes = target if self.selected.given.units is None else np.zeros(len(target), dtype=int)
+            weight = factor[codes] * (1.0 if weight is None else weight)
+        return self.selected.code(rows.X, target, weight)
+
+
+@dataclass(frozen=True)
+class Everything:
+    """All rows as bytes.
+
+    Attributes
+    ----------
+    kept : their pieces
+    held : the rows of the sample that judge, with their weights among all rows
+    total : weight of all rows
+    """
+
+    kept: Kept[CodedRows]
+    held: CodedRows
+    total: float
+
+    def minimise(self, chosen: Chosen, tables: Tables, *, judged: bool) -> Minimum:
+        """Fit to all rows, or to all but those that judge."""
+        layout, likelihood, penalty = tables.layout, chosen.likelihood, tables.penalty
+
+        def sums(theta: np.ndarray) -> Sums:
+            found = self.kept.total(partial(sum_block, layout, likelihood, theta))
+            return found - sum_block(layout, likelihood, theta, self.held) if judged else found
+
+        assert self.held.weight is not None
+        total = self.total - (float(self.held.weight.sum()) if judged else 0.0)
+        sample = Sample.of(layout, likelihood, chosen.inside, total)
+        what = "fitting, the rows that judge left out" if judged else "fitting to all rows"
+        return minimise(sums, sample, penalty, tables.theta, MAX_PASSES, what)
+
+    def take(self, columns: np.ndarray) -> Everything:
+        """The same rows with some of the columns."""
+        fewer = self.kept.mapped(partial(select_columns, columns=columns))
+        return replace(self, kept=fewer, held=select_columns(self.held, columns))
+
+    def mass(self, layout: Layout) -> np.ndarray:
+        """Weight (size,) of the rows on each value of the tables."""
+        return self.kept.total(partial(masses, layout))
+
+
+def fit_to_all(
+    selected: Selected, kept: Kept[CodedRows], population: Population, settings: Settings, seed: int
+) -> Outcome:
+    """Fit curves, surfaces and cases to all rows, which are given as bytes."""
+    given, chosen, columns = selected.given, selected.chosen, selected.columns
+    _, coarse = resolution(population.n_rows)
+    tables = choose_tables(chosen, settings.max_pairs, coarse)
+    outside = chosen.outside
+    assert outside.weight is not None
+    held = replace(outside, weight=outside.weight * population.unit)
+    everything = Everything(kept, held, population.weight)
+    found = everything.minimise(chosen, tables, judged=True)
+    tables = replace(tables, theta=found.theta)
+    score = score_of(chosen, tables, everything.mass(tables.layout))
+    bags, likelihood = given.bags, given.likelihood
+    loss = float(bags.weight @ likelihood.losses(score.held, bags.targets)) / bags.weight.sum()
+    some, pairs = paying_parts(chosen, score, settings.max_pairs)
+    chosen, everything, tables = chosen.take(some), everything.take(some), tables.take(some, pairs)
+    found = everything.minimise(chosen, tables, judged=False)
+    tables = replace(tables, theta=found.theta)
+    score = score_of(chosen, tables, everything.mass(tables.layout)).contrasted()
+    model = additive_model(given, score, chosen.design, columns[some], settings.max_instances, seed)
+    return Outcome(model, selected.path, loss * given.unit_of_loss, 1, population.n_rows)

@@ -1,0 +1,224 @@
+"""Newton steps whose gradient is that of all rows and whose curvature is that of a sample.
+
+    minimise  sum_i weight_i loss(A_i theta, y_i) + theta' Q theta / 2
+
+A pass over all rows gives the loss, its gradient and the diagonal of its curvature. What else the curvature holds is
+taken from a sample of rows, scaled up, and the step solves that quadratic by conjugate gradients (Byrd, Chin, Neveitt
+and Nocedal, 2011). Where the sample has fewer rows on a value than all rows let expect, the diagonal makes up for it,
+so that no value moves too far. The minimum is that of all rows; the sample only decides how many passes it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import cho_solve_banded, cholesky_banded
+from scipy.sparse import csr_matrix, sparray
+
+from tamis.flagship.coded import CodedRows, Layout, Sums
+from tamis.flagship.likelihood import Likelihood
+from tamis.progress import report
+
+MAX_PASSES = 15
+MAX_PRODUCTS = 60  # of the curvature with a vector, for one step
+ENOUGH = 1e-2  # of the residual of a step, squared and relative, at which conjugate gradients stop
+TOLERANCE = 1e-6  # units of log-likelihood per row that the next step would gain, below which none is made
+SHRINK, MIN_SIZE = 0.4, 0.01  # of steps that do not lower the objective
+FLOOR = 1e-9  # of the curvature of a row
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of which the curvature is taken.
+
+    Attributes
+    ----------
+    A : (n, size)
+    weight : (n,) weights in the loss, scaled so that they add up to those of all rows
+    """
+
+    layout: Layout
+    likelihood: Likelihood
+    A: csr_matrix
+    weight: np.ndarray
+
+    @classmethod
+    def of(cls, layout: Layout, likelihood: Likelihood, rows: CodedRows, total: float) -> Sample:
+        """The sample of rows that stand for others with `total` weight."""
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        return cls(layout, likelihood, layout.matrix(rows), weight * (total / weight.sum()))
+
+    @cached_property
+    def transposed(self) -> csr_matrix:
+        return self.A.T.tocsr()
+
+    def quadratic(self, theta: np.ndarray, penalty: sparray, curvature: np.ndarray) -> Quadratic:
+        """Return the curvature of the objective at theta, where all rows have `curvature` (size, c) on its values."""
+        P = self.likelihood.mean(self.A @ theta)
+        weight = self.weight[:, None]
+        bend = self.likelihood.curvature(P) * weight + FLOOR
+        own = self.transposed @ bend
+        short = np.maximum(curvature - own, 0.0)
+        short[-1] = 0.0
+        squares = self.A.copy()
+        squares.data **= 2
+        diagonal = squares.T @ bend + short + penalty.diagonal()[:, None]
+        end = int(self.layout.starts[-1])
+        beside = np.zeros((max(end - 1, 0), theta.shape[1]))
+        shift = self._neighbours()
+        beside[shift[1]] = (shift[0].T @ bend) if len(shift[1]) else 0.0
+        beside += penalty.diagonal(1)[: max(end - 1, 0), None]
+        return Quadratic(self, P, penalty, short, diagonal, beside, end)
+
+    def _neighbours(self) -> tuple[csr_matrix, np.ndarray]:
+        """Products of the two shares of a row in each sloped cell, and the values on the left of these."""
+        layout = self.layout
+        k = 2 * int(np.count_nonzero(~layout.flat))
+        value = self.A.data.reshape(-1, layout.entries)[:, :k]
+        index = self.A.indices.reshape(-1, layout.entries)[:, :k:2]
+        found, place = np.unique(index, return_inverse=True)
+        n = len(value)
+        data = (value[:, 0::2] * value[:, 1::2]).ravel()
+        starts = np.arange(0, n * (k // 2) + 1, max(k // 2, 1)) if k else np.zeros(n + 1, dtype=int)
+        return csr_matrix((data, place.ravel(), starts), shape=(n, len(found))), found
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """The curvature of an objective at one point, and an approximate inverse.
+
+    Attributes
+    ----------
+    P : (n, c) expected targets of the sample
+    short : (size, c) what the sample lacks of the diagonal
+    diagonal : (size, c)
+    beside : (end - 1, c) entries between neighbouring values of the curves, which are the first `end` values
+    """
+
+    sample: Sample
+    P: np.ndarray
+    penalty: sparray
+    short: np.ndarray
+    diagonal: np.ndarray
+    beside: np.ndarray
+    end: int
+
+    def times(self, V: np.ndarray) -> np.ndarray:
+        """Return the product with V (size, c)."""
+        sample = self.sample
+        bent = sample.likelihood.bend(self.P, sample.A @ V) * sample.weight[:, None]
+        return sample.transposed @ bent + self.short * V + self.penalty @ V
+
+    @cached_property
+    def _factors(self) -> list[np.ndarray]:
+        """Cholesky factors of the tridiagonal part of curves, one for each output."""
+        bands = np.zeros((self.beside.shape[1], 2, self.end))
+        bands[:, 0, 1:], bands[:, 1] = self.beside.T, self.diagonal[: self.end].T
+        return [cholesky_banded(own, check_finite=False) for own in bands]
+
+    def relaxed(self, R: np.ndarray) -> np.ndarray:
+        """Return the product of R (size, c) with the inverse of the tridiagonal part of curves, and of the diagonal."""
+        out = R / self.diagonal
+        for k, factor in enumerate(self._factors if self.end else []):
+            out[: self.end, k] = cho_solve_banded((factor, False), R[: self.end, k], check_finite=False)
+        return out
+
+    def solve(self, R: np.ndarray) -> np.ndarray:
+        """Return about the product of R (size, c) with the inverse, by conjugate gradients."""
+        X, Z = np.zeros_like(R), self.relaxed(R)
+        D, worth = Z.copy(), float((R * Z).sum())
+        first = worth
+        for _ in range(MAX_PRODUCTS):
+            if worth <= ENOUGH * ENOUGH * first:
+                break
+            H = self.times(D)
+            step = worth / float((D * H).sum())
+            X = X + step * D
+            R = R - step * H
+            Z = self.relaxed(R)
+            after = float((R * Z).sum())
+            D, worth = Z + (after / worth) * D, after
+        return X
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where the steps ended.
+
+    Attributes
+    ----------
+    theta : (size, c)
+    sums : of the rows there
+    passes : over the rows
+    converged : whether a further step would gain next to nothing
+    """
+
+    theta: np.ndarray
+    sums: Sums
+    passes: int
+    converged: bool
+
+
+def minimise(
+    sums: Callable[[np.ndarray], Sums],
+    sample: Sample,
+    penalty: sparray,
+    theta: np.ndarray,
+    max_passes: int = MAX_PASSES,
+    what: str = "",
+) -> Minimum:
+    """Minimise the penalised loss of all rows from `theta`; `sums` is a pass over them, reported as `what`."""
+
+    def objective(found: Sums, theta: np.ndarray) -> float:
+        return found.loss + 0.5 * float((theta * (penalty @ theta)).sum())
+
+    found = sums(theta)
+    value, passes = objective(found, theta), 1
+    gradient = found.gradient - penalty @ theta
+    moves: list[Move] = []
+    while True:
+        if what:
+            report(what, passes, max_passes)
+        step = _corrected(sample.quadratic(theta, penalty, found.curvature).solve, moves, gradient)
+        gain, size = 0.5 * float((gradient * step).sum()), 1.0
+        if gain < TOLERANCE * sample.weight.sum():
+            return Minimum(theta, found, passes, True)
+        while True:
+            if passes == max_passes or size < MIN_SIZE:
+                return Minimum(theta, found, passes, False)
+            there = theta + size * step
+            after, passes = sums(there), passes + 1
+            lower = objective(after, there)
+            if lower <= value:
+                break
+            size *= SHRINK
+        turned = after.gradient - penalty @ there
+        moves.append(Move(there - theta, gradient - turned))
+        theta, found, value, gradient = there, after, lower, turned
+
+
+@dataclass(frozen=True)
+class Move:
+    """A step and what it changed of the gradient, both (size, c)."""
+
+    step: np.ndarray
+    change: np.ndarray
+
+    @cached_property
+    def product(self) -> float:
+        return float((self.step * self.change).sum())
+
+
+def _corrected(solve: Callable[[np.ndarray], np.ndarray], moves: Sequence[Move], gradient: np.ndarray) -> np.ndarray:
+    """The step of a gradient under a curvature that is corrected to explain all moves so far (L-BFGS)."""
+    shares = []
+    for move in reversed(moves):
+        shares.append(float((move.step * gradient).sum()) / move.product)
+        gradient = gradient - shares[-1] * move.change
+    step = solve(gradient)
+    for move, share in zip(moves, reversed(shares), strict=True):
+        step = step + (share - float((move.change * step).sum()) / move.product) * move.step
+    return step

@@ -1,0 +1,292 @@
+"""What a model of many rows consists of, chosen on a sample of them.
+
+One part of the sample (the first of the folds is left out) fits and the other judges: the columns are those of
+`select`, the pairs gain most one after another, and the ridges of curves and surfaces have the least held-out loss. A
+ridge is one over a variance of the tables, which does not depend on the number of rows, so that the fit to all rows
+takes it over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+from scipy.sparse import sparray
+
+from tamis.flagship.coded import CodedRows, Layout, code_places, select_columns, sum_block
+from tamis.flagship.design import COARSE, MAX_FLAT_CELLS, Bags, Design
+from tamis.flagship.likelihood import Likelihood
+from tamis.flagship.model import Cells, Curve, Places
+from tamis.flagship.newton import Minimum, Sample, minimise
+from tamis.flagship.pairs import Grid, group_cells, purified, screen
+from tamis.flagship.score import Score
+from tamis.flagship.surfaces import RANK, paying
+from tamis.parallel import thread_map
+from tamis.table.sources.source import Kept
+
+PIECE_ROWS = 1 << 16  # rows that one thread sums at a time
+CURVE_RIDGES = (1.0, 0.1, 0.01)
+SURFACE_RIDGES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
+SCREENED, TRIED = 2000, 60  # pairs whose tables are compared, and among which pairs are chosen one by one
+TABLE_RIDGE = 10.0  # of these tables
+MIN_GAIN = 1.0  # held-out log-likelihood of a part that is kept
+SAMPLE_PASSES = 6  # over the sample, for each ridge
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Rows of the sample in the cells of the kept columns.
+
+    Attributes
+    ----------
+    rows : all of them, without weights
+    """
+
+    design: Design
+    likelihood: Likelihood
+    bags: Bags
+    rows: CodedRows
+
+    @classmethod
+    def of(cls, design: Design, likelihood: Likelihood, bags: Bags, target: np.ndarray) -> Chosen:
+        places = [design.places(j) for j in range(design.n_columns)]
+        return cls(design, likelihood, bags, code_places(places, target, None))
+
+    def take(self, columns: np.ndarray) -> Chosen:
+        """The same rows with some of the columns."""
+        rows = select_columns(self.rows, columns)
+        return Chosen(self.design.take(columns), self.likelihood, self.bags, rows)
+
+    @cached_property
+    def flat(self) -> np.ndarray:
+        """Columns (d,) that are constant in each cell."""
+        return np.array([not c.is_number or _is_flat(self.design, j) for j, c in enumerate(self.design.cells)])
+
+    @cached_property
+    def inside(self) -> CodedRows:
+        """The rows to fit on."""
+        return self._weighted(self.bags.inside[:, 0])
+
+    @cached_property
+    def outside(self) -> CodedRows:
+        """The rows that judge."""
+        return self._weighted(self.bags.outside[:, 0])
+
+    def _weighted(self, weight: np.ndarray) -> CodedRows:
+        used = np.flatnonzero(weight > 0)
+        return replace(self.rows.take(used), weight=weight[used])
+
+    def layout(self, pairs: np.ndarray, coarse: int) -> Layout:
+        design = self.design
+        masses_of = [design.mass[j, : own.size] for j, own in enumerate(design.cells)]
+        groups = [coarse_groups(own, mass, coarse) for own, mass in zip(design.cells, masses_of, strict=True)]
+        return Layout(design.cells, self.flat, pairs, tuple(groups) if len(pairs) else ())
+
+    def start(self, layout: Layout) -> np.ndarray:
+        theta = np.zeros((layout.size, self.bags.targets.shape[1]))
+        theta[-1] = self.likelihood.start(self.bags.targets, self.bags.inside)[0]
+        return theta
+
+    def scores(self, layout: Layout, theta: np.ndarray) -> np.ndarray:
+        """Scores (n, c) of the sample."""
+        return np.concatenate([layout.matrix(part) @ theta for part in pieces(self.rows)])
+
+    def loss(self, scores: np.ndarray) -> float:
+        """Loss of the rows that judge."""
+        return float(self.bags.weight @ self.likelihood.losses(scores, self.bags.targets))
+
+    def fit(self, layout: Layout, theta: np.ndarray, penalty: sparray) -> Minimum:
+        """Fit to the rows of the sample that are to be fitted."""
+        inside = self.inside
+        assert inside.weight is not None
+        sample = Sample.of(layout, self.likelihood, inside, float(inside.weight.sum()))
+        all_of = Kept(pieces(inside))
+        sums = lambda at: all_of.total(partial(sum_block, layout, self.likelihood, at))  # noqa: E731
+        return minimise(sums, sample, penalty, theta, SAMPLE_PASSES)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Curves and surfaces as one vector (size, c), and the ridges under which they were fitted."""
+
+    layout: Layout
+    theta: np.ndarray
+    curve_ridge: float
+    surface_ridge: float
+
+    @property
+    def penalty(self) -> sparray:
+        return self.layout.penalty(self.curve_ridge, self.surface_ridge)
+
+    def take(self, columns: np.ndarray, pairs: np.ndarray) -> Tables:
+        """The tables of some columns, and of some of the pairs of these."""
+        layout, theta, place = self.layout, self.theta, np.full(len(self.layout.cells), -1)
+        place[columns] = np.arange(len(columns))
+        groups = tuple(layout.groups[j] for j in columns) if len(pairs) else ()
+        cells = tuple(layout.cells[j] for j in columns)
+        kept = Layout(cells, layout.flat[columns], place[layout.pairs[pairs]], groups)
+        parts = [theta[layout.starts[j] : layout.starts[j + 1]] for j in columns]
+        parts += [theta[layout.pair_starts[k] : layout.pair_starts[k + 1]] for k in pairs]
+        return replace(self, layout=kept, theta=np.concatenate([*parts, theta[-1:]]))
+
+
+def choose_tables(chosen: Chosen, max_pairs: int, coarse: int) -> Tables:
+    """Choose ridges and pairs on the sample."""
+    layout = chosen.layout(np.empty((0, 2), dtype=int), coarse)
+    theta, curve_ridge = _best_ridge(
+        chosen, layout, chosen.start(layout), CURVE_RIDGES, lambda r: layout.penalty(r, 1.0)
+    )
+    pairs = np.empty((0, 2), dtype=int)
+    if max_pairs and len(layout.cells) > 1:
+        pairs = choose_pairs(chosen, chosen.scores(layout, theta), max_pairs)
+    if not len(pairs):
+        return Tables(layout, theta, curve_ridge, 1.0)
+    both = chosen.layout(pairs, coarse)
+    start = carried(layout, theta, both)
+    theta, surface_ridge = _best_ridge(chosen, both, start, SURFACE_RIDGES, lambda r: both.penalty(curve_ridge, r))
+    return Tables(both, theta, curve_ridge, surface_ridge)
+
+
+def _best_ridge(
+    chosen: Chosen, layout: Layout, theta: np.ndarray, ridges: tuple[float, ...], penalty: Callable[[float], sparray]
+) -> tuple[np.ndarray, float]:
+    """The fit of least held-out loss along falling ridges, up to the first that is worse."""
+    best: tuple[float, np.ndarray, float] | None = None
+    for ridge in ridges:
+        theta = chosen.fit(layout, theta, penalty(ridge)).theta
+        loss = chosen.loss(chosen.scores(layout, theta))
+        if best is not None and loss >= best[0]:
+            break
+        best = loss, theta, ridge
+    assert best is not None
+    return best[1], best[2]
+
+
+def choose_pairs(chosen: Chosen, scores: np.ndarray, most: int) -> np.ndarray:
+    """Choose pairs (M, 2) one by one: the one whose table gains most on the rows that judge, added to the scores."""
+    design, bags, likelihood = chosen.design, chosen.bags, chosen.likelihood
+    grid, side = Grid.of(design), COARSE + 2
+    columns = np.flatnonzero(design.sizes > 1)
+    pairs = np.array([(a, b) for k, a in enumerate(columns) for b in columns[k + 1 :]], dtype=int).reshape(-1, 2)
+    inside, outside = bags.inside[:, 0], bags.outside[:, 0]
+    slope, curvature = _derivatives(likelihood, scores, bags)
+    if len(pairs) > SCREENED:
+        pairs, _ = screen(grid, grid.bases(RANK), slope * inside[:, None], curvature * inside[:, None] ** 2, SCREENED)
+    codes = grid.rows.T * side
+    place = [codes[a] + grid.rows[:, b] for a, b in pairs]
+    parts = [(on, w[on]) for on, w in ((np.flatnonzero(w > 0), w) for w in (inside, outside))]
+
+    def table(k: int) -> tuple[float, np.ndarray]:
+        """What a pair gains on the rows that judge, and its values (side^2, c)."""
+        gain, values = 0.0, np.empty((side * side, scores.shape[1]))
+        for c in range(scores.shape[1]):
+            (g, h), (held_g, held_h) = (
+                [np.bincount(place[k][on], v[on, c] * w, side * side) for v in (slope, curvature)]
+                for on, w in parts
+            )
+            values[:, c] = g / (h + TABLE_RIDGE)
+            gain += float(values[:, c] @ held_g - 0.5 * values[:, c] ** 2 @ held_h)
+        return gain, values
+
+    luck = MIN_GAIN + float(np.log(max(len(pairs), 1)))
+    gains = np.array([gain for gain, _ in thread_map(table, range(len(pairs)))] if len(pairs) else [])
+    left = np.argsort(-gains, kind="stable")[:TRIED].tolist()
+    found: list[int] = []
+    while left and len(found) < most:
+        tables = thread_map(table, left)
+        best = int(np.argmax([gain for gain, _ in tables]))
+        if tables[best][0] < luck:
+            break
+        scores = scores + tables[best][1][place[left[best]]]
+        found.append(left.pop(best))
+        slope, curvature = _derivatives(likelihood, scores, bags)
+    return pairs[found]
+
+
+def _derivatives(likelihood: Likelihood, scores: np.ndarray, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
+    P = likelihood.mean(scores)
+    return likelihood.gradient(P, bags.targets), likelihood.curvature(P)
+
+
+def pieces(rows: CodedRows) -> list[CodedRows]:
+    """Return rows in pieces, each for one thread."""
+    return [rows.take(slice(k, k + PIECE_ROWS)) for k in range(0, len(rows), PIECE_ROWS)]
+
+
+def paying_parts(chosen: Chosen, score: Score, max_pairs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns and the pairs whose loss would cost something on the rows that judge.
+
+    Pairs that gain next to nothing are dropped first, the cheapest first, and then columns that are in no pair.
+    """
+    used = np.flatnonzero(chosen.bags.weight > 0)
+    bags = Bags(chosen.bags.inside[used], chosen.bags.outside[used], chosen.bags.targets[used], 1)
+    places = [Places(own.cell[used], own.share[used]) for own in map(chosen.design.places, range(len(score.left)))]
+    curves = np.array([Curve(*ends).at(own) for *ends, own in zip(score.left, score.right, places, strict=True)])
+    values = [s.at(*(places[j] for j in s.places)) for s in score.surfaces]
+    surfaces = np.array(values).reshape(-1, *bags.targets.shape)
+    live = paying(surfaces, score.base + curves.sum(axis=0), chosen.likelihood, bags, max_pairs, MIN_GAIN)
+    paired = np.isin(np.arange(len(places)), [j for k in live for j in score.surfaces[k].places])
+    alone = np.flatnonzero(~paired)
+    start = score.base + curves[paired].sum(axis=0) + surfaces[live].sum(axis=0)
+    pays = alone[paying(curves[alone], start, chosen.likelihood, bags, len(alone), MIN_GAIN)]
+    return np.sort(np.r_[np.flatnonzero(paired), pays]), live
+
+
+def carried(layout: Layout, theta: np.ndarray, other: Layout) -> np.ndarray:
+    """Return the values of another layout with the same columns, and with pairs that are zero."""
+    out = np.zeros((other.size, theta.shape[1]))
+    end = layout.starts[-1]
+    out[:end], out[-1] = theta[:end], theta[-1]
+    return out
+
+
+def score_of(chosen: Chosen, tables: Tables, mass: np.ndarray) -> Score:
+    """Return the tables as a score: surfaces free of curves, and curves of mean zero over all rows."""
+    layout, theta, design = tables.layout, tables.theta, chosen.design
+    c = theta.shape[1]
+    left, right = np.zeros((2, len(layout.cells), design.width, c))
+    for j, own in enumerate(layout.cells):
+        curve = layout.curve(theta, j)
+        left[j, : own.size + 2], right[j, : own.size + 2] = curve.left, curve.right
+    surfaces = []
+    for k, (a, b) in enumerate(layout.pairs):
+        surface = layout.surface(theta, k)
+        weight = mass[layout.pair_starts[k] : layout.pair_starts[k + 1]].reshape(surface.values.shape[:2])
+        pure, along, across = purified(surface.values, weight)
+        for j, moved in ((a, along), (b, across)):
+            own = moved[layout.groups[j]]
+            left[j, : len(own)] += own
+            right[j, : len(own)] += own
+        surfaces.append(replace(surface, values=pure))
+    base = theta[-1].copy()
+    for j, own in enumerate(layout.cells):
+        weight = mass[layout.starts[j] : layout.starts[j + 1]]
+        ends = (weight, np.zeros_like(weight)) if layout.flat[j] else (weight[0::2], weight[1::2])
+        known = own.size + bool(ends[0][own.size] > 0)
+        total = max(ends[0][:known].sum() + ends[1][:known].sum(), np.finfo(float).tiny)
+        mean = (ends[0][:known] @ left[j, :known] + ends[1][:known] @ right[j, :known]) / total
+        left[j, :known] -= mean
+        right[j, :known] -= mean
+        base += mean
+    scores = chosen.scores(layout, theta)
+    start = chosen.likelihood.start(chosen.bags.targets, chosen.bags.inside)
+    return Score(left, right, base, tuple(surfaces), scores[:, None], scores, start)
+
+
+def coarse_groups(cells: Cells, mass: np.ndarray, most: int) -> np.ndarray:
+    """Return the coarse cell (size + 2,) of each cell; the last two are missing values and unseen levels."""
+    group, merged = group_cells(cells, mass, most)
+    group = np.where(group < merged.size, group, merged.size + 1)
+    return np.r_[group, merged.size, merged.size + 1].astype(np.int64)
+
+
+def _is_flat(design: Design, j: int) -> bool:
+    """Whether a number has few values, one in each cell."""
+    cells = design.cells[j]
+    if cells.size > MAX_FLAT_CELLS:
+        return False
+    where = np.zeros(cells.size + 2)
+    where[design.cell[:, j]] = design.share[:, j]
+    return bool(np.array_equal(where[design.cell[:, j]], design.share[:, j]))
