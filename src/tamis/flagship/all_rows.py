@@ -91,7 +91,8 @@ def select_on_sample(rows: Rows, population: Population, settings: Settings, see
         columns = np.sort(told[proposals.best()[-1]])
     targets = given.bags.targets
     coded = targets[:, 0] if given.units is not None else given.rows.codes
-    return Selected(given, columns, Chosen.of(given.design.take(columns), given.likelihood, given.bags, coded), path)
+    design, groups = given.design.take(columns), given.rows.groups
+    return Selected(given, columns, Chosen.of(design, given.likelihood, given.bags, coded, groups), path)
 
 
 @dataclass(frozen=True)

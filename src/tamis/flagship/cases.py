@@ -190,10 +190,8 @@ def keep_cases(
     pool = lowest(sampling_keys(rank_keys(rows.table, seed), rows.ties), MAX_POOL)
     directions = _directions(rows, bags.targets)[pool]
     places = [design.places(j) for j in range(design.n_columns)]
-    similarities = {
-        width: metric.cases(Z[pool], np.zeros((len(pool), 1)), width).similarity(design.cells, places)
-        for width in WIDTHS
-    }
+    apart = metric.cases(Z[pool], np.zeros((len(pool), 1)), 1.0).distances(design.cells, places)
+    similarities = {width: np.exp(apart / -(width * width)) for width in WIDTHS}
     first = bags.first()
     plan = plan_cases(likelihood, first, score.bags[:, : first.n], similarities, pool, directions, most)
     weight, offset = bags.inside.max(axis=1), score.bags.mean(axis=1)

@@ -25,6 +25,7 @@ MAX_CELLS = 48
 COARSE = 12  # cells of either side of a surface
 MANY = 20_000  # rows above which there are more of both, up to these:
 MAX_FINE_CELLS, MAX_FINE_COARSE = 128, 32
+CAP_ROUNDS = 20  # in which the cells that frequent values leave over go to the others
 MAX_FLAT_CELLS = 12  # values of a number up to which nothing is said about what is between them
 MAX_MODULUS = 1e307  # of numbers whose differences are floats
 IDENTIFIER_SHARE, MIN_IDENTIFIERS = 0.9, 10  # levels per row, and levels, above which a category names single rows
@@ -53,10 +54,15 @@ class Design:
     weight: np.ndarray
 
     @classmethod
-    def of(cls, encoder: Encoder, table: Table, weight: np.ndarray, most: int = MAX_CELLS) -> Design:
-        """Cut the columns of a table into at most so many cells, and place its rows."""
+    def of(
+        cls, encoder: Encoder, table: Table, weight: np.ndarray, most: int = MAX_CELLS, *, capped: bool = False
+    ) -> Design:
+        """Cut the columns of a table into at most so many cells, and place its rows.
+
+        A frequent value takes the place of several cells, unless the weight of a value is `capped` at that of one.
+        """
         Z = encoder.encode(table)
-        cells = [_cells(column, Z[:, j], weight, most) for j, column in enumerate(encoder.columns)]
+        cells = [_cells(column, Z[:, j], weight, most, capped) for j, column in enumerate(encoder.columns)]
         places = [own.place(Z[:, j]) for j, own in enumerate(cells)]
         cell = np.array([place.cell for place in places], dtype=np.int64).reshape(len(cells), len(weight)).T
         share = np.array([place.share for place in places]).reshape(len(cells), len(weight)).T
@@ -178,7 +184,7 @@ def _levels(values: np.ndarray, weight: np.ndarray, missing: str | None, name: s
     return Nominal(levels, fill)
 
 
-def _cells(column: Number | Nominal | Position, z: np.ndarray, weight: np.ndarray, most: int) -> Cells:
+def _cells(column: Number | Nominal | Position, z: np.ndarray, weight: np.ndarray, most: int, capped: bool) -> Cells:
     if isinstance(column, Nominal):
         return Cells(len(column.levels), np.empty(0))
     there = ~np.isnan(z)
@@ -187,12 +193,20 @@ def _cells(column: Number | Nominal | Position, z: np.ndarray, weight: np.ndarra
         return Cells(1, np.array([column.low, column.high]))
     cut = np.arange(len(values) - 1)  # between values[cut] and the next one
     if len(values) > most:
-        mass = np.cumsum(np.bincount(place, weight[there]))
+        mass = np.bincount(place, weight[there])
+        mass = np.cumsum(_capped(mass, most) if capped else mass)
         wanted = mass[-1] * np.arange(1, most) / most
         cut = np.unique(np.minimum(np.searchsorted(mass, wanted * (1 - 1e-12)), len(values) - 2))
     inner = [short_between(*pair) for pair in zip(values[cut].tolist(), values[cut + 1].tolist(), strict=True)]
     ends = (column.low, column.high) if isinstance(column, Number) else (values[0], values[-1])
     return Cells(len(cut) + 1, np.array([min(values[0], ends[0]), *inner, max(values[-1], ends[1])]))
+
+
+def _capped(mass: np.ndarray, most: int) -> np.ndarray:
+    """Masses of which none is above one of `most` parts, so that a frequent value takes one cell and not many."""
+    for _ in range(CAP_ROUNDS):
+        mass = np.minimum(mass, mass.sum() / most)
+    return mass
 
 
 def short_between(low: float, high: float) -> float:

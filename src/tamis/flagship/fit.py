@@ -119,7 +119,7 @@ class Prepared:
         encoder = raw_encoder(distinct.table, distinct.mass, settings.missing, cells)
         if sampled_from is not None:
             encoder = sampled_from.widened(encoder)
-        design = Design.of(encoder, distinct.table, distinct.weight, cells)
+        design = Design.of(encoder, distinct.table, distinct.weight, cells, capped=sampled_from is not None)
         informative = np.flatnonzero(np.count_nonzero(design.mass, axis=1) > 1) if splits else np.empty(0, dtype=int)
         likelihood = _likelihood(distinct, design.take(informative), bags)
         return cls(distinct, encoder, design, bags, likelihood, units, informative, len(rows))

@@ -206,12 +206,16 @@ class Cases:
 
     def similarity(self, cells: Sequence[Cells], places: Sequence[Places]) -> Array:
         """Similarities (n, k) in [0, 1] of rows and cases."""
+        return namespace(places[0].share).exp(-self.distances(cells, places))
+
+    def distances(self, cells: Sequence[Cells], places: Sequence[Places]) -> Array:
+        """Squared distances (n, k) of rows and cases, summed over the columns."""
         share = places[0].share
         xp = namespace(share)
         total = xp.zeros((len(self.rows), share.shape[0]), dtype=xp.float64, device=device_of(share))
         for j, (column, own) in enumerate(zip(cells, places, strict=True)):
             total += self.distance(j, column, own).T  # rows last, since there are more of them than of cases
-        return xp.exp(-total).T
+        return total.T
 
     def distance(self, j: int, column: Cells, own: Places) -> Array:
         """Squared distances (n, k) of rows and cases in one column."""

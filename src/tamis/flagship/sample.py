@@ -30,7 +30,7 @@ PIECE_ROWS = 1 << 16  # rows that one thread sums at a time
 CURVE_RIDGES = (1.0, 0.1, 0.01)
 SURFACE_RIDGES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 SCREENED, TRIED = 2000, 60  # pairs whose tables are compared, and among which pairs are chosen one by one
-TABLE_RIDGE = 10.0  # of these tables
+TABLE_RIDGE, PAIR_FOLDS = 10.0, 5  # of these tables, and parts of the sample that judge them
 MIN_GAIN = 1.0  # held-out log-likelihood of a part that is kept
 SAMPLE_PASSES = 6  # over the sample, for each ridge
 
@@ -42,22 +42,29 @@ class Chosen:
     Attributes
     ----------
     rows : all of them, without weights
+    folds : (n,) parts of them, 0 to 4
     """
 
     design: Design
     likelihood: Likelihood
     bags: Bags
     rows: CodedRows
+    folds: np.ndarray
 
     @classmethod
-    def of(cls, design: Design, likelihood: Likelihood, bags: Bags, target: np.ndarray) -> Chosen:
+    def of(
+        cls, design: Design, likelihood: Likelihood, bags: Bags, target: np.ndarray, groups: np.ndarray | None
+    ) -> Chosen:
+        """Code rows, which are sorted by their values, with their targets and groups (n,)."""
         places = [design.places(j) for j in range(design.n_columns)]
-        return cls(design, likelihood, bags, code_places(places, target, None))
+        parts = np.arange(len(target)) if groups is None else groups
+        folds = (parts % PAIR_FOLDS).astype(np.int64)
+        return cls(design, likelihood, bags, code_places(places, target, None), folds)
 
     def take(self, columns: np.ndarray) -> Chosen:
         """The same rows with some of the columns."""
         rows = select_columns(self.rows, columns)
-        return Chosen(self.design.take(columns), self.likelihood, self.bags, rows)
+        return replace(self, design=self.design.take(columns), rows=rows)
 
     @cached_property
     def flat(self) -> np.ndarray:
@@ -165,33 +172,41 @@ def _best_ridge(
 
 
 def choose_pairs(chosen: Chosen, scores: np.ndarray, most: int) -> np.ndarray:
-    """Choose pairs (M, 2) one by one: the one whose table gains most on the rows that judge, added to the scores."""
+    """Choose pairs (M, 2) one by one: the one whose table gains most on rows left out, added to the scores (n, c).
+
+    The table of a pair has one Newton step for each product of coarse cells. Every fifth of the sample judges the table
+    of the other rows.
+    """
     design, bags, likelihood = chosen.design, chosen.bags, chosen.likelihood
     grid, side = Grid.of(design), COARSE + 2
     columns = np.flatnonzero(design.sizes > 1)
     pairs = np.array([(a, b) for k, a in enumerate(columns) for b in columns[k + 1 :]], dtype=int).reshape(-1, 2)
-    inside, outside = bags.inside[:, 0], bags.outside[:, 0]
+    weight = bags.inside[:, :1] + bags.outside[:, :1]
     slope, curvature = _derivatives(likelihood, scores, bags)
     if len(pairs) > SCREENED:
-        pairs, _ = screen(grid, grid.bases(RANK), slope * inside[:, None], curvature * inside[:, None] ** 2, SCREENED)
-    codes = grid.rows.T * side
-    place = [codes[a] + grid.rows[:, b] for a, b in pairs]
-    parts = [(on, w[on]) for on, w in ((np.flatnonzero(w > 0), w) for w in (inside, outside))]
+        pairs, _ = screen(grid, grid.bases(RANK), slope * weight, curvature * weight**2, SCREENED)
+    if not len(pairs):
+        return pairs
+    coarse = grid.rows.T.copy()
 
     def table(k: int) -> tuple[float, np.ndarray]:
-        """What a pair gains on the rows that judge, and its values (side^2, c)."""
+        """What a pair gains on rows left out, and its values (side^2, c)."""
+        a, b = pairs[k]
+        place = (coarse[a] * side + coarse[b]) * PAIR_FOLDS + chosen.folds
         gain, values = 0.0, np.empty((side * side, scores.shape[1]))
         for c in range(scores.shape[1]):
-            (g, h), (held_g, held_h) = (
-                [np.bincount(place[k][on], v[on, c] * w, side * side) for v in (slope, curvature)]
-                for on, w in parts
+            g, h = (
+                np.bincount(place, part[:, c] * weight[:, 0], side * side * PAIR_FOLDS).reshape(-1, PAIR_FOLDS)
+                for part in (slope, curvature)
             )
-            values[:, c] = g / (h + TABLE_RIDGE)
-            gain += float(values[:, c] @ held_g - 0.5 * values[:, c] ** 2 @ held_h)
+            all_g, all_h = g.sum(axis=1), h.sum(axis=1)
+            others = (all_g[:, None] - g) / (all_h[:, None] - h + TABLE_RIDGE)
+            gain += float((others * g - 0.5 * others**2 * h).sum())
+            values[:, c] = all_g / (all_h + TABLE_RIDGE)
         return gain, values
 
-    luck = MIN_GAIN + float(np.log(max(len(pairs), 1)))
-    gains = np.array([gain for gain, _ in thread_map(table, range(len(pairs)))] if len(pairs) else [])
+    luck = MIN_GAIN + float(np.log(len(pairs)))
+    gains = np.array([gain for gain, _ in thread_map(table, range(len(pairs)))])
     left = np.argsort(-gains, kind="stable")[:TRIED].tolist()
     found: list[int] = []
     while left and len(found) < most:
@@ -199,8 +214,9 @@ def choose_pairs(chosen: Chosen, scores: np.ndarray, most: int) -> np.ndarray:
         best = int(np.argmax([gain for gain, _ in tables]))
         if tables[best][0] < luck:
             break
-        scores = scores + tables[best][1][place[left[best]]]
-        found.append(left.pop(best))
+        k = left.pop(best)
+        scores = scores + tables[best][1][coarse[pairs[k, 0]] * side + coarse[pairs[k, 1]]]
+        found.append(k)
         slope, curvature = _derivatives(likelihood, scores, bags)
     return pairs[found]
 
