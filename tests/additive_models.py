@@ -9,7 +9,8 @@ import pandas as pd
 
 from tamis import TamisClassifier, TamisRegressor
 from tamis.base.calibration import Calibrator
-from tamis.flagship.model import AdditiveModel, Cases, Cells, Curve, Surface
+from tamis.flagship.cells import Cases, Cells, Curve, Surface
+from tamis.flagship.model import AdditiveModel
 from tamis.table.encoding import Encoder
 from tamis.table.table import TableReader, checked_input
 

@@ -9,9 +9,9 @@ from scipy.optimize import minimize
 
 from small_designs import bags_of, design_of
 from tamis.flagship.cases import add_cases
+from tamis.flagship.cells import Surface
 from tamis.flagship.effects import MAX_PAIR_BEND, pair_factor, surface_effect
 from tamis.flagship.likelihood import Binary, Multinomial, Normal
-from tamis.flagship.model import Surface
 from tamis.flagship.pairs import Grid, _quadrants, purified, screen
 from tamis.flagship.ridge import FREE, column_basis, fit_ridges, values_of
 from tamis.flagship.score import Score

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 
 from tamis import codec
+from tamis.flagship import cells
 from tamis.flagship import model as module
-from tamis.flagship.model import AdditiveModel, Cases, Cells, Curve, Surface, find
+from tamis.flagship.cells import Cases, Cells, Curve, Edges, Surface
+from tamis.flagship.model import AdditiveModel
 from tamis.table.encoding import Encoder, Nominal, Number
 
 GAP = np.nan
@@ -59,7 +61,11 @@ class TestCells:
         elif kind in ("two", "one", "none"):
             edges = edges[: {"two": 2, "one": 1, "none": 0}[kind]]
         values = np.concatenate([values, edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf)])
-        np.testing.assert_array_equal(find(edges, values), np.searchsorted(edges, values))
+        found = Edges.of([edges, edges[:2]])
+        expected = [np.searchsorted(edges, values), np.searchsorted(edges[:2], values)]
+        np.testing.assert_array_equal(found.find(np.array([values, values])), expected)
+        few = np.array([values[:9], values[:9]])
+        np.testing.assert_array_equal(found.find(few), np.array(expected)[:, :9])
 
 
 class TestTables:
@@ -86,11 +92,13 @@ class TestTables:
         np.testing.assert_allclose(model.shifted(2.0).scores(rows()), total + 2.0, atol=1e-12)
 
     def test_scores_have_the_same_bits_in_blocks(self, model, monkeypatch):
-        Z = np.tile(rows(), (7, 1))
+        Z = np.tile(rows(), (70, 1))
         whole = model.scores(Z)
-        monkeypatch.setattr(module, "SCORE_ROWS", 5)
+        for size in (1, 5, 33, 300):
+            parts = [model.scores(Z[k : k + size]) for k in range(0, len(Z), size)]
+            np.testing.assert_array_equal(np.concatenate(parts), whole)
+        monkeypatch.setattr("tamis.flagship.scorer.Scorer.block_rows", 40)
         np.testing.assert_array_equal(model.scores(Z), whole)
-        np.testing.assert_array_equal(model.scores(Z[3:4]), whole[3:4])
 
     def test_an_explanation_has_the_bits_of_the_scores(self, model):
         found = model.explanation(model.summands(rows()), range(9), ["yes"], ["a", "b"])
@@ -102,11 +110,12 @@ class TestTables:
 
     def test_another_array_library_gives_the_same(self, model, monkeypatch):
         strict = array_api_strict.asarray
-        monkeypatch.setattr(module, "is_tensor", lambda X: not isinstance(X, np.ndarray))
-        monkeypatch.setattr(module, "beside", lambda a, b: a if isinstance(b, np.ndarray) else strict(np.asarray(a)))
+        for place in (module, cells):
+            monkeypatch.setattr(place, "is_tensor", lambda X: not isinstance(X, np.ndarray))
+            monkeypatch.setattr(place, "beside", lambda a, b: a if isinstance(b, np.ndarray) else strict(np.asarray(a)))
         there = strict(rows())
-        np.testing.assert_array_equal(np.asarray(model.scores(there)), model.scores(rows()))
-        np.testing.assert_array_equal(np.asarray(model.summands(there)), model.summands(rows()))
+        np.testing.assert_allclose(np.asarray(model.scores(there)), model.scores(rows()), atol=1e-14)
+        np.testing.assert_allclose(np.asarray(model.summands(there)), model.summands(rows()), atol=1e-14)
 
 
 class TestDrawing:

@@ -346,17 +346,6 @@ class TestRows:
         with pytest.raises(ValueError, match="leaves no fold"):
             TamisClassifier(cv=pairs[1:]).fit(X, y)
 
-    def test_of_many_rows_some_are_used_whatever_their_order(self, monkeypatch, table):
-        monkeypatch.setattr("tamis.flagship.fit.MAX_ROWS", 200)
-        X, y = table
-        order = np.random.default_rng(0).permutation(len(y))
-        with pytest.warns(UserWarning, match="uses 200 of 300 rows"):
-            one, two = (TamisClassifier(**SMALL).fit(X.iloc[rows], y[rows]) for rows in (np.arange(len(y)), order))
-        assert one.n_rows_used_ == 200 and set(order[two.instances_]) == set(one.instances_)
-        np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-9)
-        folds = list(KFold(3).split(X))
-        assert TamisClassifier(**{**SMALL, "cv": folds}).fit(X, y).n_rows_used_ == len(y)
-
     def test_of_one_group_nothing_is_kept(self, table):
         with pytest.warns(match="all rows are of one group"), pytest.warns(match="kept no feature"):
             model = TamisClassifier(**SMALL).fit(*table, groups=np.zeros(len(table[1])))

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tamis import Job, Plan, Results, Statistics, codec, io, run
-from tamis.flagship.model import Cases, Cells, Curve, Surface
+from tamis.flagship.cells import Cases, Cells, Curve, Surface
 
 import hostile
 from small_fits import fitted, mixed

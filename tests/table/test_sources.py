@@ -645,7 +645,7 @@ class TestOddBlocks:
             same(EM2NOLCClassifier(**OPTIONS).fit(lambda: cut(9, X, Y, W), checkpoint=file), whole)
 
     def test_of_an_iterator_with_gaps_that_come_late(self, monkeypatch):
-        monkeypatch.setattr(passes, "FIRST_ROWS", 500)
+        monkeypatch.setattr("tamis.table.sources.source.FIRST_ROWS", 500)
         numbers = X[["a", "c"]].to_numpy(copy=True)
         numbers[-100:, 1] = np.nan
         clf = EM2NOLCClassifier(**OPTIONS).fit(iter(cut(6, numbers, Y)))
@@ -786,7 +786,7 @@ class TestRefusals:
 
 
 def test_an_iterator_is_planned_from_its_first_rows(monkeypatch):
-    monkeypatch.setattr(passes, "FIRST_ROWS", 500)
+    monkeypatch.setattr("tamis.table.sources.source.FIRST_ROWS", 500)
     numbers = X[["a", "c"]].to_numpy(copy=True)
     numbers[-500:] *= 3
     with pytest.warns(UserWarning, match="beyond the plan's ranges"):

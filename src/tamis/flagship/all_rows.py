@@ -19,6 +19,7 @@ from functools import partial
 
 import numpy as np
 
+from tamis.flagship.cells import Cells
 from tamis.flagship.coded import CodedRows, Layout, Sums, code_places, masses, select_columns, sum_block
 from tamis.flagship.design import resolution
 from tamis.flagship.fit import AUTO, MAX_AUTO, Outcome, Prepared, Settings, additive_model, path_of
@@ -27,16 +28,17 @@ from tamis.flagship.reading import Population, Reading, read_targets
 from tamis.flagship.sample import PIECE_ROWS, Chosen, Tables, choose_tables, paying_parts, score_of
 from tamis.flagship.select import Proposals, smallest_within_error
 from tamis.parallel import thread_map
+from tamis.table.encoding import Encoder
 from tamis.table.rows import Rows
 from tamis.table.sources.source import Block, Kept, Source
-from tamis.table.table import Table, block_names, read_block, with_empty_labels
+from tamis.table.table import block_names, read_block, with_empty_labels
 
 SAMPLE_ROWS = 50_000
 
 
 @dataclass(frozen=True)
 class Selected:
-    """Columns of a sample of rows that are to be fitted to all rows, and what turns rows into bytes.
+    """Columns of a sample of rows that are to be fitted to all rows.
 
     Attributes
     ----------
@@ -50,29 +52,6 @@ class Selected:
     columns: np.ndarray
     chosen: Chosen
     path: dict[str, np.ndarray] | None
-
-    def targets(self, labels: np.ndarray) -> np.ndarray:
-        """Return codes of classes, or numbers in the units of the fit."""
-        if self.given.units is None:
-            return np.searchsorted(self.given.rows.classes, labels).astype(np.uint8 if self._few else np.uint16)
-        centre, unit = self.given.units
-        return (labels - centre) / unit
-
-    @property
-    def _few(self) -> bool:
-        return len(self.given.rows.classes) <= 256
-
-    def code(self, table: Table, target: np.ndarray, weight: np.ndarray | None) -> list[CodedRows]:
-        """Turn rows of a table of the kept columns into bytes."""
-        encoder, cells = self.given.encoder.select(self.columns), self.chosen.design.cells
-
-        def piece(start: int) -> CodedRows:
-            some = slice(start, start + PIECE_ROWS)
-            Z = encoder.encode(table.take(some))
-            places = [own.place(Z[:, j]) for j, own in enumerate(cells)]
-            return code_places(places, target[some], None if weight is None else weight[some])
-
-        return thread_map(piece, range(0, len(table), PIECE_ROWS))
 
 
 def select_on_sample(rows: Rows, population: Population, settings: Settings, seed: int) -> Selected:
@@ -101,46 +80,83 @@ class Coder:
 
     Attributes
     ----------
-    names : of all columns
+    names : of all columns of the table
     categorical : positions of the columns that are categories whatever they hold, or None
     nominal : columns that are categories
+    allow_missing : whether missing cells are accepted
+    columns, encoder, cells : the kept columns
+    classes, units : the classes, or centre and unit of numbers to predict
+    factor : (q,) of the sample weights of each class
     """
 
-    selected: Selected
-    population: Population
     names: list[str]
     categorical: list[int] | None
     nominal: set[int]
     allow_missing: bool
+    columns: list[int]
+    encoder: Encoder
+    cells: tuple[Cells, ...]
+    classes: np.ndarray
+    units: tuple[float, float] | None
+    factor: np.ndarray
 
     @classmethod
     def of(cls, selected: Selected, population: Population, reading: Reading) -> Coder:
-        reader = reading.reader
+        reader, given = reading.reader, selected.given
         assert reader.names is not None
-        return cls(selected, population, reader.names, reader.categorical, reader.nominal, reader.missing is not None)
+        return cls(
+            reader.names,
+            reader.categorical,
+            reader.nominal,
+            reader.missing is not None,
+            selected.columns.tolist(),
+            given.encoder.select(selected.columns),
+            selected.chosen.design.cells,
+            given.rows.classes,
+            given.units,
+            population.factor,
+        )
 
     def read(self, source: Source, n_rows: int) -> Kept[CodedRows]:
         """Read a source; the bytes stay where its rows are."""
-        names = [self.names[j] for j in self.selected.columns]
+        names = [self.names[j] for j in self.columns]
         return source.only(names).kept(self.code, "reading rows again", n_rows=n_rows)
 
     def code(self, block: Block) -> list[CodedRows]:
         """Return the rows of a block, in pieces."""
-        columns = self.selected.columns.tolist()
         fewer = len(block_names(block.X)) < len(self.names)  # from a source that reads the kept columns only
-        there = columns if fewer else list(range(len(self.names)))
+        there = self.columns if fewer else list(range(len(self.names)))
         place = {j: k for k, j in enumerate(there)}
         categorical = None if self.categorical is None else [place[j] for j in self.categorical if j in place]
         table, _ = read_block(block.X, [self.names[j] for j in there], categorical, self.allow_missing)
         table = with_empty_labels(table, {place[j] for j in self.nominal if j in place})
-        table = table.select(np.array([place[j] for j in columns], dtype=int))
-        rows, target = read_targets(table, block, self.selected.given.units is not None)
-        weight, factor = rows.weight, self.population.factor
-        target = self.selected.targets(target)
-        if weight is not None or np.any(factor != 1.0):
-            codes = target if self.selected.given.units is None else np.zeros(len(target), dtype=int)
-            weight = factor[codes] * (1.0 if weight is None else weight)
-        return self.selected.code(rows.X, target, weight)
+        table = table.select(np.array([place[j] for j in self.columns], dtype=int))
+        rows, labels = read_targets(table, block, self.units is not None)
+        target, weight = self._targets(labels), rows.weight
+        if np.any(self.factor != 1.0) or weight is not None:
+            codes = target if self.units is None else np.zeros(len(target), dtype=int)
+            weight = self.factor[codes] * (1.0 if weight is None else weight)
+
+        def piece(start: int) -> CodedRows:
+            some = slice(start, start + PIECE_ROWS)
+            Z = self.encoder.encode(rows.X.take(some))
+            places = [own.place(Z[:, j]) for j, own in enumerate(self.cells)]
+            return code_places(places, target[some], None if weight is None else weight[some])
+
+        return thread_map(piece, range(0, len(target), PIECE_ROWS))
+
+    def _targets(self, labels: np.ndarray) -> np.ndarray:
+        """Codes of classes, or numbers in the units of the fit."""
+        if self.units is not None:
+            return (labels - self.units[0]) / self.units[1]
+        codes = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
+        unknown = labels[self.classes[codes] != labels]
+        if len(unknown):
+            raise ValueError(
+                f"y holds {unknown.tolist()[0]!r}, which is not among the classes that were read first, "
+                f"{self.classes.tolist()}: begin with rows of all classes, or give a function instead of an iterator"
+            )
+        return codes.astype(np.uint8 if len(self.classes) <= 256 else np.uint16)
 
 
 @dataclass(frozen=True)

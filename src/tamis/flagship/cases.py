@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tamis.flagship.cells import Cases, Curve
 from tamis.flagship.design import Bags, Design
 from tamis.flagship.effects import MAX_BEND, main_features, size_of, surface_effect
 from tamis.flagship.likelihood import Likelihood
-from tamis.flagship.model import Cases, Curve
 from tamis.flagship.ridge import FURTHEST
 from tamis.flagship.score import Score, shrinkage
 from tamis.table.folds import rank_keys

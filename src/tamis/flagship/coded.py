@@ -16,8 +16,8 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import block_diag, csr_matrix, diags, eye, kron, sparray
 
+from tamis.flagship.cells import Cells, Curve, Places, Surface
 from tamis.flagship.likelihood import Likelihood
-from tamis.flagship.model import Cells, Curve, Places, Surface
 
 STEPS = 255  # of the way through a cell
 CHUNK_ROWS = 1 << 12  # rows whose matrix is made at a time, few enough for a cache
@@ -47,6 +47,11 @@ class CodedRows:
     def take(self, rows: np.ndarray | slice) -> CodedRows:
         weight = None if self.weight is None else self.weight[rows]
         return CodedRows(self.cell[rows], self.share[rows], self.target[rows], weight)
+
+
+def weight_of(rows: CodedRows) -> float:
+    """Return the weight of rows."""
+    return float(len(rows)) if rows.weight is None else float(rows.weight.sum())
 
 
 def select_columns(rows: CodedRows, columns: np.ndarray) -> CodedRows:

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from tamis.errors import warn
-from tamis.flagship.model import Cells, Curve, Places
+from tamis.flagship.cells import Cells, Curve, Places
 from tamis.table.encoding import Encoder, Nominal, Number, Position, level_masses
 from tamis.table.rows import Rows
 from tamis.table.table import Table

@@ -14,14 +14,15 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tamis.arrays import is_tensor
-from tamis.base.estimator import ReadableEstimator, draw_seed, logger
+from tamis.base.estimator import WORKING_BYTES, ReadableEstimator, draw_seed, logger
 from tamis.base.explaining import kept_values
-from tamis.base.memory import NUMBER, MemoryEstimate, Size
+from tamis.base.memory import NUMBER, MemoryEstimate, Size, check_estimate
 from tamis.base.model import FitContext, Fitted
 from tamis.errors import check_integer
 from tamis.explain import AdditiveExplanation
 from tamis.flagship.all_rows import SAMPLE_ROWS, Coder, fit_to_all, select_on_sample
 from tamis.flagship.cases import MAX_POOL
+from tamis.flagship.coded import weight_of
 from tamis.flagship.design import MANY
 from tamis.flagship.fit import Outcome, Settings, fit_additive, fit_path
 from tamis.flagship.model import AdditiveModel
@@ -29,12 +30,14 @@ from tamis.flagship.reading import Population, Reading, check_modulus
 from tamis.parallel import blas_threads
 from tamis.table.folds import check_cv, resolve_cv
 from tamis.table.rows import Rows
-from tamis.table.sources.source import Source, source_of, table_source
+from tamis.table.sources.source import BLOCK_CELLS, FirstBlocks, Source, check_unchanged, source_of, table_source
 from tamis.table.table import is_frame, source_kind
 
 AUTO = "auto"
 # Numbers for each row that are in memory at a time: for each column, for pairs, for each output, for each candidate.
 BASIS_NUMBERS, PAIR_NUMBERS, SCORE_NUMBERS, SIMILARITY_ARRAYS = 15, 700, 80, 4
+# Of many rows: the same for the sample, bytes of each row besides those of columns, and blocks in memory at a time.
+SAMPLE_NUMBERS, ROW_BYTES, BLOCK_COPIES = 30, 10, 4
 
 
 class AdditiveEstimator(ReadableEstimator):
@@ -94,18 +97,21 @@ class AdditiveEstimator(ReadableEstimator):
         if source is None:
             return super().fit(X, y, sample_weight, groups)
         self.check_parameters()
-        if source.once:
-            raise ValueError("X is an iterator, which can be read once: give a function that returns a new one")
         with self._forgetting(), blas_threads(1), self._logging_progress():
             seed = draw_seed(self.random_state)
-            reading = self._first_reading(source)
+            fingerprint = source.fingerprint
+            first = FirstBlocks(source) if source.once else source
+            reading = self._first_reading(first)
             rows = reading.rows(self._weights_of_classes)
             self._expect(X, reading)
             if reading.count <= MANY:
                 self._check_memory(rows, {})
                 fitted = self._fit_rows(rows, FitContext(seed, {}))
             else:
-                fitted = self._fit_all(source, reading, rows, seed)
+                self._check_size(Size(reading.count, len(reading.low), 0, 0, _outputs_of(rows)))
+                again = first.everything() if isinstance(first, FirstBlocks) else first
+                fitted = self._fit_all(again, reading, rows, seed)
+                check_unchanged(source, fingerprint)
             self._publish(reading.classes, fitted, reading.table_reader(), seed, fitted.model.measured(rows))
             self.instance_labels_ = self._labels_in(X)
             self._finish(rows, None)
@@ -114,12 +120,12 @@ class AdditiveEstimator(ReadableEstimator):
     def _source(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Source | None:
         """The rows as blocks, if they are many or come in blocks."""
         counted = isinstance(resolve_cv(self.cv), Integral)
-        if is_tensor(X):
-            return None
-        source = source_of(X, y, sample_weight, groups)
+        source = table_source(X, y, sample_weight, groups) if is_tensor(X) else source_of(X, y, sample_weight, groups)
         if source is not None:
             if not counted:
-                raise ValueError(f"cv={self.cv!r:.60} must be a number where rows come in blocks: folds follow values")
+                raise ValueError(
+                    f"cv={self.cv!r:.60} must be a number where rows come in blocks or tensors: folds follow values"
+                )
             return source
         shape = getattr(X, "shape", (0,))
         many = y is not None and len(shape) == 2 and shape[0] > MANY and not issparse(X)
@@ -155,14 +161,17 @@ class AdditiveEstimator(ReadableEstimator):
 
     def _fit_all(self, source: Source, reading: Reading, rows: Rows, seed: int) -> Fitted:
         """Choose on the sample, and fit to all rows."""
-        fingerprint, settings = source.fingerprint, self._settings()
+        settings = self._settings()
         population = Population.of(reading, rows, self._weights_of_classes)
         selected = select_on_sample(rows, population, settings, seed)
         kept = Coder.of(selected, population, reading).read(source, reading.n_rows)
-        if source.fingerprint != fingerprint or kept.total(len) != reading.count:
+        n_rows = kept.total(len)
+        if n_rows != reading.count and not source.once:
             raise ValueError(
-                "X changed while it was read: its rows are others now than when they were read first; fit again"
+                f"X gave {reading.count} rows (of positive weight) when it was first read and {n_rows} when it was "
+                "read again: a function must return a new iterator over the same rows whenever it is called"
             )
+        population = replace(population, n_rows=n_rows, weight=kept.total(weight_of))
         return self._fitted(fit_to_all(selected, kept, population, settings, seed), rows)
 
     def _fit_rows(self, rows: Rows, context: FitContext) -> Fitted:
@@ -189,11 +198,16 @@ class AdditiveEstimator(ReadableEstimator):
 
     def _size(self, rows: Rows, kernels: Any) -> Size:
         n, d = rows.table.numbers.shape
-        return Size(n, d, 0, 0, 1 if rows.response is not None else rows.targets.shape[1])
+        return Size(n, d, 0, 0, _outputs_of(rows))
+
+    def _check_size(self, size: Size) -> None:
+        """Refuse a fit to so many rows that would not find the memory it needs."""
+        check_estimate(type(self).__name__, self._all_memory, self.memory_limit, self._less_memory, size)
 
     def _memory(self, size: Size) -> MemoryEstimate:
-        n = size.rows
-        d, q = size.columns, size.outputs
+        if size.rows > MANY and isinstance(resolve_cv(self.cv), Integral):
+            return self._memory_of_many(size)
+        n, d, q = size.rows, size.columns, size.outputs
         kept = d if self.max_features == AUTO else min(d, int(self.max_features))
         steps = {  # one after another, of which the largest counts
             "bases of the columns": BASIS_NUMBERS * (2 * d + kept),
@@ -203,6 +217,16 @@ class AdditiveEstimator(ReadableEstimator):
         largest = max(steps, key=lambda name: steps[name])
         scores = {"scores of all classes": SCORE_NUMBERS * NUMBER * n * q}
         return {**super()._memory(size), **scores, largest: NUMBER * n * steps[largest]}
+
+    def _memory_of_many(self, size: Size) -> MemoryEstimate:
+        """What a fit takes that chooses on a sample and keeps the bytes of all rows."""
+        d, sample = size.columns, min(size.rows, SAMPLE_ROWS)
+        kept = d if self.max_features == AUTO else min(d, int(self.max_features))
+        return {
+            "two bytes of all rows for each chosen column": size.rows * (2.0 * kept + ROW_BYTES),
+            "the sample": NUMBER * sample * (SAMPLE_NUMBERS * (d + size.outputs) + SIMILARITY_ARRAYS * MAX_POOL),
+            "blocks of rows": WORKING_BYTES + BLOCK_COPIES * NUMBER * BLOCK_CELLS,
+        }
 
     def _all_memory(self, size: Size) -> MemoryEstimate:
         return self._memory(size)  # threads share it
@@ -267,3 +291,8 @@ class AdditiveEstimator(ReadableEstimator):
         assert isinstance(found, AdditiveExplanation)
         plain = found.is_in_memory and source_kind(X) is None
         return replace(found, values=kept_values(self, X)) if plain else found
+
+
+def _outputs_of(rows: Rows) -> int:
+    """Scores of a row."""
+    return 1 if rows.response is not None else rows.targets.shape[1]

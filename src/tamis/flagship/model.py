@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,217 +26,13 @@ from tamis.arrays import Array, beside, device_of, is_tensor, namespace
 from tamis.base.model import Grid, Model, squeeze
 from tamis.codec import stored
 from tamis.explain import SIMILAR, AdditiveExplanation, part_name, variation
+from tamis.flagship.cells import Cases, Cells, Curve, Places, Surface
+from tamis.flagship.scorer import Scorer
 from tamis.optim.driver import Status
+from tamis.parallel import thread_map
 from tamis.table.rows import Rows, sampled
 
-SCORE_ROWS = 1 << 15  # rows that are scored at a time, few enough for a cache
 MEASURED_ROWS = 20_000  # most training rows on which contributions are measured
-BINS, MAX_IN_BIN = 1024, 4  # of equal width, in which edges are looked up, and most edges in one of them
-FEW = 1000  # values for which a binary search is as quick
-
-
-@stored
-@dataclass(frozen=True)
-class Cells:
-    """The cells of one column.
-
-    Attributes
-    ----------
-    size : number m of intervals or levels; cell m holds missing values, cell m + 1 levels that were never seen
-    edges : (m + 1,) ends of the intervals (edges[i], edges[i + 1]], the first of which holds all that is smaller and
-        the last all that is larger; empty for a category
-    """
-
-    size: int
-    edges: np.ndarray
-
-    @property
-    def is_number(self) -> bool:
-        return len(self.edges) > 0
-
-    @property
-    def missing(self) -> int:
-        """The cell of missing values."""
-        return self.size
-
-    def fits(self) -> bool:
-        """Whether the edges are those of `size` intervals, in order."""
-        if not self.is_number:
-            return self.size >= 0
-        return len(self.edges) == self.size + 1 and bool(
-            np.isfinite(self.edges).all() and np.all(np.diff(self.edges) >= 0)
-        )
-
-    def ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """Encoded left and right ends (2m,) of the intervals in turn, or codes (m,) of levels, and their cells."""
-        if not self.is_number:
-            return np.arange(self.size, dtype=float), np.arange(self.size)
-        return np.column_stack([self.edges[:-1], self.edges[1:]]).ravel(), np.repeat(np.arange(self.size), 2)
-
-    def place(self, z: Array) -> Places:
-        """The cells of encoded values (n,), and the share of the way from the left to the right end of the cell."""
-        xp = namespace(z)
-        gap = xp.isnan(z)
-        if not self.is_number:
-            code = xp.astype(xp.where(gap | (z < 0), xp.zeros_like(z), z), xp.int64)
-            cell = xp.where(z < 0, xp.full_like(code, self.size + 1), code)
-            return Places(xp.where(gap, xp.full_like(code, self.size), cell), xp.zeros_like(z))
-        edges = beside(self.edges, z)
-        inside = xp.clip(xp.where(gap, xp.full_like(z, float(self.edges[0])), z), edges[0], edges[-1])
-        cell = xp.astype(xp.searchsorted(edges[1:-1], inside), xp.int64) if is_tensor(z) else find(edges[1:-1], inside)
-        left, right = xp.take(edges, cell), xp.take(edges, cell + 1)
-        width = right - left
-        share = xp.where(width > 0, (inside - left) / xp.where(width > 0, width, xp.ones_like(width)), width)
-        return Places(xp.where(gap, xp.full_like(cell, self.size), cell), xp.where(gap, xp.zeros_like(share), share))
-
-
-def find(edges: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return ``np.searchsorted(edges, values)``, for many values in a fifth of the time.
-
-    Edges and values are put into bins of equal width. An edge in an earlier bin is smaller than a value, one in a later
-    bin is not, and those in the same bin are compared. Few values, or edges that crowd, are left to a binary search.
-    """
-    with np.errstate(over="ignore"):
-        scale = BINS / (edges[-1] - edges[0]) if len(edges) > 1 and edges[-1] > edges[0] else np.inf
-    if len(values) < FEW or not np.isfinite(scale):
-        return np.searchsorted(edges, values).astype(np.int64)
-
-    def bins(x: np.ndarray) -> np.ndarray:
-        return np.clip((x - edges[0]) * scale, 0, BINS - 1).astype(np.int64)
-
-    count = np.bincount(bins(edges), minlength=BINS)
-    if count.max() > MAX_IN_BIN:
-        return np.searchsorted(edges, values).astype(np.int64)
-    cell = (np.cumsum(count) - count)[bins(values)]
-    following = np.append(edges, np.inf)
-    for _ in range(count.max()):
-        cell += following[cell] < values
-    return cell
-
-
-class Places(NamedTuple):
-    """Where values of one column are: their cells (n,), and their shares (n,) of the way through the cell."""
-
-    cell: Array
-    share: Array
-
-
-@stored
-@dataclass(frozen=True)
-class Curve:
-    """Contributions (cells, q) at the left and at the right end of each cell."""
-
-    left: np.ndarray
-    right: np.ndarray
-
-    def at(self, places: Places) -> Array:
-        """Contributions (n, q) of values."""
-        return _between(places, self.left, self.right)
-
-    def scaled(self, factor: float) -> Curve:
-        return Curve(factor * self.left, factor * self.right)
-
-
-@stored
-@dataclass(frozen=True)
-class Surface:
-    """Contributions of a pair of features.
-
-    Attributes
-    ----------
-    places : the two columns
-    groups : for each of them the coarse cell (cells,) of each cell; the last coarse cell is that of unseen levels
-    values : (coarse cells, coarse cells, q)
-    """
-
-    places: tuple[int, int]
-    groups: tuple[np.ndarray, np.ndarray]
-    values: np.ndarray
-
-    def fits(self, cells: Sequence[Cells], q: int) -> bool:
-        """Whether it belongs to these columns and to q outputs."""
-        if len(self.places) != 2 or not all(0 <= place < len(cells) for place in self.places):
-            return False
-        pairs = zip(self.places, self.groups, self.values.shape[:2], strict=True)
-        inside = [len(g) == cells[j].size + 2 and 0 <= g.min() <= g.max() < size for j, g, size in pairs]
-        return all(inside) and self.values.shape[2:] == (q,)
-
-    def at(self, first: Places, second: Places) -> Array:
-        """Contributions (n, q) of values of the two features."""
-        xp = namespace(first.share)
-        pairs = zip(self.groups, (first, second), strict=True)
-        a, b = (xp.take(beside(group, own.cell), own.cell) for group, own in pairs)
-        flat = beside(self.values.reshape(-1, self.values.shape[2]), first.share)
-        return xp.take(flat, a * self.values.shape[1] + b, axis=0)
-
-    def scaled(self, factor: float) -> Surface:
-        return replace(self, values=factor * self.values)
-
-
-@stored
-@dataclass(frozen=True)
-class Cases:
-    """Kept cases, each of which pulls the scores of similar rows.
-
-    Attributes
-    ----------
-    rows : (k, d) encoded
-    coordinates : for each column the coordinate (cells,) at the left and at the right end of each cell
-    gaps : (d,) squared distance of two levels, and of a missing cell and a value
-    pull : (k, q) what a case adds to the scores of a row with similarity one
-    """
-
-    rows: np.ndarray
-    coordinates: tuple[Curve, ...]
-    gaps: np.ndarray
-    pull: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def fits(self, cells: Sequence[Cells], q: int) -> bool:
-        """Whether the cases have these columns and q outputs."""
-        if not len(self):
-            return self.pull.shape == (0, q)
-        sizes = [
-            (len(c.left), len(c.right)) == (own.size + 2,) * 2 for c, own in zip(self.coordinates, cells, strict=False)
-        ]
-        d = len(cells)
-        whole = self.rows.shape == (len(self), d) and len(self.coordinates) == len(self.gaps) == d
-        return whole and all(sizes) and self.pull.shape == (len(self), q)
-
-    def similarity(self, cells: Sequence[Cells], places: Sequence[Places]) -> Array:
-        """Similarities (n, k) in [0, 1] of rows and cases."""
-        return namespace(places[0].share).exp(-self.distances(cells, places))
-
-    def distances(self, cells: Sequence[Cells], places: Sequence[Places]) -> Array:
-        """Squared distances (n, k) of rows and cases, summed over the columns."""
-        share = places[0].share
-        xp = namespace(share)
-        total = xp.zeros((len(self.rows), share.shape[0]), dtype=xp.float64, device=device_of(share))
-        for j, (column, own) in enumerate(zip(cells, places, strict=True)):
-            total += self.distance(j, column, own).T  # rows last, since there are more of them than of cases
-        return total.T
-
-    def distance(self, j: int, column: Cells, own: Places) -> Array:
-        """Squared distances (n, k) of rows and cases in one column."""
-        xp, case = namespace(own.share), column.place(self.rows[:, j])
-        if not column.is_number:
-            return self._mismatch(j, own, case)
-        at = _between(own, self.coordinates[j].left, self.coordinates[j].right)
-        apart = beside(self.coordinates[j].at(case), own.share)[:, None] - at[None, :]
-        apart *= apart
-        here, there = own.cell != column.missing, case.cell != column.missing
-        if there.all() and bool(xp.all(here)):
-            return apart.T
-        known = here[:, None] & beside(there, own.cell)[None, :]
-        return xp.where(known, apart.T, self._mismatch(j, own, case))
-
-    def _mismatch(self, j: int, own: Places, case: Places) -> Array:
-        """The gap of one column where rows and cases are in different cells, else zero (n, k)."""
-        xp = namespace(own.share)
-        differs = own.cell[:, None] != beside(case.cell, own.cell)[None, :]
-        return xp.astype(differs, xp.float64) * float(self.gaps[j])
 
 
 @stored
@@ -292,9 +89,19 @@ class AdditiveModel(Model):
 
         Every operation is elementwise, so that a row has the same score whatever the other rows are.
         """
-        if is_tensor(Z) or len(Z) <= SCORE_ROWS:
+        if is_tensor(Z):
             return self._scores(Z)
-        return np.concatenate([self._scores(Z[k : k + SCORE_ROWS]) for k in range(0, len(Z), SCORE_ROWS)])
+        scorer = self._scorer
+        step = scorer.block_rows
+        if len(Z) <= step:
+            return scorer.scores(Z)
+        parts = thread_map(lambda k: scorer.scores(Z[k : k + step]), range(0, len(Z), step))
+        return np.concatenate(parts)
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        """The tables side by side, made for the first rows; files have no need of it."""
+        return Scorer.of(self.cells, self.curves, self.surfaces, self.cases, self.intercept)
 
     def _scores(self, Z: Array) -> Array:
         xp, places = namespace(Z), self.place(Z)
@@ -315,9 +122,12 @@ class AdditiveModel(Model):
 
     def _similarity(self, places: Sequence[Places], Z: Array) -> Array:
         xp = namespace(Z)
-        if len(self.cases):
+        if not len(self.cases):
+            return xp.zeros((Z.shape[0], 0), dtype=xp.float64, device=device_of(Z))
+        if is_tensor(Z):
             return self.cases.similarity(self.cells, places)
-        return xp.zeros((Z.shape[0], 0), dtype=xp.float64, device=device_of(Z))
+        cell, share = (np.array([getattr(own, name) for own in places]) for name in ("cell", "share"))
+        return self._scorer.similarity(cell, share).T
 
     def summands(self, Z: Array) -> Array:
         """Contributions (n, q, d + m + k) of features, pairs and cases, as one array (n, q + 1, d + m + k).
@@ -523,6 +333,9 @@ class AdditiveModel(Model):
 
     # ------------------------------------------------------------------ other scores
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_scorer"}
+
     def negated(self) -> AdditiveModel:
         """The model of the opposite scores."""
         return self.scaled(-1.0)
@@ -563,12 +376,3 @@ def _unpacked(values: np.ndarray, sizes: np.ndarray) -> tuple[Curve, ...]:
         return ()
     tables = np.split(values, np.cumsum(sizes + 2)[:-1])
     return tuple(Curve(np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1])) for table in tables)
-
-
-def _between(places: Places, left: np.ndarray, right: np.ndarray) -> Array:
-    """Values of tables (cells, ...) that are linear in each cell."""
-    xp = namespace(places.share)
-    start = xp.take(beside(left, places.share), places.cell, axis=0)
-    rise = xp.take(beside(right - left, places.share), places.cell, axis=0)
-    share = places.share if left.ndim == 1 else places.share[:, None]
-    return start + share * rise

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from tamis.flagship.cells import Cells
 from tamis.flagship.design import COARSE, Bags, Design
 from tamis.flagship.likelihood import Likelihood
-from tamis.flagship.model import Cells
 from tamis.flagship.ridge import Basis, column_basis, fit_ridges
 from tamis.flagship.steps import MIN_GAIN, RIDGE, Pace
 

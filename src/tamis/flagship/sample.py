@@ -15,10 +15,10 @@ from functools import cached_property, partial
 import numpy as np
 from scipy.sparse import sparray
 
+from tamis.flagship.cells import Cells, Curve, Places
 from tamis.flagship.coded import CodedRows, Layout, code_places, select_columns, sum_block
 from tamis.flagship.design import COARSE, MAX_FLAT_CELLS, Bags, Design
 from tamis.flagship.likelihood import Likelihood
-from tamis.flagship.model import Cells, Curve, Places
 from tamis.flagship.newton import Minimum, Sample, minimise
 from tamis.flagship.pairs import Grid, group_cells, purified, screen
 from tamis.flagship.score import Score

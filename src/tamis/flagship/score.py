@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 from scipy.special import gammaln
 from sklearn.utils.parallel import Parallel, delayed
 
+from tamis.flagship.cells import Surface
 from tamis.flagship.design import Bags, Design
 from tamis.flagship.likelihood import Likelihood
-from tamis.flagship.model import Surface
 from tamis.flagship.ridge import fit_curves
 from tamis.flagship.steps import Member, Pace, fit_steps
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tamis.flagship.cells import Surface
 from tamis.flagship.design import Bags, Design
 from tamis.flagship.effects import pair_factor
 from tamis.flagship.likelihood import Likelihood
-from tamis.flagship.model import Surface
 from tamis.flagship.pairs import Grid, PairFit, fit_products, fit_quadrants, purified, screen
 from tamis.flagship.ridge import Basis
 from tamis.flagship.score import Score, chance_gain, gain_of, member_weights, shrinkage

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tamis.codec import plain_labels
-from tamis.flagship.model import AdditiveModel, Cells, Curve, Surface
+from tamis.flagship.cells import Cells, Curve, Surface
+from tamis.flagship.model import AdditiveModel
 from tamis.table.encoding import Nominal, Number, Position
 
 if TYPE_CHECKING:

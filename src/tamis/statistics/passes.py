@@ -6,10 +6,8 @@ Rows in blocks are read twice; rows on a device stay there, where profile, sums 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -31,10 +29,9 @@ from tamis.table.encoding import Encoder
 from tamis.table.folds import Earlier, group_folds, only_folds
 from tamis.table.keys import device_block_folds, device_row_keys, device_sampling_keys, ordered
 from tamis.table.rows import Rows, class_factors
-from tamis.table.sources.source import Block, Source
+from tamis.table.sources.source import Block, FirstBlocks, Source, check_unchanged
 from tamis.table.table import Table, read_table, resolve_columns
 
-FIRST_ROWS = 1 << 17  # rows from which the plan of an iterator is made
 SAVE_SECONDS = 30.0  # between two savings of a pass
 
 
@@ -50,7 +47,7 @@ def sum_source(
     if source.categorical is not None and isinstance(categorical, str):
         categorical = list(source.categorical)
     empty = partial(Survey, categorical, request.missing, request.candidates, request.seed)
-    first = _FirstBlocks(source) if source.once else None
+    first = FirstBlocks(source) if source.once else None
     survey = (source if first is None else first).total(empty, Survey.update, "reading rows")
     factor = survey.class_factor(request.class_weight)
     earlier = survey.units.earlier(n_folds, complete=first is None)
@@ -71,7 +68,7 @@ def sum_source(
             keeper=keeper,
         )
     else:
-        statistics, survey = first.sum_all(plan, empty(), device, earlier)
+        statistics, survey = _sum_once(first, plan, empty(), device, earlier)
         profile = survey.profile(factor, n_folds, earlier)
     n_read = sum(survey.count.values())
     if n_read != statistics.n_rows:
@@ -79,56 +76,22 @@ def sum_source(
             f"X gave {n_read} rows (of positive weight) when it was first read and {statistics.n_rows} when it was "
             "read again: a function must return a new iterator over the same rows whenever it is called"
         )
-    _check_unchanged(source, fingerprint)
+    check_unchanged(source, fingerprint)
     sample, sample_fold = profile.draw_sample(survey.class_mass * factor)
     again = None if source.once else partial(_sum_source_again, source, statistics, fingerprint)
     return FoldSums(statistics, n_folds, sample, sample_fold, None, again)
 
 
-def _check_unchanged(source: Source, fingerprint: str) -> None:
-    """Refuse files that changed while they were read."""
-    if source.fingerprint != fingerprint:
-        raise ValueError("X changed while it was read: its files are of another size or time now; fit again")
+def _sum_once(
+    first: FirstBlocks, plan: Plan, survey: Survey, device: str | None, earlier: Earlier
+) -> tuple[Statistics, Survey]:
+    """Return statistics and the survey of all blocks of an iterator, from one pass."""
 
+    def add(statistics: Statistics, block: Block) -> Statistics:
+        survey.update(block)
+        return statistics.add_block(block, device, earlier)
 
-# ---------------------------------------------------------------------- an iterator that can be read once
-
-
-class _FirstBlocks(Source):
-    """The first blocks of an iterator, kept in memory so that they can be read twice."""
-
-    def __init__(self, source: Source):
-        self.later = source.blocks()
-        self.first: list[Block] = []
-        n_rows = 0
-        for block in self.later:
-            self.first.append(block)
-            n_rows += len(block)
-            if n_rows >= FIRST_ROWS:
-                break
-
-    def blocks(self, start: int = 0) -> Iterator[Block]:
-        return iter(self.first[start:])
-
-    def sum_all(self, plan: Plan, survey: Survey, device: str | None, earlier: Earlier) -> tuple[Statistics, Survey]:
-        """Return statistics and the survey of all blocks, from one pass."""
-
-        def add(statistics: Statistics, block: Block) -> Statistics:
-            survey.update(block)
-            return statistics.add_block(block, device, earlier)
-
-        every = _AllBlocks(chain(self.first, self.later))
-        return every.total(partial(Statistics, plan), add, "summing rows"), survey
-
-
-class _AllBlocks(Source):
-    """The blocks of an iterator."""
-
-    def __init__(self, items: Iterator[Block]):
-        self.items = items
-
-    def blocks(self, start: int = 0) -> Iterator[Block]:
-        return self.items
+    return first.everything().total(partial(Statistics, plan), add, "summing rows"), survey
 
 
 # ---------------------------------------------------------------------- a pass that was stopped
@@ -339,7 +302,7 @@ def _sum_source_again(
     size = functions.size + len(plan.classes)
     zero = partial(np.zeros, (size, size))
     total = source.total(zero, add, "summing exact kernels", n_rows=statistics.n_rows)
-    _check_unchanged(source, fingerprint)
+    check_unchanged(source, fingerprint)
     return total * statistics.unit
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tamis.parallel import limited
 from tamis.progress import report
-from tamis.table.sources.source import Block, M, Source, n_rows
+from tamis.table.sources.source import Block, Kept, M, Source, T, n_rows
 from tamis.table.table import source_kind
 
 ADDED_TOGETHER = 4  # totals that one task adds up
@@ -62,15 +62,76 @@ class DaskSource(Source):
         """
         delayed: Any = _dask().delayed
         start, step = delayed(zero, traverse=False), delayed(add, traverse=False)
-        sum_part, add_up = delayed(_sum_part, pure=False), delayed(_add_up, pure=False)
+        sum_part = delayed(_sum_part, pure=False)
         with _reporting(what, self.n_rows or n_rows or 0) as topic:
             every = enumerate(zip(*self.parts, strict=True))
-            totals = [sum_part(topic, start, step, number, *parts) for number, parts in every]
-            while len(totals) > 1:
-                groups = (totals[k : k + ADDED_TOGETHER] for k in range(0, len(totals), ADDED_TOGETHER))
-                totals = [add_up(*group) for group in groups]
-            total: M = totals[0].compute() if totals else zero()
-        return total
+            total = _total_of([sum_part(topic, start, step, number, *parts) for number, parts in every])
+        return zero() if total is None else total
+
+    def kept(self, function: Callable[[Block], list[T]], what: str, *, n_rows: int | None = None) -> Kept[T]:
+        """Return what `function` makes of the partitions, which stays on the workers."""
+        make, shared = _dask().delayed(_make_items, pure=False), _dask().delayed(function, traverse=False)
+        with _reporting(what, self.n_rows or n_rows or 0) as topic:
+            parts = [make(topic, shared, number, *part) for number, part in enumerate(zip(*self.parts, strict=True))]
+            parts = list(_dask().persist(*parts))
+            wait_for(parts)
+        return KeptOnWorkers(parts)
+
+
+class KeptOnWorkers(Kept[T]):
+    """Lists of things that stay where they were made, as delayed values of Dask."""
+
+    def mapped(self, function: Callable[[T], T]) -> Kept[T]:
+        each, shared = _dask().delayed(_each, pure=False), _dask().delayed(function, traverse=False)
+        return KeptOnWorkers(list(_dask().persist(*(each(shared, part) for part in self.items))))
+
+    def total(self, function: Callable[[T], M]) -> M:
+        add, shared = _dask().delayed(_sum_items, pure=False), _dask().delayed(function, traverse=False)
+        found: M = _total_of([add(shared, part) for part in self.items])
+        assert found is not None
+        return found
+
+
+def _make_items(topic: str | None, function: Callable[[Block], list[T]], number: int, *parts: Any) -> list[T]:
+    """What a function makes of a partition, on a worker with one core."""
+    block = Block(number, *parts)
+    with limited(1):
+        items = function(block) if len(block) else []
+    _log_rows(topic, len(block))
+    return items
+
+
+def _each(function: Callable[[T], T], items: list[T]) -> list[T]:
+    return [function(item) for item in items]
+
+
+def _sum_items(function: Callable[[T], M], items: list[T]) -> M | None:
+    """The sum of a function over items; None of none."""
+    total: Any = None
+    with limited(1):
+        for item in items:
+            total = function(item) if total is None else total + function(item)
+    return total
+
+
+def wait_for(parts: list[Any]) -> None:
+    """Wait until delayed values are there, if they are on a cluster, and raise what went wrong."""
+    try:
+        import distributed
+    except ImportError:
+        return
+    cluster: Any = distributed
+    for future in cluster.as_completed(cluster.futures_of(parts)):
+        future.result()
+
+
+def _total_of(totals: list[Any]) -> Any:
+    """The sum of delayed totals, added up in a tree; those that are None are left out."""
+    add_up = _dask().delayed(_add_up, pure=False)
+    while len(totals) > 1:
+        groups = (totals[k : k + ADDED_TOGETHER] for k in range(0, len(totals), ADDED_TOGETHER))
+        totals = [add_up(*group) for group in groups]
+    return totals[0].compute() if totals else None
 
 
 @contextmanager
@@ -102,16 +163,22 @@ def _sum_part(topic: str | None, zero: Callable[[], M], add: Callable[[M, Block]
     block = Block(number, *parts)
     with limited(1):
         total = add(zero(), block) if len(block) else zero()
+    _log_rows(topic, n_rows(parts[0]))
+    return total
+
+
+def _log_rows(topic: str | None, count: int) -> None:
+    """Report rows that are done from a worker, if there is a topic."""
     if topic is not None:
         from distributed import get_worker
 
         with suppress(ValueError):  # computed in this process after all
-            get_worker().log_event(topic, n_rows(parts[0]))
-    return total
+            get_worker().log_event(topic, count)
 
 
 def _add_up(*totals: Any) -> Any:
-    return sum(totals[1:], start=totals[0])
+    there = [total for total in totals if total is not None]
+    return sum(there[1:], start=there[0]) if there else None
 
 
 def mapped(function: Callable[[Any], np.ndarray], X: Any) -> Any:

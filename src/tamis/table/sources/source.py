@@ -9,17 +9,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from tamis.arrays import is_tensor, to_numpy
 from tamis.parallel import available_cores, thread_map
 from tamis.progress import report
 from tamis.table.table import NamedNumbers, source_kind
 
 BLOCK_CELLS = 1 << 23  # numbers in one block
+FIRST_ROWS = 1 << 17  # rows of an iterator that can be read twice
 SUMMED_TOGETHER = 8  # sums of items for each core that are in memory at a time
 
 M = TypeVar("M")  # a total: statistics, arrays or anything else that can be added
@@ -139,6 +141,12 @@ def prefetched(items: Iterator[T]) -> Iterator[T]:
             yield item  # type: ignore[misc]
 
 
+def check_unchanged(source: Source, fingerprint: str) -> None:
+    """Refuse files that changed while they were read."""
+    if source.fingerprint != fingerprint:
+        raise ValueError("X changed while it was read: its files are of another size or time now; fit again")
+
+
 def n_rows(X: Any) -> int:
     """Return the number of rows of a table of any kind."""
     if isinstance(X, dict):
@@ -155,13 +163,14 @@ def block_rows(n_columns: int) -> int:
 
 
 class ArraySource(Source):
-    """Slices of an array (n, d), in memory or mapped, with y, weights and groups as arrays (n,) or None."""
+    """Slices of an array or tensor (n, d), in memory or mapped, with y, weights and groups as arrays (n,) or None."""
 
     prefetches = True
 
-    def __init__(self, X: np.ndarray, y: Any, weight: Any = None, groups: Any = None):
+    def __init__(self, X: Any, y: Any, weight: Any = None, groups: Any = None):
         self.X, self.n_rows = X, len(X)
-        self.columns = [None if part is None else np.asarray(part) for part in (y, weight, groups)]
+        parts = (to_numpy(part) if is_tensor(part) else part for part in (y, weight, groups))
+        self.columns = [None if part is None else np.asarray(part) for part in parts]
         for name, part in zip(("y", "sample_weight", "groups"), self.columns, strict=True):
             if part is not None and len(part) != len(X):
                 raise ValueError(f"{name} has length {len(part)}, but X has {len(X)} rows: give one for each row")
@@ -177,7 +186,8 @@ class ArraySource(Source):
         for number in range(start, -(-len(self.X) // step)):
             rows = slice(number * step, (number + 1) * step)
             y, weight, groups = (None if part is None else np.array(part[rows]) for part in self.columns)
-            yield Block(number, np.array(self.X[rows]), y, weight, groups)
+            X = to_numpy(self.X[rows]) if is_tensor(self.X) else np.array(self.X[rows])
+            yield Block(number, X, y, weight, groups)
 
 
 class IterableSource(Source):
@@ -206,6 +216,39 @@ class IterableSource(Source):
                     "or (X, y, sample_weight, groups)"
                 )
             yield Block(number, *item)
+
+
+class FirstBlocks(Source):
+    """The first blocks of an iterator that can be read once, kept in memory so that they can be read twice."""
+
+    def __init__(self, source: Source):
+        self.later = source.blocks()
+        self.first: list[Block] = []
+        n_rows = 0
+        for block in self.later:
+            self.first.append(block)
+            n_rows += len(block)
+            if n_rows >= FIRST_ROWS:
+                break
+
+    def blocks(self, start: int = 0) -> Iterator[Block]:
+        return iter(self.first[start:])
+
+    def everything(self) -> Source:
+        """All blocks, once."""
+        return _AllBlocks(chain(self.first, self.later))
+
+
+class _AllBlocks(Source):
+    """The blocks of an iterator."""
+
+    once = True
+
+    def __init__(self, items: Iterator[Block]):
+        self.items = items
+
+    def blocks(self, start: int = 0) -> Iterator[Block]:
+        return self.items
 
 
 # ---------------------------------------------------------------------- opening
@@ -262,8 +305,8 @@ def source_of(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> 
 
 
 def table_source(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Source:
-    """Return a table in memory as a source."""
-    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiu":
+    """Return a table in memory, or a tensor, as a source."""
+    if is_tensor(X) or (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiu"):
         return ArraySource(X, y, sample_weight, groups)
     return IterableSource([(X, y, sample_weight, groups)])
 
