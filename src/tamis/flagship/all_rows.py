@@ -25,7 +25,7 @@ from tamis.flagship.design import resolution
 from tamis.flagship.fit import AUTO, MAX_AUTO, Outcome, Prepared, Settings, additive_model, path_of
 from tamis.flagship.newton import MAX_PASSES, Minimum, Sample, minimise
 from tamis.flagship.reading import Population, Reading, read_targets
-from tamis.flagship.sample import PIECE_ROWS, Chosen, Tables, choose_tables, paying_parts, score_of
+from tamis.flagship.sample import PIECE_ROWS, Chosen, Tables, choose_tables, score_of, useful_parts
 from tamis.flagship.select import Proposals, smallest_within_error
 from tamis.parallel import thread_map
 from tamis.table.encoding import Encoder
@@ -214,7 +214,7 @@ def fit_to_all(
     score = score_of(chosen, tables, everything.mass(tables.layout))
     bags, likelihood = given.bags, given.likelihood
     loss = float(bags.weight @ likelihood.losses(score.held, bags.targets)) / bags.weight.sum()
-    some, pairs = paying_parts(chosen, score, settings.max_pairs)
+    some, pairs = useful_parts(chosen, score)
     chosen, everything, tables = chosen.take(some), everything.take(some), tables.take(some, pairs)
     found = everything.minimise(chosen, tables, judged=False)
     tables = replace(tables, theta=found.theta)

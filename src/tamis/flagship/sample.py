@@ -22,7 +22,7 @@ from tamis.flagship.likelihood import Likelihood
 from tamis.flagship.newton import Minimum, Sample, minimise
 from tamis.flagship.pairs import Grid, group_cells, purified, screen
 from tamis.flagship.score import Score
-from tamis.flagship.surfaces import RANK, paying
+from tamis.flagship.surfaces import RANK
 from tamis.parallel import thread_map
 from tamis.table.sources.source import Kept
 
@@ -31,7 +31,8 @@ CURVE_RIDGES = (1.0, 0.1, 0.01)
 SURFACE_RIDGES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 SCREENED, TRIED = 2000, 60  # pairs whose tables are compared, and among which pairs are chosen one by one
 TABLE_RIDGE, PAIR_FOLDS = 10.0, 5  # of these tables, and parts of the sample that judge them
-MIN_GAIN = 1.0  # held-out log-likelihood of a part that is kept
+MIN_GAIN = 1.0  # held-out log-likelihood, beyond chance, of a pair that is chosen
+IDLE = 3.0  # held-out log-likelihood of a part that is not worth keeping
 SAMPLE_PASSES = 6  # over the sample, for each ridge
 
 
@@ -69,7 +70,8 @@ class Chosen:
     @cached_property
     def flat(self) -> np.ndarray:
         """Columns (d,) that are constant in each cell."""
-        return np.array([not c.is_number or _is_flat(self.design, j) for j, c in enumerate(self.design.cells)])
+        flat = [not c.is_number or _is_flat(self.design, j) for j, c in enumerate(self.design.cells)]
+        return np.array(flat, dtype=bool)
 
     @cached_property
     def inside(self) -> CodedRows:
@@ -231,23 +233,44 @@ def pieces(rows: CodedRows) -> list[CodedRows]:
     return [rows.take(slice(k, k + PIECE_ROWS)) for k in range(0, len(rows), PIECE_ROWS)]
 
 
-def paying_parts(chosen: Chosen, score: Score, max_pairs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the columns and the pairs whose loss would cost something on the rows that judge.
+def useful_parts(chosen: Chosen, score: Score) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns and the pairs that may gain something on the rows that judge.
 
-    Pairs that gain next to nothing are dropped first, the cheapest first, and then columns that are in no pair.
+    Pairs that gain next to nothing are dropped first, the least useful one first, and then columns that are in no pair.
     """
     used = np.flatnonzero(chosen.bags.weight > 0)
     bags = Bags(chosen.bags.inside[used], chosen.bags.outside[used], chosen.bags.targets[used], 1)
     places = [Places(own.cell[used], own.share[used]) for own in map(chosen.design.places, range(len(score.left)))]
     curves = np.array([Curve(*ends).at(own) for *ends, own in zip(score.left, score.right, places, strict=True)])
+    curves = curves.reshape(-1, *bags.targets.shape)
     values = [s.at(*(places[j] for j in s.places)) for s in score.surfaces]
     surfaces = np.array(values).reshape(-1, *bags.targets.shape)
-    live = paying(surfaces, score.base + curves.sum(axis=0), chosen.likelihood, bags, max_pairs, MIN_GAIN)
+    scores = score.base + curves.sum(axis=0) + surfaces.sum(axis=0)
+    live, scores = _without_idle(surfaces, scores, chosen.likelihood, bags)
     paired = np.isin(np.arange(len(places)), [j for k in live for j in score.surfaces[k].places])
     alone = np.flatnonzero(~paired)
-    start = score.base + curves[paired].sum(axis=0) + surfaces[live].sum(axis=0)
-    pays = alone[paying(curves[alone], start, chosen.likelihood, bags, len(alone), MIN_GAIN)]
-    return np.sort(np.r_[np.flatnonzero(paired), pays]), live
+    left, _ = _without_idle(curves[alone], scores, chosen.likelihood, bags)
+    return np.sort(np.r_[np.flatnonzero(paired), alone[left]]), live
+
+
+def _without_idle(
+    parts: np.ndarray, scores: np.ndarray, likelihood: Likelihood, bags: Bags
+) -> tuple[np.ndarray, np.ndarray]:
+    """The parts (M, n, c) of scores that are left when idle ones are dropped, and the scores without these.
+
+    A part is idle if what it gains, and twice the standard error of that, are below `IDLE` units of log-likelihood.
+    """
+    live = list(range(len(parts)))
+    while live:
+        now = likelihood.losses(scores, bags.targets)
+        gains = np.array([likelihood.losses(scores - parts[k], bags.targets) - now for k in live])
+        total = gains @ bags.weight
+        error = np.sqrt((gains - gains.mean(axis=1, keepdims=True)) ** 2 @ bags.weight**2)
+        least = int(np.argmin(total + 2.0 * error))
+        if total[least] + 2.0 * error[least] >= IDLE:
+            break
+        scores = scores - parts[live.pop(least)]
+    return np.array(live, dtype=int), scores
 
 
 def carried(layout: Layout, theta: np.ndarray, other: Layout) -> np.ndarray:

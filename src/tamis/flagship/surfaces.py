@@ -77,7 +77,7 @@ class _BothFits:
             held = [score.held, *(part[live].sum(axis=0) + base for part, base in both)]
             weights = member_weights(held, likelihood, bags, np.array(WEIGHTS))
             start = self.held(score, weights, live[:0])
-            kept = paying(self._mixed(weights)[live], start, likelihood, bags, most)
+            kept = _paying(self._mixed(weights)[live], start, likelihood, bags, most)
             if len(kept) == len(live):
                 break
             live = live[kept]
@@ -117,7 +117,7 @@ def _chosen(
     if not len(pairs):
         return pairs
     fitted = fit_quadrants(grid, pairs, likelihood, first, score.bags[:, : first.n], PACE, allowed)
-    return pairs[paying(_held_parts(grid, pairs, fitted, first), score.held, likelihood, first, most)]
+    return pairs[_paying(_held_parts(grid, pairs, fitted, first), score.held, likelihood, first, most)]
 
 
 def _candidates(
@@ -149,18 +149,13 @@ def _held_parts(grid: Grid, pairs: np.ndarray, fit: PairFit, bags: Bags) -> np.n
     return out
 
 
-def paying(
-    parts: np.ndarray, start: np.ndarray, likelihood: Likelihood, bags: Bags, most: int, least: float = MIN_GAIN
-) -> np.ndarray:
-    """Return the parts (M, n, c) that are left when those that do not pay on held-out rows are dropped, cheapest first.
-
-    At most `most` are left, each of which gains at least `least`.
-    """
+def _paying(parts: np.ndarray, start: np.ndarray, likelihood: Likelihood, bags: Bags, most: int) -> np.ndarray:
+    """The pairs that are left when those that do not pay on held-out rows are dropped, the cheapest first."""
     live, held = list(range(len(parts))), start + parts.sum(axis=0)
     while live:
         costs = [gain_of(likelihood, bags, held - parts[k], held) for k in live]
         cheapest = int(np.argmin(costs))
-        if costs[cheapest] >= least and len(live) <= most:
+        if costs[cheapest] >= MIN_GAIN and len(live) <= most:
             break
         held = held - parts[live[cheapest]]
         del live[cheapest]

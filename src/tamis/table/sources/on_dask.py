@@ -121,8 +121,17 @@ def wait_for(parts: list[Any]) -> None:
     except ImportError:
         return
     cluster: Any = distributed
-    for future in cluster.as_completed(cluster.futures_of(parts)):
+    futures = cluster.futures_of(parts) if _has_client(cluster) else []
+    for future in cluster.as_completed(futures) if futures else ():
         future.result()
+
+
+def _has_client(cluster: Any) -> bool:
+    try:
+        cluster.get_client()
+    except ValueError:
+        return False
+    return True
 
 
 def _total_of(totals: list[Any]) -> Any:

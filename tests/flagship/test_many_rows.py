@@ -1,0 +1,328 @@
+"""Many rows, with what counts as many made small: one model for every source, from all rows."""
+
+import importlib.util
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from sklearn.metrics import log_loss, r2_score
+from sklearn.model_selection import KFold
+
+from tamis import TamisClassifier, TamisRegressor, io
+from tamis.flagship.design import resolution
+
+N, SMALL = 4000, {"max_features": 4, "max_pairs": 2, "max_instances": 3, "random_state": 1}
+
+
+@pytest.fixture(autouse=True)
+def few_are_many(monkeypatch):
+    monkeypatch.setattr("tamis.flagship.estimator.MANY", 1000)
+    monkeypatch.setattr("tamis.flagship.estimator.SAMPLE_ROWS", 2000)
+
+
+def made(n=N, seed=0, d=7):
+    """A sine, a step, a product, a category; and columns of noise."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, d)), columns=[f"x{j}" for j in range(d)])
+    X["kind"] = rng.choice(["a", "b", "c"], n)
+    score = 2.0 * np.sin(2 * X["x0"]) + 1.5 * (X["x1"] > 0.3) + 1.5 * X["x2"] * X["x1"] - 1.5 * (X["kind"] == "c")
+    return X, score.to_numpy(), rng
+
+
+@pytest.fixture(scope="module")
+def table():
+    X, score, rng = made()
+    X.loc[::11, "x0"] = np.nan
+    X.loc[::17, "kind"] = None
+    return X, np.where(rng.random(N) < expit(score), "yes", "no")
+
+
+@pytest.fixture
+def whole(table):
+    return TamisClassifier(**SMALL).fit(*table)
+
+
+def same(one, other, X, atol=1e-8):
+    assert one.features_.tolist() == other.features_.tolist() and one.pairs_ == other.pairs_
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=atol)
+
+
+class TestSources:
+    def test_give_the_same_model(self, table, whole, tmp_path):
+        X, y = table
+        frame = X.assign(answer=y)
+        frame.to_parquet(tmp_path / "one.parquet", row_group_size=900)
+        (tmp_path / "folder").mkdir()
+        frame[:1500].to_parquet(tmp_path / "folder" / "a.parquet")
+        frame[1500:].to_parquet(tmp_path / "folder" / "b.parquet")
+        blocks = [(X[k : k + 700], y[k : k + 700]) for k in range(0, N, 700)]
+        for given in (
+            (tmp_path / "one.parquet", "answer"),
+            (tmp_path / "folder", "answer"),
+            (blocks,),
+            (lambda: iter(blocks),),
+        ):
+            found = TamisClassifier(**SMALL).fit(*given)
+            same(found, whole, X)
+            assert found.instances_.tolist() == whole.instances_.tolist() and found.n_rows_used_ == N
+        assert whole.instance_labels_.tolist() == X.index[whole.instances_].tolist()
+
+    def test_of_numbers_give_the_same_model(self, table, tmp_path, monkeypatch):
+        X, y = table[0].drop(columns="kind").to_numpy(), table[1]
+        whole = TamisClassifier(**SMALL).fit(X, y)
+        np.save(tmp_path / "rows.npy", X)
+        monkeypatch.setattr("tamis.table.table.LARGE_BYTES", 100)
+        monkeypatch.setattr("tamis.table.sources.source.BLOCK_CELLS", 7 * 600)
+        same(TamisClassifier(**SMALL).fit(np.load(tmp_path / "rows.npy", mmap_mode="r"), y), whole, X)
+        order = np.random.default_rng(1).permutation(N)
+        other = TamisClassifier(**SMALL).fit(X[order], y[order])
+        same(other, whole, X)
+        assert sorted(order[other.instances_]) == sorted(whole.instances_)
+
+    def test_in_dask_give_the_same_model(self, table, whole):
+        dd = pytest.importorskip("dask.dataframe")
+        da = pytest.importorskip("dask.array")
+        X, y = table
+        found = TamisClassifier(**SMALL).fit(dd.from_pandas(X.assign(answer=y), npartitions=5), "answer")
+        same(found, whole, X)
+        numbers = X.drop(columns="kind").to_numpy()
+        lazy = TamisClassifier(**SMALL).fit(da.from_array(numbers, chunks=(900, 7)), da.from_array(y, chunks=900))
+        same(lazy, TamisClassifier(**SMALL).fit(numbers, y), numbers)
+
+    @pytest.mark.skipif(
+        importlib.util.find_spec("torch") is None, reason="torch is not installed: pip install tamis[gpu]"
+    )
+    def test_on_a_device_give_the_same_model(self, table):
+        import torch
+
+        X, y = table[0].drop(columns="kind").to_numpy(), (table[1] == "yes").astype(int)
+        found = TamisClassifier(**SMALL).fit(torch.from_numpy(X), torch.from_numpy(y))
+        same(found, TamisClassifier(**SMALL).fit(X, y), X)
+
+    def test_of_few_rows_give_the_model_of_a_table(self, table, tmp_path):
+        X, y = table[0][:500], table[1][:500]
+        X.assign(answer=y).to_parquet(tmp_path / "rows.parquet")
+        whole = TamisClassifier(**SMALL).fit(X, y)
+        for given in ((tmp_path / "rows.parquet", "answer"), (lambda: iter([(X[:200], y[:200]), (X[200:], y[200:])]),)):
+            found = TamisClassifier(**SMALL).fit(*given)
+            same(found, whole, X)
+            assert found.n_splits_ == 5
+
+    def test_that_can_be_read_once_are_read_once(self, table, whole, monkeypatch):
+        X, y = table
+        blocks = [(X[k : k + 500], y[k : k + 500]) for k in range(0, N, 500)]
+        same(TamisClassifier(**SMALL).fit(iter(blocks)), whole, X)
+        monkeypatch.setattr("tamis.table.sources.source.FIRST_ROWS", 2000)
+        found = TamisClassifier(**SMALL).fit(iter(blocks))
+        assert found.n_rows_used_ == N
+        assert log_loss(y, found.predict_proba(X)) < 1.15 * log_loss(y, whole.predict_proba(X))
+
+    def test_are_read_twice_and_the_second_time_the_kept_columns(self, table, tmp_path, monkeypatch):
+        from tamis.table.sources.parquet import ParquetSource
+
+        X, y = table
+        X.assign(answer=y).to_parquet(tmp_path / "rows.parquet")
+        read = []
+        tables = ParquetSource.tables
+
+        def listening(self, start=0):
+            read.append(list(self.names))
+            return tables(self, start)
+
+        monkeypatch.setattr(ParquetSource, "tables", listening)
+        found = TamisClassifier(**{**SMALL, "max_features": 2}).fit(tmp_path / "rows.parquet", "answer")
+        assert len(read) == 2 and read[0] == list(X.columns) and len(read[1]) == 2
+        assert set(found.feature_names_in_[found.features_]) <= set(read[1])
+
+
+class TestModel:
+    def test_has_what_was_planted(self):
+        X, score, rng = made(12_000)
+        y = rng.random(len(X)) < expit(score)
+        found = TamisClassifier(**SMALL).fit(X, y)
+        assert set(X.columns[found.features_]) == {"x0", "x1", "x2", "kind"} and found.pairs_[0] == ("x1", "x2")
+        X_test, score, rng = made(20_000, seed=1)
+        y_test = rng.random(len(X_test)) < expit(score)
+        best = np.mean((score > 0) == y_test)
+        assert found.score(X_test, y_test) > best - 0.012
+        assert log_loss(y_test, found.predict_proba(X_test)) < log_loss(y_test, expit(score)) + 0.02
+
+    def test_does_better_with_more_rows(self):
+        X, score, rng = made(16_000)
+        y = rng.random(len(X)) < expit(score)
+        X_test, score, rng = made(20_000, seed=1)
+        y_test = rng.random(len(X_test)) < expit(score)
+        losses = [
+            log_loss(y_test, TamisClassifier(**SMALL).fit(X[:n], y[:n]).predict_proba(X_test)) for n in (2000, 16_000)
+        ]
+        assert losses[1] < losses[0] - 0.005
+
+    def test_parts_add_up_and_curves_are_centred(self, table, whole):
+        X, _ = table
+        found = whole.explain(X)
+        total = found.base_value + found.by_part.sum(axis=2)
+        np.testing.assert_allclose(total[:, 0], whole.decision_function(X), atol=1e-10)
+        assert np.abs(found.by_feature.mean(axis=0)).max() < 1e-3
+        for surface in whole.model_.surfaces:
+            assert np.abs(surface.values).max() > 0
+
+    def test_goes_through_a_file(self, table, whole, tmp_path):
+        io.save(whole, tmp_path / "model.tamis")
+        np.testing.assert_array_equal(
+            io.load(tmp_path / "model.tamis").decision_function(table[0]), whole.decision_function(table[0])
+        )
+
+    @pytest.mark.filterwarnings("ignore:TamisClassifier kept no feature")
+    def test_of_permuted_labels_is_the_prior(self, table):
+        X, y = table
+        losses = []
+        for seed in range(4):
+            other = np.random.default_rng(seed).permutation(y)
+            found = TamisClassifier(**SMALL).fit(X[:3000], other[:3000])
+            losses.append(log_loss(other[3000:], found.predict_proba(X[3000:])))
+        share = np.mean(y == "yes")
+        prior = -share * np.log(share) - (1 - share) * np.log(1 - share)
+        assert np.mean(losses) < prior + 0.015
+
+    def test_of_columns_that_say_nothing_is_constant(self):
+        X = np.zeros((3000, 2))
+        X[:, 1] = 7.0
+        with pytest.warns(UserWarning, match="kept no feature"):
+            found = TamisClassifier(**SMALL).fit(X, np.arange(3000) % 3 == 0)
+        np.testing.assert_allclose(found.predict_proba(X[:1]), [[2 / 3, 1 / 3]], atol=1e-3)
+
+    def test_finds_several_classes(self):
+        X, score, rng = made(6000)
+        noisy = score + rng.normal(size=len(X))
+        y = np.array(["low", "middle", "high"])[np.digitize(noisy, [-1.0, 1.0])]
+        found = TamisClassifier(**SMALL).fit(X[:5000], y[:5000])
+        small = TamisClassifier(**{**SMALL, "cv": KFold(5)}).fit(X[:5000], y[:5000])
+        assert small.n_splits_ == 5 and found.n_splits_ == 1
+        assert (
+            log_loss(y[5000:], found.predict_proba(X[5000:])) < log_loss(y[5000:], small.predict_proba(X[5000:])) + 0.06
+        )
+        assert np.abs(found.explain(X[:50]).by_feature.sum(axis=1)).max() < 1e-9
+
+    def test_predicts_numbers(self):
+        X, score, rng = made(6000)
+        y = 100.0 + 20.0 * score + 5.0 * rng.normal(size=len(X))
+        found = TamisRegressor(**SMALL).fit(X[:5000], y[:5000])
+        assert r2_score(y[5000:], found.predict(X[5000:])) > 0.9
+        assert 20 < found.loss_ < 150 and found.n_rows_used_ == 5000
+        blocks = TamisRegressor(**SMALL).fit(lambda: iter([(X[:2222], y[:2222]), (X[2222:5000], y[2222:5000])]))
+        np.testing.assert_allclose(blocks.predict(X), found.predict(X), atol=1e-6)
+        turned = TamisRegressor(**SMALL).fit(X[:5000], -3.0 * y[:5000])
+        np.testing.assert_allclose(turned.predict(X), -3.0 * found.predict(X), rtol=1e-6, atol=1e-3)
+
+    def test_may_choose_the_number_of_features(self, table):
+        found = TamisClassifier(max_features="auto", max_instances=0).fit(*table)
+        assert 1 <= len(found.features_) <= 8 and len(found.path_["loss"]) == 8
+
+
+class TestWeights:
+    def test_only_their_ratios_matter(self, table):
+        X, y = table
+        weight = np.random.default_rng(0).integers(1, 4, N).astype(float)
+        one, two = (TamisClassifier(**SMALL).fit(X, y, c * weight) for c in (1.0, 1000.0))
+        np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-8)
+
+    def test_of_zero_leave_rows_out(self, table):
+        X, y = table
+        weight = np.ones(N)
+        weight[3000:] = 0.0
+        one, two = TamisClassifier(**SMALL).fit(X, y, weight), TamisClassifier(**SMALL).fit(X[:3000], y[:3000])
+        same(one, two, X)
+        assert one.n_rows_used_ == 3000
+
+    def test_of_classes_move_decisions_and_not_probabilities(self, table):
+        X, y = table
+        plain = TamisClassifier(**SMALL).fit(X, y)
+        moved = TamisClassifier(class_weight={"yes": 5.0, "no": 1.0}, **SMALL).fit(X, y)
+        assert np.mean(moved.predict(X) == "yes") > np.mean(plain.predict(X) == "yes") + 0.1
+        assert np.abs(moved.predict_proba(X) - plain.predict_proba(X)).mean() < 0.05
+
+    def test_count_as_copies_do(self, table):
+        X, y = table
+        weight = np.random.default_rng(0).integers(1, 4, N)
+        copies = np.repeat(np.arange(N), weight)
+        one = TamisClassifier(**SMALL).fit(X, y, weight.astype(float))
+        two = TamisClassifier(**SMALL).fit(X.iloc[copies], y[copies])
+        assert np.abs(one.predict_proba(X) - two.predict_proba(X)).mean() < 0.06
+
+
+class TestRefusals:
+    def test_of_rows_that_change(self, table):
+        X, y = table
+        sizes = iter([4000, 3500])
+
+        def blocks():
+            n = next(sizes)
+            return iter([(X[:n], y[:n])])
+
+        with pytest.raises(ValueError, match=r"4000 rows .* first read and 3500"):
+            TamisClassifier(**SMALL).fit(blocks)
+
+    def test_of_a_file_that_is_written_meanwhile(self, table, tmp_path, monkeypatch):
+        from tamis.flagship import estimator
+
+        X, y = table
+        path = tmp_path / "rows.parquet"
+        X.assign(answer=y).to_parquet(path)
+        chosen = estimator.select_on_sample
+
+        def and_write(*given):
+            X.assign(answer=y, more=1.0).to_parquet(path)
+            return chosen(*given)
+
+        monkeypatch.setattr(estimator, "select_on_sample", and_write)
+        with pytest.raises(ValueError, match=r"changed while it was read|cannot be read"):
+            TamisClassifier(**SMALL).fit(path, "answer")
+
+    def test_of_a_class_that_comes_late(self, table, monkeypatch):
+        X, y = table
+        monkeypatch.setattr("tamis.table.sources.source.FIRST_ROWS", 2000)
+        late = y.astype(object)
+        late[3900] = "maybe"
+        with pytest.raises(ValueError, match="'maybe', which is not among the classes that were read first"):
+            TamisClassifier(**SMALL).fit(iter([(X[:2000], late[:2000]), (X[2000:], late[2000:])]))
+
+    def test_of_what_no_rows_make_right(self, table):
+        X, y = table
+        with pytest.raises(ValueError, match=r"cv=.* must be a number where rows come in blocks"):
+            TamisClassifier(cv=KFold(3)).fit(lambda: iter([(X, y)]))
+        with pytest.raises(ValueError, match="one class only"):
+            TamisClassifier().fit(X, np.repeat("yes", N))
+        with pytest.raises(ValueError, match=r"text in some blocks and numbers in others|mixes"):
+            TamisClassifier().fit(lambda: iter([(X[:2000], y[:2000]), (X[2000:], np.ones(2000))]))
+        with pytest.raises(ValueError, match="numbers in some blocks and categories in others"):
+            other = X[2000:].assign(x3="text")
+            TamisClassifier().fit(lambda: iter([(X[:2000], y[:2000]), (other, y[2000:])]))
+        with pytest.raises(ValueError, match="memory_limit"):
+            TamisClassifier(memory_limit="1MB").fit(X, y)
+        with pytest.raises(ValueError, match="sample_weight"):
+            TamisClassifier().fit(X, y, np.full(N, -1.0))
+        with pytest.raises(ValueError, match=r"y holds nan|NaN"):
+            TamisRegressor().fit(X, np.where(np.arange(N) == 7, np.nan, 1.0))
+        with pytest.raises(ValueError, match="nearly the largest float"):
+            TamisClassifier().fit(X.assign(x4=np.where(np.arange(N) == 3900, 1e308, 0.0)), y)
+
+    def test_leave_an_earlier_fit_as_it_was(self, table, whole):
+        X = table[0]
+        before = whole.decision_function(X)
+        with pytest.raises(ValueError, match="one class"):
+            whole.fit(X, np.repeat("yes", N))
+        np.testing.assert_array_equal(whole.decision_function(X), before)
+
+
+def test_resolution_follows_the_cube_root_of_the_rows():
+    assert resolution(500) == resolution(20_000) == (48, 12)
+    assert resolution(160_000) == (96, 24) and resolution(10**9) == (128, 32)
+
+
+def test_a_frequent_value_takes_one_cell(table):
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(N) < 0.9, 0.0, rng.exponential(size=N))
+    y = rng.random(N) < expit(2.0 * np.sin(3 * x) - 1.0 * (x > 0))
+    found = TamisClassifier(max_features=1, max_pairs=0, max_instances=0).fit(x[:, None], y)
+    assert found.model_.cells[0].size > 40
