@@ -10,7 +10,9 @@ from sklearn.metrics import log_loss, r2_score
 from sklearn.model_selection import KFold
 
 from tamis import TamisClassifier, TamisRegressor, io
+from tamis.flagship import all_rows, estimator
 from tamis.flagship.design import resolution
+from tamis.flagship.reading import Reading
 
 N, SMALL = 4000, {"max_features": 4, "max_pairs": 2, "max_instances": 3, "random_state": 1}
 
@@ -251,6 +253,82 @@ class TestWeights:
         assert np.abs(one.predict_proba(X) - two.predict_proba(X)).mean() < 0.06
 
 
+class Stop(Exception):
+    """A fit is killed."""
+
+
+class TestStoppedFits:
+    @pytest.mark.parametrize("after", [1, 3, 6, 8, 11])
+    def test_go_on_where_they_were(self, table, whole, tmp_path, monkeypatch, after):
+        monkeypatch.setattr("tamis.table.sources.checkpoint.SAVE_SECONDS", 0.0)
+        X, y = table
+        cut = [(X[k : k + 700], y[k : k + 700]) for k in range(0, N, 700)]
+        given = []
+
+        def blocks(most=None):
+            for block in cut:
+                if most is not None and len(given) == most:
+                    raise Stop
+                given.append(block)
+                yield block
+
+        file = tmp_path / "fit.tamis"
+        with pytest.raises(Stop):
+            TamisClassifier(**SMALL).fit(lambda: blocks(after), checkpoint=file)
+        left = sorted(path.name for path in tmp_path.iterdir())
+        assert left == (["fit.tamis"] if after < 6 else ["fit.tamis", "fit.tamis.rows"])
+        counts = []
+        update, code = Reading.update, all_rows.Coder.code
+        monkeypatch.setattr(Reading, "update", lambda self, block: counts.append("read") or update(self, block))
+        monkeypatch.setattr(all_rows.Coder, "code", lambda self, block: counts.append("coded") or code(self, block))
+        found = TamisClassifier(**SMALL).fit(blocks, checkpoint=file)
+        same(found, whole, X)
+        assert counts == ["read"] * max(0, 6 - after) + ["coded"] * min(6, 12 - after)
+        assert not list(tmp_path.iterdir())
+
+    def test_drop_a_block_that_was_not_written_completely(self, table, whole, tmp_path, monkeypatch):
+        X, y = table
+        cut = [(X[k : k + 700], y[k : k + 700]) for k in range(0, N, 700)]
+        file = tmp_path / "fit.tamis"
+        chosen = estimator.fit_to_all
+
+        def stop(*given):
+            raise Stop
+
+        monkeypatch.setattr(estimator, "fit_to_all", stop)
+        with pytest.raises(Stop):
+            TamisClassifier(**SMALL).fit(lambda: iter(cut), checkpoint=file)
+        monkeypatch.setattr(estimator, "fit_to_all", chosen)
+        rows = tmp_path / "fit.tamis.rows"
+        whole_file = rows.read_bytes()
+        for damaged in (whole_file[:-100], whole_file + b"more", whole_file[:50], b"", b"\x93NUMPY" * 9, whole_file):
+            rows.write_bytes(damaged)
+            checkpoint = file.read_bytes()
+            same(TamisClassifier(**SMALL).fit(lambda: iter(cut), checkpoint=file), whole, X)
+            file.write_bytes(checkpoint)
+
+    def test_of_other_rows_or_parameters_begin_again(self, table, tmp_path, monkeypatch):
+        X, y = table
+        file = tmp_path / "fit.tamis"
+
+        def stop(*given):
+            raise Stop
+
+        with monkeypatch.context() as patch:
+            patch.setattr(estimator, "fit_to_all", stop)
+            with pytest.raises(Stop):
+                TamisClassifier(**SMALL).fit(lambda: iter([(X, y)]), checkpoint=file)
+        other = {**SMALL, "max_features": 2}
+        found = TamisClassifier(**other).fit(lambda: iter([(X, y)]), checkpoint=file)
+        same(found, TamisClassifier(**other).fit(X, y), X)
+        with pytest.raises(ValueError, match="is for rows in blocks"):
+            TamisClassifier().fit(X[:100], y[:100], checkpoint=file)
+        with pytest.raises(ValueError, match="leave it out with clusters and iterators"):
+            TamisClassifier().fit(iter([(X, y)]), checkpoint=file)
+        with pytest.raises(ValueError, match="there is no folder"):
+            TamisClassifier().fit(lambda: iter([(X, y)]), checkpoint=tmp_path / "none" / "fit.tamis")
+
+
 class TestRefusals:
     def test_of_rows_that_change(self, table):
         X, y = table
@@ -264,8 +342,6 @@ class TestRefusals:
             TamisClassifier(**SMALL).fit(blocks)
 
     def test_of_a_file_that_is_written_meanwhile(self, table, tmp_path, monkeypatch):
-        from tamis.flagship import estimator
-
         X, y = table
         path = tmp_path / "rows.parquet"
         X.assign(answer=y).to_parquet(path)

@@ -59,12 +59,14 @@ def small_samples():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large, "MAX_SAMPLE_ROWS", 3000)
         patch.setattr(large, "MAX_STABILITY_ROWS", 300)
+        patch.setattr("tamis.flagship.estimator.MANY", 1000)
+        patch.setattr("tamis.flagship.estimator.SAMPLE_ROWS", 2000)
         yield
 
 
-@pytest.fixture(scope="module")
-def results(folder, small_samples, tmp_path_factory):
-    return run_large(folder, job(), tmp_path_factory.mktemp("out"))
+@pytest.fixture(scope="module", params=["TamisClassifier", "EM2NOLCClassifierCV"])
+def results(folder, small_samples, tmp_path_factory, request):
+    return run_large(folder, job(method=request.param), tmp_path_factory.mktemp("out"))
 
 
 class TestResults:
@@ -215,7 +217,7 @@ class TestCommand:
         done = CliRunner().invoke(app, ["fit", str(folder), *options, "--out", str(out), "--max-features", "3"])
         assert done.exit_code == 0, done.output
         document = json.loads(done.stdout)
-        assert document["method"] == "EM2NOLCClassifierCV"
+        assert document["method"] == "TamisClassifier"
         assert {path.name for path in out.iterdir()} >= {"model.tamis", "metrics.json"}
         assert not (out / "pass.tamis").exists()
         done = CliRunner().invoke(
@@ -235,14 +237,15 @@ class TestCommand:
         cells = [f"{v:.3f}" if k % 9 else "unknown" for k, v in enumerate(x)]
         pq.write_table(pa.table({"x": cells, "y": (x > 0).astype(int)}), tmp_path / "rows.parquet")
         command = ["fit", str(tmp_path / "rows.parquet"), "--target", "y", "--memory-limit", "1kB", "--json"]
-        command += ["--out", str(tmp_path / "out"), "--set", "bandwidths=[1.0]"]
+        command += ["--out", str(tmp_path / "out"), "--set", "cv=3"]
         done = CliRunner().invoke(app, [*command, "--missing", "unknown"])
         assert done.exit_code == 0, done.output
         assert Results.load(tmp_path / "out" / "model.tamis").notes.missing == {"x": 45}
 
-    def test_refuses_the_flagship_by_name(self, folder):
-        done = CliRunner().invoke(app, ["fit", str(folder), "--target", "ill", "--method", "TamisClassifier"])
-        assert done.exit_code == 2 and "needs all rows in memory" in done.output
+    def test_takes_other_methods_that_read_blocks(self, folder, tmp_path):
+        command = ["fit", str(folder), "--target", "ill", "--method", "EM2NOLCClassifier", "--json", "--id", "id"]
+        done = CliRunner().invoke(app, [*command, "--drop", "ward", "--out", str(tmp_path / "out")])
+        assert done.exit_code == 0 and json.loads(done.stdout)["method"] == "EM2NOLCClassifier"
 
     def test_says_what_is_wrong_with_a_limit(self, folder):
         done = CliRunner().invoke(app, ["fit", str(folder), "--target", "ill", "--memory-limit", "much"])

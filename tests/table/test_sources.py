@@ -279,7 +279,7 @@ class Stopping:
 
 class TestStoppedPasses:
     def test_go_on_where_they_were(self, whole, tmp_path, monkeypatch):
-        monkeypatch.setattr(passes, "SAVE_SECONDS", 0.0)
+        monkeypatch.setattr("tamis.table.sources.checkpoint.SAVE_SECONDS", 0.0)
         rows, file = Stopping(cut(6, X, Y, W), 4), tmp_path / "sums"
         with pytest.raises(KeyboardInterrupt):
             EM2NOLCClassifier(**OPTIONS).fit(rows, checkpoint=file)
@@ -293,7 +293,7 @@ class TestStoppedPasses:
         assert not file.exists()
 
     def test_begin_again_where_rows_or_parameters_have_changed(self, whole, tmp_path, monkeypatch):
-        monkeypatch.setattr(passes, "SAVE_SECONDS", 0.0)
+        monkeypatch.setattr("tamis.table.sources.checkpoint.SAVE_SECONDS", 0.0)
         rows, file = Stopping(cut(6, X, Y, W), 4), tmp_path / "sums"
         with pytest.raises(KeyboardInterrupt):
             EM2NOLCClassifier(**(OPTIONS | {"random_state": 4})).fit(rows, checkpoint=file)
@@ -637,7 +637,7 @@ class TestOddBlocks:
             EM2NOLCClassifier().fit(lambda: used)
 
     def test_cut_otherwise_after_a_stop_begin_again(self, whole, tmp_path, monkeypatch):
-        monkeypatch.setattr(passes, "SAVE_SECONDS", 0.0)
+        monkeypatch.setattr("tamis.table.sources.checkpoint.SAVE_SECONDS", 0.0)
         file = tmp_path / "sums"
         with pytest.raises(KeyboardInterrupt):
             EM2NOLCClassifier(**OPTIONS).fit(Stopping(cut(6, X, Y, W), 4), checkpoint=file)

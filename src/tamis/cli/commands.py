@@ -93,15 +93,12 @@ def fit(
     """Tune, fit, test and explain a classifier; write model.tamis, report.html and metrics.json."""
     with session(as_json) as now:
         from tamis import io
-        from tamis.errors import BadOption
-        from tamis.workflow import LARGE_METHOD, METHOD, Job, is_large, run, run_large
+        from tamis.workflow import METHOD, Job, is_large, run, run_large
 
         large = is_large(data, memory_limit)
-        if large and method == METHOD:
-            raise BadOption(f"--method {METHOD} needs all rows in memory: leave it out, or raise --memory-limit")
         job = Job(
             target=target,
-            method=method or (LARGE_METHOD if large else METHOD),
+            method=method or METHOD,
             max_instances=max_instances,
             max_features=max_features,
             max_pairs=max_pairs,

@@ -16,9 +16,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
+from tamis.codec import digest
 from tamis.flagship.cells import Cells
 from tamis.flagship.coded import CodedRows, Layout, Sums, code_places, masses, select_columns, sum_block
 from tamis.flagship.design import resolution
@@ -30,6 +32,7 @@ from tamis.flagship.select import Proposals, smallest_within_error
 from tamis.parallel import thread_map
 from tamis.table.encoding import Encoder
 from tamis.table.rows import Rows
+from tamis.table.sources.checkpoint import BlockFile
 from tamis.table.sources.source import Block, Kept, Source
 from tamis.table.table import block_names, read_block, with_empty_labels
 
@@ -117,10 +120,18 @@ class Coder:
             population.factor,
         )
 
-    def read(self, source: Source, n_rows: int) -> Kept[CodedRows]:
-        """Read a source; the bytes stay where its rows are."""
-        names = [self.names[j] for j in self.columns]
-        return source.only(names).kept(self.code, "reading rows again", n_rows=n_rows)
+    def read(self, source: Source, n_rows: int, path: Path | None = None) -> Kept[CodedRows]:
+        """Read a source; the bytes stay where its rows are, and also in a file if one is named."""
+        names, what = [self.names[j] for j in self.columns], "reading rows again"
+        if path is None:
+            return source.only(names).kept(self.code, what, n_rows=n_rows)
+        file = BlockFile(path, f"{source.fingerprint} {digest([self.encoder, self.cells, self.columns, self.factor])}")
+        earlier = file.found(CodedRows.of_arrays)
+
+        def save(found: list[CodedRows]) -> None:
+            file.add([rows.arrays for rows in found])
+
+        return source.only(names).kept(self.code, what, n_rows=n_rows, earlier=earlier, save=save)
 
     def code(self, block: Block) -> list[CodedRows]:
         """Return the rows of a block, in pieces."""

@@ -44,6 +44,19 @@ class CodedRows:
     def __len__(self) -> int:
         return len(self.target)
 
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        """What a file holds of them; see `of_arrays`."""
+        return [self.cell, self.share, self.target, *([] if self.weight is None else [self.weight])]
+
+    @classmethod
+    def of_arrays(cls, arrays: Sequence[np.ndarray]) -> CodedRows:
+        """The rows of a file."""
+        cell, share, target, *weight = arrays
+        if len({len(part) for part in arrays}) > 1 or cell.shape != share.shape or len(weight) > 1:
+            raise ValueError("these arrays are not of the same rows")
+        return cls(cell, share, target, weight[0] if weight else None)
+
     def take(self, rows: np.ndarray | slice) -> CodedRows:
         weight = None if self.weight is None else self.weight[rows]
         return CodedRows(self.cell[rows], self.share[rows], self.target[rows], weight)

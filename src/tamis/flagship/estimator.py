@@ -6,6 +6,7 @@ from abc import abstractmethod
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from tamis.base.estimator import WORKING_BYTES, ReadableEstimator, draw_seed, lo
 from tamis.base.explaining import kept_values
 from tamis.base.memory import NUMBER, MemoryEstimate, Size, check_estimate
 from tamis.base.model import FitContext, Fitted
+from tamis.codec import digest
 from tamis.errors import check_integer
 from tamis.explain import AdditiveExplanation
 from tamis.flagship.all_rows import SAMPLE_ROWS, Coder, fit_to_all, select_on_sample
@@ -30,6 +32,7 @@ from tamis.flagship.reading import Population, Reading, check_modulus
 from tamis.parallel import blas_threads
 from tamis.table.folds import check_cv, resolve_cv
 from tamis.table.rows import Rows
+from tamis.table.sources.checkpoint import Checkpoint
 from tamis.table.sources.source import BLOCK_CELLS, FirstBlocks, Source, check_unchanged, source_of, table_source
 from tamis.table.table import is_frame, source_kind
 
@@ -68,7 +71,9 @@ class AdditiveEstimator(ReadableEstimator):
 
     # ------------------------------------------------------------------ fitting
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, *, checkpoint: Any = None
+    ) -> Self:
         """Fit the model to rows in memory, or to more rows than memory holds.
 
         More than 20 000 rows are read twice: first for a sample of at most 50 000 on which columns, pairs and cases are
@@ -88,20 +93,31 @@ class AdditiveEstimator(ReadableEstimator):
             Folds do not depend on them, but rows of weight zero are left out first
         groups : labels of shape (n_samples,), or the name of a column; rows of one group never stand on both sides of
             a fold
+        checkpoint : a file for rows in blocks, in which the first reading keeps what it has learned twice a minute;
+            the second one keeps its bytes in a file beside it, called the same with `.rows`. A fit that was stopped
+            goes on from there, and removes both files when it is through
 
         Returns
         -------
         self
         """
         source = self._source(X, y, sample_weight, groups)
+        path = None if checkpoint is None else Path(checkpoint)
         if source is None:
+            if path is not None:
+                raise ValueError(f"checkpoint={str(path)!r} is for rows in blocks, and X is a table in memory")
             return super().fit(X, y, sample_weight, groups)
         self.check_parameters()
+        if path is not None and not source.resumes:
+            raise ValueError(
+                f"checkpoint={str(path)!r} is for blocks that this process reads one after another: leave it out "
+                "with clusters and iterators (give a function that returns one)"
+            )
         with self._forgetting(), blas_threads(1), self._logging_progress():
             seed = draw_seed(self.random_state)
             fingerprint = source.fingerprint
             first = FirstBlocks(source) if source.once else source
-            reading = self._first_reading(first)
+            reading = self._first_reading(first, path)
             rows = reading.rows(self._weights_of_classes)
             self._expect(X, reading)
             if reading.count <= MANY:
@@ -110,11 +126,13 @@ class AdditiveEstimator(ReadableEstimator):
             else:
                 self._check_size(Size(reading.count, len(reading.low), 0, 0, _outputs_of(rows)))
                 again = first.everything() if isinstance(first, FirstBlocks) else first
-                fitted = self._fit_all(again, reading, rows, seed)
+                fitted = self._fit_all(again, reading, rows, seed, path)
                 check_unchanged(source, fingerprint)
             self._publish(reading.classes, fitted, reading.table_reader(), seed, fitted.model.measured(rows))
             self.instance_labels_ = self._labels_in(X)
             self._finish(rows, None)
+        for file in [] if path is None else [path, _rows_file(path)]:
+            file.unlink(missing_ok=True)
         return self
 
     def _source(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Source | None:
@@ -141,13 +159,18 @@ class AdditiveEstimator(ReadableEstimator):
     def _is_numeric(self) -> bool:
         """Whether the targets are numbers."""
 
-    def _first_reading(self, source: Source) -> Reading:
-        """Read all rows once."""
+    def _first_reading(self, source: Source, path: Path | None) -> Reading:
+        """Read all rows once; with a path, from where a stopped reading has saved itself there."""
         categorical = self.categorical_features
         if source.categorical is not None and isinstance(categorical, str):
             categorical = list(source.categorical)
         empty = partial(Reading, categorical, self.missing, self._is_numeric, SAMPLE_ROWS)
-        reading = source.total(empty, Reading.update, "reading rows")
+        keeper = None
+        if path is not None:
+            keeper = Checkpoint(path, Reading, f"{source.fingerprint} {digest([categorical, self.missing])}")
+        reading = source.total(empty, Reading.update, "reading rows", keeper=keeper)
+        if keeper is not None:
+            keeper.save(reading, max(reading.lengths, default=-1) + 1)
         check_modulus(reading)
         return reading
 
@@ -159,12 +182,13 @@ class AdditiveEstimator(ReadableEstimator):
         else:
             self._expect_columns(reading.reader.names, named=reading.reader.named)
 
-    def _fit_all(self, source: Source, reading: Reading, rows: Rows, seed: int) -> Fitted:
+    def _fit_all(self, source: Source, reading: Reading, rows: Rows, seed: int, path: Path | None) -> Fitted:
         """Choose on the sample, and fit to all rows."""
         settings = self._settings()
         population = Population.of(reading, rows, self._weights_of_classes)
         selected = select_on_sample(rows, population, settings, seed)
-        kept = Coder.of(selected, population, reading).read(source, reading.n_rows)
+        file = None if path is None else _rows_file(path)
+        kept = Coder.of(selected, population, reading).read(source, reading.n_rows, file)
         n_rows = kept.total(len)
         if n_rows != reading.count and not source.once:
             raise ValueError(
@@ -296,3 +320,8 @@ class AdditiveEstimator(ReadableEstimator):
 def _outputs_of(rows: Rows) -> int:
     """Scores of a row."""
     return 1 if rows.response is not None else rows.targets.shape[1]
+
+
+def _rows_file(checkpoint: Path) -> Path:
+    """The file in which a stopped fit keeps the bytes of rows."""
+    return checkpoint.with_name(f"{checkpoint.name}.rows")

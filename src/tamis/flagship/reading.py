@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tamis.codec import stored
 from tamis.flagship.design import MAX_MODULUS
 from tamis.statistics.blocks import BlockReader, CheckedRows, check_rows
 from tamis.statistics.survey import PLACE_BITS, Reservoir, SampledRows
@@ -24,6 +25,7 @@ from tamis.table.table import Table, TableReader
 KEY_SEED = 0  # the sample does not depend on `random_state`
 
 
+@stored
 class Reading:
     """A total over blocks of rows.
 
@@ -119,6 +121,21 @@ class Reading:
         total.low, total.high = np.fmin(self.low, other.low), np.fmax(self.high, other.high)
         total.sample = self.sample + other.sample
         return total
+
+    def to_stored(self) -> dict[str, Any]:
+        """Return the parts of a file."""
+        names = ("reader", "numeric", "size", "lengths", "count", "mass", "low", "high", "grouped")
+        return {**{name: getattr(self, name) for name in names}, "sample": self.sample.kept()}
+
+    @classmethod
+    def from_stored(cls, parts: dict[str, Any]) -> Reading:
+        """Return the reading of a file."""
+        out = cls(None, None, parts["numeric"], parts["size"])
+        for name in ("reader", "lengths", "count", "mass", "low", "high", "grouped"):
+            setattr(out, name, parts[name])
+        if parts["sample"] is not None:
+            out.sample.add(parts["sample"])
+        return out
 
     # ------------------------------------------------------------------ what was read
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from tamis.arrays import Array, beside, device_of, is_tensor, namespace, to_device, to_numpy
+from tamis.codec import stored
 from tamis.errors import check_length
 from tamis.table.keys import group_keys, label_keys
 from tamis.table.rows import encode_classes
@@ -15,6 +16,7 @@ from tamis.table.sources.source import Block
 from tamis.table.table import Table, block_names, read_block, resolve_columns, with_empty_labels
 
 
+@stored
 class BlockReader:
     """Reads the blocks of one table, which must agree in the names and kinds of their columns.
 
@@ -40,6 +42,22 @@ class BlockReader:
         self.categorical: list[int] | None = None
         self.nominal: set[int] = set()
         self.empty: set[int] = set()
+
+    def to_stored(self) -> dict[str, Any]:
+        """Return the parts of a file."""
+        categorical = self.categorical_features
+        plain = categorical if isinstance(categorical, str) else self.categorical
+        names = ("missing", "names", "named", "categorical")
+        sets = {"nominal": sorted(self.nominal), "empty": sorted(self.empty)}
+        return {"categorical_features": plain, **{name: getattr(self, name) for name in names}, **sets}
+
+    @classmethod
+    def from_stored(cls, parts: dict[str, Any]) -> Self:
+        """Return the reader of a file."""
+        out = cls(parts["categorical_features"], parts["missing"])
+        out.names, out.named, out.categorical = parts["names"], parts["named"], parts["categorical"]
+        out.nominal, out.empty = set(parts["nominal"]), set(parts["empty"])
+        return out
 
     def read(self, block: Block) -> tuple[Table, set[int]]:
         """Return the cells of a block, and the columns that are found to be categories only now."""

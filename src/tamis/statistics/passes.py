@@ -5,8 +5,7 @@ Rows in blocks are read twice; rows on a device stay there, where profile, sums 
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -16,8 +15,7 @@ import numpy as np
 
 from tamis.arrays import Array, device_of, namespace, to_device, to_numpy
 from tamis.base.kernel_space import POOL
-from tamis.codec import digest, read, stored, write
-from tamis.errors import warn
+from tamis.codec import digest
 from tamis.statistics.blocks import CheckedRows, check_tensor_rows, loss_weight
 from tamis.statistics.fit import FoldSums
 from tamis.statistics.plan import Plan, SumsRequest, make_plan
@@ -29,10 +27,9 @@ from tamis.table.encoding import Encoder
 from tamis.table.folds import Earlier, group_folds, only_folds
 from tamis.table.keys import device_block_folds, device_row_keys, device_sampling_keys, ordered
 from tamis.table.rows import Rows, class_factors
+from tamis.table.sources.checkpoint import Checkpoint
 from tamis.table.sources.source import Block, FirstBlocks, Source, check_unchanged
 from tamis.table.table import Table, read_table, resolve_columns
-
-SAVE_SECONDS = 30.0  # between two savings of a pass
 
 
 def sum_source(
@@ -58,7 +55,9 @@ def sum_source(
         categorical=None if survey.reader.categorical is None else tuple(survey.reader.categorical),
     )
     lengths = sorted(survey.lengths.items())
-    keeper = None if checkpoint is None else _Checkpoint(Path(checkpoint), plan, f"{fingerprint} {lengths}")
+    keeper = None
+    if checkpoint is not None:
+        keeper = Checkpoint(Path(checkpoint), Statistics, f"{fingerprint} {lengths} {digest(plan)}")
     if first is None:
         statistics = source.total(
             partial(Statistics, plan),
@@ -92,51 +91,6 @@ def _sum_once(
         return statistics.add_block(block, device, earlier)
 
     return first.everything().total(partial(Statistics, plan), add, "summing rows"), survey
-
-
-# ---------------------------------------------------------------------- a pass that was stopped
-
-
-@stored
-@dataclass(frozen=True)
-class Stopped:
-    """Sums of the first `blocks` blocks of the rows with the fingerprint `source`."""
-
-    statistics: Statistics
-    blocks: int
-    source: str
-
-
-class _Checkpoint:
-    """Saves the sums of a pass in a file."""
-
-    def __init__(self, path: Path, plan: Plan, source: str):
-        self.path, self.plan, self.source = path, plan, source
-        self.last = time.monotonic()
-        if not path.parent.is_dir():
-            raise ValueError(f"checkpoint={str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
-
-    def found(self) -> tuple[Statistics, int] | None:
-        if not self.path.exists():
-            return None
-        try:
-            left = read(self.path, "stopped pass")
-        except ValueError as error:
-            raise ValueError(f"checkpoint={str(self.path)!r}: {error}; delete it, or name another file") from None
-        if not isinstance(left, Stopped):
-            raise ValueError(f"checkpoint={str(self.path)!r} holds a {type(left).__name__}: name another file")
-        if left.source != self.source or digest(left.statistics.plan) != digest(self.plan):
-            warn(
-                f"checkpoint={str(self.path)!r} is of other rows or of a fit with other parameters: the pass starts "
-                "at the beginning"
-            )
-            return None
-        return left.statistics, left.blocks
-
-    def keep(self, total: Statistics, blocks: int) -> None:
-        if time.monotonic() - self.last >= SAVE_SECONDS:
-            write(self.path, "stopped pass", Stopped(total, blocks, self.source))
-            self.last = time.monotonic()
 
 
 # ---------------------------------------------------------------------- rows on a device

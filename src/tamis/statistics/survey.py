@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tamis.base.kernel_space import POOL
+from tamis.codec import stored
 from tamis.statistics.blocks import BlockReader, CheckedRows, check_rows, class_keys
 from tamis.statistics.profile import MIN_CLASS_ROWS, SAMPLE_ROWS, Profile, add_values, columns_with_gaps
 from tamis.table.encoding import level_masses
@@ -30,6 +31,7 @@ SALT = 0xD6E8FEB86659FD93  # makes the keys of copies in different blocks differ
 MIN_DISTINCT_SHARE = 0.98  # of a sample by values, below which copies in other blocks are too many
 
 
+@stored
 @dataclass(frozen=True)
 class SampledRows:
     """Rows of blocks, with what is needed to draw among them and to assign folds."""

@@ -21,6 +21,7 @@ MAX_EXACT_INTEGER = 2.0**53  # not all larger integers are floats
 TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
+@stored
 @dataclass(frozen=True)
 class Table:
     """A table of numbers, and of labels for the columns that are not numbers."""

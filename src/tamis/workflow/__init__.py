@@ -18,10 +18,9 @@ from tamis.workflow.files import (
     write_comparison,
 )
 from tamis.workflow.job import METHOD, Job, run
-from tamis.workflow.large import LARGE_METHOD, is_large, run_large
+from tamis.workflow.large import is_large, run_large
 
 __all__ = [
-    "LARGE_METHOD",
     "METHOD",
     "Comparison",
     "ExplainedRow",

@@ -1,7 +1,7 @@
 """The main job on a Parquet file or folder that does not fit in memory.
 
-A sample of the rows determines columns and classes, as a table in memory would; the classifier is fitted to sums over
-all training rows, and tested on the sampled test rows, which have no weight in training.
+A sample of the rows determines columns and classes, as a table in memory would; the classifier is fitted to all
+training rows, block by block, and tested on the sampled test rows, which have no weight in training.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ from tamis.table.sources.source import Block
 from tamis.workflow.job import METHOD, Job, fit, notes, prepared, shown, stability, tested, timed
 from tamis.workflow.prepare import Data, check_column, positive_class, sides
 
-LARGE_METHOD = "EM2NOLCClassifierCV"
-METHODS = ("EM2NOLCClassifier", LARGE_METHOD)
+METHODS = (METHOD, "EM2NOLCClassifier", "EM2NOLCClassifierCV")  # that take rows in blocks
 MAX_SAMPLE_ROWS = 200_000
 MAX_SAMPLE_CELLS = 1 << 24
-MAX_STABILITY_ROWS = 20_000  # of the sample, on which the choice of features is repeated
+MAX_STABILITY_ROWS = 5_000  # of the sample, on which the choice of features is repeated
 MEMORY_FACTOR = 4.0  # times its numbers in double precision that a job needs for a table in memory
 
 
@@ -50,13 +49,11 @@ def is_large(path: Path, memory_limit: Any = None) -> bool:
 
 
 def run_large(path: Path, job: Job, folder: Path, missing: Collection[str] = ()) -> Results:
-    """Do the main job on a file or folder of any size; sums of a stopped pass are kept in `folder`.
+    """Do the main job on a file or folder of any size; a stopped pass goes on from what it left in `folder`.
 
     Cells that hold one of the words `missing` are missing, in addition to the usual marks.
     """
     marks = MISSING | set(missing)
-    if job.method == METHOD:
-        job = replace(job, method=LARGE_METHOD)
     if job.method not in METHODS:
         raise BadOption(f"--method {job.method} needs all rows in memory: use {' or '.join(METHODS)} for this table")
     seconds: dict[str, float] = {}
@@ -66,9 +63,9 @@ def run_large(path: Path, job: Job, folder: Path, missing: Collection[str] = ())
         positive = positive_class(data.y, job.positive)
     source = _Training(path, job, data, marks)
     folder.mkdir(parents=True, exist_ok=True)
-    categorical = list(data.categories)
-    sums = {"engine": "statistics"} | dict(job.options)  # the folds of the sample are summed, too
-    unfitted: Any = job.classifier().set_params(categorical_features=categorical or "auto", engine=sums["engine"])
+    unfitted: Any = job.classifier().set_params(categorical_features=list(data.categories) or "auto")
+    if job.method != METHOD:
+        unfitted.set_params(engine=job.options.get("engine", "statistics"))  # the folds of the sample are summed, too
     model, warned = fit(lambda: unfitted.fit(source, checkpoint=folder / "pass.tamis"), positive, seconds)
     known = sample.kept
     test = np.flatnonzero(sample.test[known])
@@ -86,7 +83,7 @@ def run_large(path: Path, job: Job, folder: Path, missing: Collection[str] = ())
     drawn = f"{100 * job.test_size:.0f}% of the {what} at random, seed {job.seed}"
     split = "as the split column says" if job.split is not None else drawn
     reading = (
-        f"{path.name} was not read into memory: {job.method} was fitted to sums over all training rows, and "
+        f"{path.name} was not read into memory: {job.method} was fitted to all training rows, block by block, and "
         f"{len(sample.test)} of {sample.n_rows} rows, drawn at random, gave counts, distributions and the test"
     )
     split = f"{split}; tested on the {len(test)} of them that were sampled"

@@ -68,8 +68,16 @@ class DaskSource(Source):
             total = _total_of([sum_part(topic, start, step, number, *parts) for number, parts in every])
         return zero() if total is None else total
 
-    def kept(self, function: Callable[[Block], list[T]], what: str, *, n_rows: int | None = None) -> Kept[T]:
-        """Return what `function` makes of the partitions, which stays on the workers."""
+    def kept(
+        self,
+        function: Callable[[Block], list[T]],
+        what: str,
+        *,
+        n_rows: int | None = None,
+        earlier: Any = None,
+        save: Any = None,
+    ) -> Kept[T]:
+        """Return what `function` makes of the partitions, which stays on the workers; nothing is saved."""
         make, shared = _dask().delayed(_make_items, pure=False), _dask().delayed(function, traverse=False)
         with _reporting(what, self.n_rows or n_rows or 0) as topic:
             parts = [make(topic, shared, number, *part) for number, part in enumerate(zip(*self.parts, strict=True))]

@@ -134,6 +134,8 @@ class ParquetSource(Source):
     def take(self, positions: np.ndarray, columns: Sequence[str]) -> Any:
         """Return columns of the rows at `positions` as a pyarrow table; only their row groups are read."""
         pa, parts, places, first = arrow(), [], [], 0
+        if not len(positions):
+            return pa.schema([self.dataset.schema.field(name) for name in columns]).empty_table()
         for read, n in self._groups():
             if np.any((positions >= first) & (positions < first + n)):
                 start = first

@@ -78,12 +78,23 @@ class Source(ABC):
         """The same rows with the named columns of X, where fewer columns are read faster; else all columns."""
         return self
 
-    def kept(self, function: Callable[[Block], list[T]], what: str, *, n_rows: int | None = None) -> Kept[T]:
+    def kept(
+        self,
+        function: Callable[[Block], list[T]],
+        what: str,
+        *,
+        n_rows: int | None = None,
+        earlier: tuple[list[T], int] | None = None,  # items of the first blocks, and the number of these
+        save: Callable[[list[T]], None] | None = None,  # is given the items of each further block
+    ) -> Kept[T]:
         """Return what `function` makes of the blocks, which stays where the rows are."""
-        n_all, done, items = self.n_rows or n_rows, 0, []
-        for block in prefetched(self.blocks()) if self.prefetches else self.blocks():
-            if len(block):
-                items += function(block)
+        known, start = earlier or ([], 0)
+        items, n_all, done = list(known), self.n_rows or n_rows, 0
+        for block in prefetched(self.blocks(start)) if self.prefetches else self.blocks(start):
+            found = function(block) if len(block) else []
+            if save is not None:
+                save(found)
+            items += found
             done += len(block)
             report(what, done, max(done, n_all) if n_all else 0)
         return Kept(items)
