@@ -43,6 +43,9 @@ THIRTEEN = [*TEN[:8], "ionosphere", "sonar", "haberman", "ilpd_579", "wpbc"]
 PUBLISHED = Path(__file__).with_name("published")
 
 
+CODED = ("adult", "bank_marketing")  # whose files list the levels of their categories
+
+
 @dataclass(frozen=True)
 class Dataset:
     """A classification dataset.
@@ -131,6 +134,9 @@ def _dataset(name: str, raw: dict[str, np.ndarray]) -> Dataset:
         nominal[:] = True  # nucleotides
     if name == HEART and "feature_names" in raw:
         nominal = np.isin(raw["feature_names"].astype(str), CODES)
+    if name in CODED:
+        nominal = np.isin(raw["feature_names"], [text.split(":")[0] for text in raw["coding"].tolist()])
+    nominal |= raw.get("categorical", np.zeros(X.shape[1])).astype(bool)
     if name == "wpbc":
         X, nominal, names = X[:, 1:], nominal[1:], names[1:]  # the first column is the time of the outcome
     if name == "tox_171":

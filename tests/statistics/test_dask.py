@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
 
-from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, TamisClassifier
+from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, SimpleMKLClassifier, TamisClassifier
 from tamis.progress import listening
 from tamis.statistics.statistics import Statistics
 from tamis.table.sources.on_dask import DaskSource, mapped
@@ -128,6 +128,52 @@ def test_a_fit_with_a_worker_killed_is_the_same(client, rows, whole):
     clf = EM2NOLCClassifier(**OPTIONS).fit(frame, "y")
     timer.join()
     same(clf, whole, X)
+
+
+class TestFlagship:
+    OPTIONS = {"max_features": 3, "max_pairs": 1, "max_instances": 2, "random_state": 1}
+
+    @pytest.fixture(autouse=True)
+    def few_are_many(self, monkeypatch):
+        monkeypatch.setattr("tamis.flagship.estimator.MANY", 1000)
+        monkeypatch.setattr("tamis.flagship.estimator.SAMPLE_ROWS", 2000)
+
+    def same(self, one, other, X):
+        assert one.features_.tolist() == other.features_.tolist() and one.pairs_ == other.pairs_
+        np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-8)
+
+    def test_workers_give_the_model_of_one_machine(self, client, rows):
+        X, y = rows
+        whole, told = TamisClassifier(**self.OPTIONS).fit(X, y), []
+        with listening(lambda *words: told.append(words)):
+            found = TamisClassifier(**self.OPTIONS).fit(dd.from_pandas(X.assign(y=y), npartitions=3), "y")
+        self.same(found, whole, X)
+        for what, known in (("reading rows", 0), ("reading rows again", N)):
+            assert [words[1:] for words in told if words[0] == what] == [(2000, known), (4000, known), (N, known)]
+
+    @pytest.mark.parametrize("phase", ["reading rows again", "fitting to all rows"])
+    def test_a_killed_worker_changes_nothing(self, client, rows, phase):
+        X, y = rows
+        whole = TamisClassifier(**self.OPTIONS).fit(X, y)
+        client.wait_for_workers(3, timeout=30)
+        pids = list(client.run(os.getpid).values())
+        killed = []
+
+        def kill(what, done, total):
+            if what == phase and not killed:
+                killed.append(pids[0])
+                os.kill(pids[0], signal.SIGKILL)
+
+        with listening(kill):
+            found = TamisClassifier(**self.OPTIONS).fit(dd.from_pandas(X.assign(y=y), npartitions=12), "y")
+        assert killed
+        self.same(found, whole, X)
+
+    def test_what_is_wrong_on_a_worker_is_named(self, client, rows):
+        X, y = rows
+        frame = dd.from_pandas(X.assign(y=y, a=np.where(np.arange(N) == 5000, np.inf, X["a"])), npartitions=4)
+        with pytest.raises(ValueError, match="infinity in column 'a'"):
+            TamisClassifier(**self.OPTIONS).fit(frame, "y")
 
 
 class TestLazyPredictions:
@@ -252,5 +298,5 @@ class TestRefusals:
             EM2NOLCClassifier().fit(dd.from_pandas(X, npartitions=2), "z")
         with pytest.raises(ValueError, match="no Dask collection"):
             EM2NOLCClassifier().fit(dd.from_pandas(X, npartitions=2), y)
-        with pytest.raises(ValueError, match="TamisClassifier needs all rows in memory"):
-            TamisClassifier().fit(values, y)
+        with pytest.raises(ValueError, match="SimpleMKLClassifier needs all rows in memory"):
+            SimpleMKLClassifier().fit(values, y)

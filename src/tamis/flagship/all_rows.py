@@ -27,7 +27,7 @@ from tamis.flagship.design import resolution
 from tamis.flagship.fit import AUTO, MAX_AUTO, Outcome, Prepared, Settings, additive_model, path_of
 from tamis.flagship.newton import MAX_PASSES, Minimum, Sample, minimise
 from tamis.flagship.reading import Population, Reading, read_targets
-from tamis.flagship.sample import PIECE_ROWS, Chosen, Tables, choose_tables, score_of, useful_parts
+from tamis.flagship.sample import PIECE_ROWS, Chosen, Parts, Tables, choose_tables, score_of
 from tamis.flagship.select import Proposals, smallest_within_error
 from tamis.parallel import thread_map
 from tamis.table.encoding import Encoder
@@ -37,6 +37,7 @@ from tamis.table.sources.source import Block, Kept, Source
 from tamis.table.table import block_names, read_block, with_empty_labels
 
 SAMPLE_ROWS = 50_000
+CASE_ROWS = 20_000  # of the sample, among which cases are candidates and by which they are judged
 
 
 @dataclass(frozen=True)
@@ -225,10 +226,13 @@ def fit_to_all(
     score = score_of(chosen, tables, everything.mass(tables.layout))
     bags, likelihood = given.bags, given.likelihood
     loss = float(bags.weight @ likelihood.losses(score.held, bags.targets)) / bags.weight.sum()
-    some, pairs = useful_parts(chosen, score)
+    some, pairs = Parts.of(chosen, score).useful()
     chosen, everything, tables = chosen.take(some), everything.take(some), tables.take(some, pairs)
     found = everything.minimise(chosen, tables, judged=False)
     tables = replace(tables, theta=found.theta)
     score = score_of(chosen, tables, everything.mass(tables.layout)).contrasted()
-    model = additive_model(given, score, chosen.design, columns[some], settings.max_instances, seed)
+    few, rows = chosen.thinned(CASE_ROWS)
+    score = replace(score, bags=score.bags[rows], held=score.held[rows])
+    given = replace(given, rows=given.rows.take(rows), bags=few.bags)
+    model = additive_model(given, score, few.design, columns[some], settings.max_instances, seed)
     return Outcome(model, selected.path, loss * given.unit_of_loss, 1, population.n_rows)

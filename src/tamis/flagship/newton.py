@@ -69,16 +69,22 @@ class Sample:
         own = self.A.T @ bend
         short = np.maximum(curvature - own, 0.0)
         short[-1] = 0.0
-        squares = self.A.copy()
-        squares.data **= 2
-        diagonal = squares.T @ bend + short + penalty.diagonal()[:, None]
+        diagonal = self._squares.T @ bend + short + penalty.diagonal()[:, None]
         end = int(self.layout.starts[-1])
         beside = np.zeros((max(end - 1, 0), theta.shape[1]))
-        shift = self._neighbours()
+        shift = self._neighbours
         beside[shift[1]] = (shift[0].T @ bend) if len(shift[1]) else 0.0
         beside += penalty.diagonal(1)[: max(end - 1, 0), None]
         return Quadratic(self, P, penalty, short, diagonal, beside, end)
 
+    @cached_property
+    def _squares(self) -> csr_matrix:
+        """The squares of A."""
+        squares = self.A.copy()
+        squares.data **= 2
+        return squares
+
+    @cached_property
     def _neighbours(self) -> tuple[csr_matrix, np.ndarray]:
         """Products of the two shares of a row in each sloped cell, and the values on the left of these."""
         layout = self.layout

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import sparray
 
 from tamis.flagship.cells import Cells, Curve, Places
-from tamis.flagship.coded import CodedRows, Layout, code_places, select_columns, sum_block
+from tamis.flagship.coded import CodedRows, Layout, code_places, masses, select_columns, sum_block
 from tamis.flagship.design import COARSE, MAX_FLAT_CELLS, Bags, Design
 from tamis.flagship.likelihood import Likelihood
 from tamis.flagship.newton import Minimum, Sample, minimise
@@ -24,6 +24,7 @@ from tamis.flagship.pairs import Grid, group_cells, purified, screen
 from tamis.flagship.score import Score
 from tamis.flagship.surfaces import RANK
 from tamis.parallel import thread_map
+from tamis.table.rows import spread
 from tamis.table.sources.source import Kept
 
 PIECE_ROWS = 1 << 16  # rows that one thread sums at a time
@@ -98,6 +99,14 @@ class Chosen:
         theta[-1] = self.likelihood.start(self.bags.targets, self.bags.inside)[0]
         return theta
 
+    def thinned(self, most: int) -> tuple[Chosen, np.ndarray]:
+        """At most so many of the rows, and which they are."""
+        some = spread(len(self.rows), most)
+        design = replace(self.design, cell=self.design.cell[some], share=self.design.share[some])
+        design = replace(design, weight=self.design.weight[some])
+        bags = Bags(self.bags.inside[some], self.bags.outside[some], self.bags.targets[some], self.bags.n_first)
+        return replace(self, design=design, bags=bags, rows=self.rows.take(some), folds=self.folds[some]), some
+
     def scores(self, layout: Layout, theta: np.ndarray) -> np.ndarray:
         """Scores (n, c) of the sample."""
         return np.concatenate([layout.matrix(part) @ theta for part in pieces(self.rows)])
@@ -155,7 +164,10 @@ def choose_tables(chosen: Chosen, max_pairs: int, coarse: int) -> Tables:
     both = chosen.layout(pairs, coarse)
     start = carried(layout, theta, both)
     theta, surface_ridge = _best_ridge(chosen, both, start, SURFACE_RIDGES, lambda r: both.penalty(curve_ridge, r))
-    return Tables(both, theta, curve_ridge, surface_ridge)
+    tables = Tables(both, theta, curve_ridge, surface_ridge)
+    parts = Parts.of(chosen, score_of(chosen, tables, masses(both, chosen.inside)))
+    live, _ = parts.without_idle(parts.surfaces, parts.scores, MIN_GAIN, 0.0)
+    return tables.take(np.arange(len(layout.cells)), live)
 
 
 def _best_ridge(
@@ -233,44 +245,61 @@ def pieces(rows: CodedRows) -> list[CodedRows]:
     return [rows.take(slice(k, k + PIECE_ROWS)) for k in range(0, len(rows), PIECE_ROWS)]
 
 
-def useful_parts(chosen: Chosen, score: Score) -> tuple[np.ndarray, np.ndarray]:
-    """Return the columns and the pairs that may gain something on the rows that judge.
+@dataclass(frozen=True)
+class Parts:
+    """What parts of a score add on the rows that judge.
 
-    Pairs that gain next to nothing are dropped first, the least useful one first, and then columns that are in no pair.
+    Attributes
+    ----------
+    curves, surfaces : (d, n, c) and (m, n, c)
+    scores : (n, c) of all parts together
     """
-    used = np.flatnonzero(chosen.bags.weight > 0)
-    bags = Bags(chosen.bags.inside[used], chosen.bags.outside[used], chosen.bags.targets[used], 1)
-    places = [Places(own.cell[used], own.share[used]) for own in map(chosen.design.places, range(len(score.left)))]
-    curves = np.array([Curve(*ends).at(own) for *ends, own in zip(score.left, score.right, places, strict=True)])
-    curves = curves.reshape(-1, *bags.targets.shape)
-    values = [s.at(*(places[j] for j in s.places)) for s in score.surfaces]
-    surfaces = np.array(values).reshape(-1, *bags.targets.shape)
-    scores = score.base + curves.sum(axis=0) + surfaces.sum(axis=0)
-    live, scores = _without_idle(surfaces, scores, chosen.likelihood, bags)
-    paired = np.isin(np.arange(len(places)), [j for k in live for j in score.surfaces[k].places])
-    alone = np.flatnonzero(~paired)
-    left, _ = _without_idle(curves[alone], scores, chosen.likelihood, bags)
-    return np.sort(np.r_[np.flatnonzero(paired), alone[left]]), live
 
+    likelihood: Likelihood
+    bags: Bags
+    score: Score
+    curves: np.ndarray
+    surfaces: np.ndarray
 
-def _without_idle(
-    parts: np.ndarray, scores: np.ndarray, likelihood: Likelihood, bags: Bags
-) -> tuple[np.ndarray, np.ndarray]:
-    """The parts (M, n, c) of scores that are left when idle ones are dropped, and the scores without these.
+    @classmethod
+    def of(cls, chosen: Chosen, score: Score) -> Parts:
+        used = np.flatnonzero(chosen.bags.weight > 0)
+        bags = Bags(chosen.bags.inside[used], chosen.bags.outside[used], chosen.bags.targets[used], 1)
+        places = [Places(own.cell[used], own.share[used]) for own in map(chosen.design.places, range(len(score.left)))]
+        curves = [Curve(*ends).at(own) for *ends, own in zip(score.left, score.right, places, strict=True)]
+        surfaces = [s.at(*(places[j] for j in s.places)) for s in score.surfaces]
+        both = (np.array(parts).reshape(-1, *bags.targets.shape) for parts in (curves, surfaces))
+        return cls(chosen.likelihood, bags, score, *both)
 
-    A part is idle if what it gains, and twice the standard error of that, are below `IDLE` units of log-likelihood.
-    """
-    live = list(range(len(parts)))
-    while live:
-        now = likelihood.losses(scores, bags.targets)
-        gains = np.array([likelihood.losses(scores - parts[k], bags.targets) - now for k in live])
-        total = gains @ bags.weight
-        error = np.sqrt((gains - gains.mean(axis=1, keepdims=True)) ** 2 @ bags.weight**2)
-        least = int(np.argmin(total + 2.0 * error))
-        if total[least] + 2.0 * error[least] >= IDLE:
-            break
-        scores = scores - parts[live.pop(least)]
-    return np.array(live, dtype=int), scores
+    @property
+    def scores(self) -> np.ndarray:
+        return self.score.base + self.curves.sum(axis=0) + self.surfaces.sum(axis=0)
+
+    def useful(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns and the pairs that may gain something; first pairs are dropped, then columns in none."""
+        live, scores = self.without_idle(self.surfaces, self.scores, IDLE, 2.0)
+        paired = np.isin(np.arange(len(self.curves)), [j for k in live for j in self.score.surfaces[k].places])
+        alone = np.flatnonzero(~paired)
+        left, _ = self.without_idle(self.curves[alone], scores, IDLE, 2.0)
+        return np.sort(np.r_[np.flatnonzero(paired), alone[left]]), live
+
+    def without_idle(
+        self, parts: np.ndarray, scores: np.ndarray, least: float, errors: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The parts (M, n, c) of scores that are left when idle ones are dropped, and the scores without these.
+
+        A part is idle if what it gains, and some standard errors of that, are less than `least`.
+        """
+        live, bags = list(range(len(parts))), self.bags
+        while live:
+            now = self.likelihood.losses(scores, bags.targets)
+            gains = np.array([self.likelihood.losses(scores - parts[k], bags.targets) - now for k in live])
+            error = np.sqrt((gains - gains.mean(axis=1, keepdims=True)) ** 2 @ bags.weight**2)
+            hope = gains @ bags.weight + errors * error
+            if hope.min() >= least:
+                break
+            scores = scores - parts[live.pop(int(np.argmin(hope)))]
+        return np.array(live, dtype=int), scores
 
 
 def carried(layout: Layout, theta: np.ndarray, other: Layout) -> np.ndarray:
