@@ -88,6 +88,7 @@ class TestSources:
         X, y = table
         found = TamisClassifier(**SMALL).fit(dd.from_pandas(X.assign(answer=y), npartitions=5), "answer")
         same(found, whole, X)
+        assert len(found.instances_) and found.instance_labels_.tolist() == whole.instances_.tolist()
         numbers = X.drop(columns="kind").to_numpy()
         lazy = TamisClassifier(**SMALL).fit(da.from_array(numbers, chunks=(900, 7)), da.from_array(y, chunks=900))
         same(lazy, TamisClassifier(**SMALL).fit(numbers, y), numbers)

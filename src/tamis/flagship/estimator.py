@@ -129,7 +129,7 @@ class AdditiveEstimator(ReadableEstimator):
                 fitted = self._fit_all(again, reading, rows, seed, path)
                 check_unchanged(source, fingerprint)
             self._publish(reading.classes, fitted, reading.table_reader(), seed, fitted.model.measured(rows))
-            self.instance_labels_ = self._labels_in(X)
+            self.instance_labels_ = self._labels_in(X) if source_kind(X) is None else self.instances_
             self._finish(rows, None)
         for file in [] if path is None else [path, _rows_file(path)]:
             file.unlink(missing_ok=True)
