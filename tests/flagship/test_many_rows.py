@@ -88,7 +88,6 @@ class TestSources:
         X, y = table
         found = TamisClassifier(**SMALL).fit(dd.from_pandas(X.assign(answer=y), npartitions=5), "answer")
         same(found, whole, X)
-        assert len(found.instances_) and found.instance_labels_.tolist() == whole.instances_.tolist()
         numbers = X.drop(columns="kind").to_numpy()
         lazy = TamisClassifier(**SMALL).fit(da.from_array(numbers, chunks=(900, 7)), da.from_array(y, chunks=900))
         same(lazy, TamisClassifier(**SMALL).fit(numbers, y), numbers)
@@ -137,6 +136,38 @@ class TestSources:
         found = TamisClassifier(**{**SMALL, "max_features": 2}).fit(tmp_path / "rows.parquet", "answer")
         assert len(read) == 2 and read[0] == list(X.columns) and len(read[1]) == 2
         assert set(found.feature_names_in_[found.features_]) <= set(read[1])
+
+
+def hollow(n=6000):
+    """Both columns raise the score, but not where both are near 0.8."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    score = 1.5 * X.sum(axis=1) - 8.0 * np.exp(-2.0 * ((X - 0.8) ** 2).sum(axis=1))
+    return X, (rng.random(n) < expit(score)).astype(int)
+
+
+class TestCases:
+    def test_are_rows_of_the_input_whatever_it_is(self):
+        X, y = hollow()
+        options = {"max_pairs": 0, "max_instances": 5}
+        frame = pd.DataFrame(X, columns=["a", "b"], index=[f"row {k}" for k in range(len(X))])
+        whole = TamisClassifier(**options).fit(frame, y)
+        assert 1 <= len(whole.instances_) <= 5
+        assert whole.instance_labels_.tolist() == [f"row {k}" for k in whole.instances_]
+        np.testing.assert_allclose(whole.model_.cases.rows, X[whole.instances_], rtol=1e-12)
+        blocks = TamisClassifier(**options).fit(lambda: ((X[k : k + 999], y[k : k + 999]) for k in range(0, 6000, 999)))
+        assert blocks.instances_.tolist() == blocks.instance_labels_.tolist() == whole.instances_.tolist()
+        np.testing.assert_allclose(blocks.decision_function(X), whole.decision_function(frame), atol=1e-8)
+        without = TamisClassifier(max_pairs=0, max_instances=0).fit(X, y)
+        assert log_loss(y, whole.predict_proba(frame)) < log_loss(y, without.predict_proba(X)) - 0.002
+
+    def test_of_dask_are_numbered_through_the_partitions(self):
+        dd = pytest.importorskip("dask.dataframe")
+        X, y = hollow()
+        frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=y)
+        found = TamisClassifier(max_pairs=0, max_instances=5).fit(dd.from_pandas(frame, npartitions=4), "y")
+        assert len(found.instances_) and found.instance_labels_.tolist() == found.instances_.tolist()
+        np.testing.assert_allclose(found.model_.cases.rows, X[found.instances_], rtol=1e-12)
 
 
 class TestModel:
