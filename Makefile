@@ -74,6 +74,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m experiments.speed.absent_mkl
 	$(BIN)/python -m experiments.speed.scale
 	$(BIN)/python -m experiments.speed.flagship
+	$(BIN)/python -m experiments.speed.size
 
 bench-accuracy: $(VENV)/.bench
 	$(BIN)/python -m experiments open --part develop --out docs/results --store experiments/out/open.sqlite

@@ -68,6 +68,8 @@ class TestSources:
             found = TamisClassifier(**SMALL).fit(*given)
             same(found, whole, X)
             assert found.instances_.tolist() == whole.instances_.tolist() and found.n_rows_used_ == N
+        same(TamisClassifier(**SMALL).fit({name: X[name].to_numpy() for name in X}, y), whole, X)
+        assert whole.score(tmp_path / "one.parquet", "answer") == pytest.approx(whole.score(X, y))
         assert whole.instance_labels_.tolist() == X.index[whole.instances_].tolist()
 
     def test_of_numbers_give_the_same_model(self, table, tmp_path, monkeypatch):
@@ -238,7 +240,7 @@ class TestModel:
         )
         assert np.abs(found.explain(X[:50]).by_feature.sum(axis=1)).max() < 1e-9
 
-    def test_predicts_numbers(self):
+    def test_predicts_numbers(self, tmp_path):
         X, score, rng = made(6000)
         y = 100.0 + 20.0 * score + 5.0 * rng.normal(size=len(X))
         found = TamisRegressor(**SMALL).fit(X[:5000], y[:5000])
@@ -246,12 +248,21 @@ class TestModel:
         assert 20 < found.loss_ < 150 and found.n_rows_used_ == 5000
         blocks = TamisRegressor(**SMALL).fit(lambda: iter([(X[:2222], y[:2222]), (X[2222:5000], y[2222:5000])]))
         np.testing.assert_allclose(blocks.predict(X), found.predict(X), atol=1e-6)
+        path = tmp_path / "rows.parquet"
+        X.assign(answer=y).to_parquet(path)
+        assert found.score(path, "answer") == pytest.approx(found.score(X, y))
         turned = TamisRegressor(**SMALL).fit(X[:5000], -3.0 * y[:5000])
         np.testing.assert_allclose(turned.predict(X), -3.0 * found.predict(X), rtol=1e-6, atol=1e-3)
 
     def test_may_choose_the_number_of_features(self, table):
         found = TamisClassifier(max_features="auto", max_instances=0).fit(*table)
         assert 1 <= len(found.features_) <= 8 and len(found.path_["loss"]) == 8
+
+    def test_paths_use_a_sample(self, table):
+        found = TamisClassifier(**SMALL).path(*table)
+        assert found["n_features"].tolist() == [1, 2, 3, 4] and found["loss"][3] < found["loss"][0]
+        with pytest.raises(ValueError, match="path needs all rows in memory"):
+            TamisClassifier().path("rows.parquet", "answer")
 
 
 class TestWeights:

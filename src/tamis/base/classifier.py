@@ -36,6 +36,7 @@ from tamis.table.rows import (
     spread,
     weight_unit,
 )
+from tamis.table.sources.source import blocks_of
 from tamis.table.table import Table, TableReader
 
 MAX_OTHER_ROWS = 20_000  # that are predicted to measure the error
@@ -184,6 +185,21 @@ class ReadableClassifier(ClassifierMixin, ReadableEstimator):
         """
         decision = self._decision(X)
         return beside(self.calibrator_.probabilities(to_numpy(decision)), decision)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows that `predict` gets right.
+
+        Parameters
+        ----------
+        X, y, sample_weight : rows and labels; or a file, or a Dask dataframe, and the names of columns
+        """
+        if not isinstance(y, str):
+            return float(super().score(X, y, sample_weight))
+        right = total = 0.0
+        for rows, labels, weight in blocks_of(X, y, sample_weight):
+            right += float(weight @ (self.predict(rows) == labels))
+            total += float(weight.sum())
+        return right / total
 
     def oriented(self, positive: Any) -> Self:
         """Return the same two-class classifier, its decisions and explanations seen from the class `positive`.

@@ -11,6 +11,7 @@ from sklearn.metrics import r2_score
 from tamis.base.estimator import ReadableEstimator, blockwise
 from tamis.explain.explanation import PREDICTION
 from tamis.table.rows import Rows, check_groups, check_numbers, check_weights, weight_unit
+from tamis.table.sources.source import blocks_of
 from tamis.table.table import Table
 
 STRATA = 5  # of the numbers to predict, for samples that have some of all
@@ -50,7 +51,16 @@ class ReadableRegressor(RegressorMixin, ReadableEstimator):
         """Return the coefficient of determination R^2 of the predictions.
 
         Numbers are divided by the largest of them first, because squares of very small or large ones are no floats.
+
+        Parameters
+        ----------
+        X, y, sample_weight : rows and numbers; or a file, or a Dask dataframe, and the names of columns
         """
+        if isinstance(y, str):
+            parts = [(self.predict(rows), numbers, weight) for rows, numbers, weight in blocks_of(X, y, sample_weight)]
+            found, y, sample_weight = (np.concatenate(part) for part in zip(*parts, strict=True))
+            unit = float(np.max(np.abs(y), initial=0.0)) or 1.0
+            return float(r2_score(y / unit, found / unit, sample_weight=sample_weight))
         y = np.asarray(y, dtype=float)
         unit = float(np.max(np.abs(y), initial=0.0)) or 1.0
         return float(r2_score(y / unit, self.predict(X) / unit, sample_weight=sample_weight))

@@ -86,9 +86,9 @@ class TamisClassifier(AdditiveEstimator, ReadableClassifier):
     so that they move `predict` and not the probabilities. With more classes probabilities are the softmax of the
     scores, and class weights move them too.
 
-    With more than 20 000 rows (unless `cv` is a splitter or positions) columns, pairs, cases and penalties are chosen on a
-    sample of up to 50 000, and curves and surfaces are fitted to all rows. They are the finer, the more rows there are:
-    see the page on large data. `n_splits_` is 1 then, because one part of the sample judges.
+    With more than 20 000 rows (unless `cv` is a splitter or positions) columns, pairs, cases and penalties are chosen
+    on a sample of up to 50 000, and curves and surfaces are fitted to all rows. They are the finer, the more rows there
+    are: see the page on large data. `n_splits_` is 1 then, because one part of the sample judges.
 
     Only ratios of sample weights matter. Levels that are not in the training rows contribute nothing.
 

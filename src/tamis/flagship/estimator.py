@@ -31,10 +31,10 @@ from tamis.flagship.model import AdditiveModel
 from tamis.flagship.reading import Population, Reading, check_modulus
 from tamis.parallel import blas_threads
 from tamis.table.folds import check_cv, resolve_cv
-from tamis.table.rows import Rows
+from tamis.table.rows import Rows, sampled
 from tamis.table.sources.checkpoint import Checkpoint
 from tamis.table.sources.source import BLOCK_CELLS, FirstBlocks, Source, check_unchanged, source_of, table_source
-from tamis.table.table import is_frame, source_kind
+from tamis.table.table import check_in_memory, count_rows, is_frame, source_kind
 
 AUTO = "auto"
 # Numbers for each row that are in memory at a time: for each column, for pairs, for each output, for each candidate.
@@ -145,9 +145,8 @@ class AdditiveEstimator(ReadableEstimator):
                     f"cv={self.cv!r:.60} must be a number where rows come in blocks or tensors: folds follow values"
                 )
             return source
-        shape = getattr(X, "shape", (0,))
-        many = y is not None and len(shape) == 2 and shape[0] > MANY and not issparse(X)
-        return table_source(X, y, sample_weight, groups) if many and counted else None
+        many = counted and y is not None and not issparse(X) and count_rows(X) > MANY
+        return table_source(X, y, sample_weight, groups) if many else None
 
     @property
     def _weights_of_classes(self) -> Any:
@@ -265,8 +264,8 @@ class AdditiveEstimator(ReadableEstimator):
     ) -> dict[str, np.ndarray]:
         """Return the held-out loss of light models against the number of features; the fit stays as it is.
 
-        Each fold chooses its own features, so that no loss is flattered by the choice. Also kept as `path_`, which a
-        fit with ``max_features="auto"`` has by itself.
+        Each fold chooses its own features, so that no loss is flattered by the choice. Of more than 50 000 rows as many
+        are drawn by their values. Also kept as `path_`, which a fit with ``max_features="auto"`` has by itself.
 
         Parameters
         ----------
@@ -278,12 +277,15 @@ class AdditiveEstimator(ReadableEstimator):
         dict with `n_features` (s,), increasing; `features` (s,), for each the positions of the columns, which include
         those before; `loss` (s,), the mean log-loss or squared error of held-out rows; `error` (s,), its standard error
         """
+        check_in_memory(X, f"{type(self).__name__}.path", "")
         other = clone(self)
         if max_features is not None:
             other.set_params(max_features=max_features)
         other.check_parameters()
         table, _, _ = other._read_training(X)
         rows = other._rows(table, y, sample_weight, groups)
+        if isinstance(resolve_cv(self.cv), Integral):
+            rows = sampled(rows, SAMPLE_ROWS)
         with blas_threads(1):
             self.path_ = fit_path(rows, other._settings(), draw_seed(self.random_state))
         return self.path_

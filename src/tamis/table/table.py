@@ -16,7 +16,7 @@ from tamis.codec import stored
 from tamis.errors import NotATable
 
 LARGE_BYTES = 1 << 28  # memory maps of more bytes are read block by block
-IN_BLOCKS = ", or use EM2NOLCClassifier or EM2NOLCClassifierCV, which take rows in blocks"
+IN_BLOCKS = ", or use TamisClassifier, TamisRegressor or EM2NOLCClassifier, which take rows in blocks"
 MAX_EXACT_INTEGER = 2.0**53  # not all larger integers are floats
 TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
@@ -61,6 +61,17 @@ def source_kind(X: Any) -> str | None:
         tables = (isinstance(b, tuple) and (hasattr(b[0], "shape") or isinstance(b[0], dict)) for b in X)
         return "blocks" if X and all(tables) else None
     return "blocks" if callable(X) or hasattr(X, "__iter__") else None
+
+
+def count_rows(X: Any) -> int:
+    """Return the number of rows of a table in memory of any kind; zero for what is none."""
+    columns = columns_by_name(X)
+    if columns is not None:
+        return next((len(column) for column in columns.values() if hasattr(column, "__len__")), 0)
+    if isinstance(X, list | tuple):
+        return len(X)
+    shape: Any = getattr(X, "shape", ())
+    return int(shape[0]) if len(shape) == 2 else 0
 
 
 def check_in_memory(X: Any, name: str, instead: str = IN_BLOCKS) -> None:

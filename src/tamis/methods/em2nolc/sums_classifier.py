@@ -23,7 +23,7 @@ from tamis.statistics.plan import Plan, SumsRequest
 from tamis.statistics.profile import grid_labels, is_grid
 from tamis.statistics.statistics import Statistics
 from tamis.table.rows import Rows
-from tamis.table.sources.source import Source, by_name, source_of, table_source
+from tamis.table.sources.source import Source, source_of, table_source
 from tamis.table.table import TableReader
 
 OUTSIDE_SHARE = 0.01  # share of a column's cells beyond the plan's range that is worth a warning
@@ -111,23 +111,6 @@ class SumsClassifier(ReadableClassifier):
             Path(checkpoint).unlink(missing_ok=True)
         self._report_outside(one.statistics)
         return self
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows that `predict` gets right.
-
-        Parameters
-        ----------
-        X, y, sample_weight : rows and labels, or rows in blocks with the names of columns, as in `fit`
-        """
-        source = source_of(X, y, sample_weight) if isinstance(y, str) else None
-        if source is None:
-            return float(super().score(X, y, sample_weight))
-        right = total = 0.0
-        for block in source.blocks():
-            weight = np.ones(len(block)) if block.weight is None else np.asarray(block.weight, dtype=float)
-            right += float(weight @ (self.predict(by_name(block.X)) == np.asarray(block.y)))
-            total += float(weight.sum())
-        return right / total
 
     def _labels_in(self, X: Any) -> np.ndarray:
         return grid_labels(self.instances_) if is_grid(self.candidates) else super()._labels_in(X)

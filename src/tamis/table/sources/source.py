@@ -346,6 +346,16 @@ def each_block(function: Callable[[Any], np.ndarray], X: Any, columns: Sequence[
     return np.concatenate(parts)
 
 
+def blocks_of(X: Any, y: str, weight: Any) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
+    """Iterate over the rows, targets and weights of a file or a Dask dataframe with a target column `y`."""
+    source = source_of(X, y, weight)
+    if source is None:
+        raise ValueError(f"y={y!r} is the name of a column, and X is a {type(X).__name__}: give the labels themselves")
+    for block in source.blocks():
+        own = np.ones(len(block)) if block.weight is None else np.asarray(block.weight, dtype=float)
+        yield by_name(block.X), np.asarray(block.y), own
+
+
 def by_name(X: Any) -> Any:
     """Return a dict of columns if they have names, else X."""
     return dict(zip(X.columns, X.values.T, strict=True)) if isinstance(X, NamedNumbers) else X
