@@ -46,7 +46,12 @@ class TestLayout:
 
     def test_masses_are_column_sums(self):
         own, some = layout(), rows(9000)
-        np.testing.assert_allclose(masses(own, some), own.matrix(some).T @ some.weight, rtol=1e-12)
+        found, plain = masses(own, some), own.matrix(some).T @ some.weight
+        unseen = some.weight[some.cell[:, 2] == 4].sum()
+        np.testing.assert_allclose(found[:20], plain[:20], rtol=1e-12)
+        assert plain[20] == 0.0 and found[20] == pytest.approx(unseen) and found[-1] == pytest.approx(plain[-1])
+        tables = [found[own.pair_starts[k] : own.pair_starts[k + 1]].reshape(4, 4) for k in range(2)]
+        assert all(table.sum() == pytest.approx(some.weight.sum()) for table in tables)
         assert weight_of(some) == pytest.approx(some.weight.sum()) and weight_of(rows(9, weighted=False)) == 9
 
     def test_the_penalty_is_that_of_walks(self):

@@ -1,16 +1,19 @@
 """Many rows, with what counts as many made small: one model for every source, from all rows."""
 
 import importlib.util
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss, r2_score
 from sklearn.model_selection import KFold
 
 from tamis import TamisClassifier, TamisRegressor, io
 from tamis.flagship import all_rows, estimator
+from tamis.flagship.cells import Curve
 from tamis.flagship.design import resolution
 from tamis.flagship.reading import Reading
 
@@ -296,12 +299,118 @@ class TestWeights:
         assert np.abs(one.predict_proba(X) - two.predict_proba(X)).mean() < 0.06
 
 
+def categories(n=8000, seed=0):
+    """A number, and a category of which one level has half of the rows and 1500 others the rest."""
+    rng = np.random.default_rng(seed)
+    level = np.where(rng.random(n) < 0.5, "big", np.char.add("r", rng.integers(0, 1500, n).astype(str)))
+    X = pd.DataFrame({"x": rng.normal(size=n), "level": level})
+    return X, (rng.random(n) < expit(X["x"] + np.where(level == "big", 2.0, -0.5))).astype(int)
+
+
+class TestRareLevels:
+    @pytest.mark.parametrize("many", [1000, 10**9])
+    def test_are_predicted_as_their_rows_are(self, many, monkeypatch):
+        monkeypatch.setattr("tamis.flagship.estimator.MANY", many)
+        X, y = categories()
+        found = TamisClassifier(max_instances=0, max_pairs=1).fit(X, y)
+        rare = ~X["level"].isin(found.model_.encoder.columns[-1].levels)
+        assert rare.mean() > 0.3
+        assert abs(found.predict_proba(X[rare])[:, 1].mean() - y[rare].mean()) < 0.03
+        assert np.abs(found.explain(X).by_feature.mean(axis=0)).max() < 2e-3
+
+    def test_keep_the_score_when_pairs_are_purified(self):
+        rng = np.random.default_rng(1)
+        n = 6000
+        X = pd.DataFrame({"x": rng.normal(size=n), "level": rng.integers(0, 60, n).astype(str)})
+        y = (rng.random(n) < expit(X["x"] * np.where(X["level"].astype(int) % 2, 2.0, -2.0))).astype(int)
+        scores = []
+        score_of = all_rows.score_of
+
+        def noted(chosen, tables, mass):
+            score = score_of(chosen, tables, mass)
+            places = [chosen.design.places(j) for j in range(len(score.left))]
+            parts = sum(Curve(*ends).at(own) for *ends, own in zip(score.left, score.right, places, strict=True))
+            parts = score.base + parts + sum(s.at(*(places[j] for j in s.places)) for s in score.surfaces)
+            scores.append((parts, score.held))
+            return score
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(all_rows, "score_of", noted)
+            found = TamisClassifier(max_instances=0, max_pairs=1).fit(X, y)
+        assert found.pairs_ and len(scores) == 2
+        for parts, held in scores:  # one of them has places within cells in bytes
+            assert np.abs(parts - held).max() < 0.02 * np.abs(held).max()
+
+
+class TestRareClasses:
+    def test_that_a_sample_would_miss_are_in_it(self):
+        X, score, rng = made(9000)
+        y = np.where(rng.random(9000) < expit(score), "yes", "no").astype(object)
+        y[rng.permutation(9000)[:12]] = "never"
+        found = TamisClassifier(**SMALL).fit(X, y)
+        P = found.predict_proba(X)
+        assert found.classes_.tolist() == ["never", "no", "yes"] and np.isfinite(P).all()
+        assert 0.0003 < P[:, 0].mean() < 0.006
+
+    def test_keep_their_share(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(60_000, 3))
+        y = (rng.random(60_000) < expit(1.5 * X[:, 0] - 6.0)).astype(int)
+        found = TamisClassifier(**SMALL).fit(X, y)
+        assert found.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), rel=0.1)
+        assert np.std(found.decision_function(X)) > 1.0
+
+
+class TestOddRows:
+    def test_a_few_values_in_many_blocks_are_all_sampled(self):
+        rng = np.random.default_rng(0)
+        values = rng.normal(size=(400, 2))
+        given = [(values, (rng.random(400) < expit(2 * values[:, 0])).astype(int)) for _ in range(20)]
+        found = TamisClassifier(max_instances=0).fit(lambda: iter(given))
+        share = np.mean([y for _, y in given], axis=0)
+        assert np.abs(found.predict_proba(values)[:, 1] - share).mean() < 0.1
+
+    def test_rows_without_weight_may_fill_a_block(self, table, whole):
+        X, y = table
+        blocks = [(X, y, np.ones(N)), (X[:50], y[:50], np.zeros(50))]
+        same(TamisClassifier(**SMALL).fit(lambda: iter(blocks)), whole, X)
+
+    @pytest.mark.filterwarnings("ignore:.*kept no feature", "ignore:nothing can be held out")
+    def test_of_one_group_nothing_is_learned(self, table):
+        found = TamisClassifier(**SMALL).fit(*table, groups=np.zeros(N))
+        assert not len(found.features_)
+
+    def test_an_iterator_that_goes_on_is_read_to_its_end(self, table, monkeypatch):
+        monkeypatch.setattr("tamis.table.sources.source.FIRST_ROWS", 1500)
+        X, y = table
+        weight = (np.arange(N) > 800).astype(float)
+        blocks = [(X[k : k + 500], y[k : k + 500], weight[k : k + 500]) for k in range(0, N, 500)]
+        assert TamisClassifier(**SMALL).fit(iter(blocks)).n_rows_used_ == weight.sum()
+
+    def test_a_function_that_gives_nothing_again(self, table):
+        spent = iter([table])
+        with pytest.raises(ValueError, match="must return a new iterator"):
+            TamisClassifier(**SMALL).fit(lambda: spent)
+
+    def test_separable_classes_end(self):
+        X = np.random.default_rng(0).normal(size=(5000, 2))
+        y = (X[:, 0] > 0).astype(int)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = TamisClassifier(**SMALL).fit(X, y)
+        assert found.score(X, y) > 0.98
+
+    def test_a_frame_is_read_in_slices(self, table, whole, monkeypatch):
+        monkeypatch.setattr("tamis.table.sources.source.BLOCK_CELLS", 8 * 1100)
+        same(TamisClassifier(**SMALL).fit(*table), whole, table[0])
+
+
 class Stop(Exception):
     """A fit is killed."""
 
 
 class TestStoppedFits:
-    @pytest.mark.parametrize("after", [1, 3, 6, 8, 11])
+    @pytest.mark.parametrize("after", [1, 3, 6, 8, 11])  # blocks, of which there are six in each reading
     def test_go_on_where_they_were(self, table, whole, tmp_path, monkeypatch, after):
         monkeypatch.setattr("tamis.table.sources.checkpoint.SAVE_SECONDS", 0.0)
         X, y = table
@@ -310,7 +419,7 @@ class TestStoppedFits:
 
         def blocks(most=None):
             for block in cut:
-                if most is not None and len(given) == most:
+                if most is not None and len(given) == most + 1:  # the first block is read once more, to know the rows
                     raise Stop
                 given.append(block)
                 yield block
@@ -326,7 +435,7 @@ class TestStoppedFits:
         monkeypatch.setattr(all_rows.Coder, "code", lambda self, block: counts.append("coded") or code(self, block))
         found = TamisClassifier(**SMALL).fit(blocks, checkpoint=file)
         same(found, whole, X)
-        assert counts == ["read"] * max(0, 6 - after) + ["coded"] * min(6, 12 - after)
+        assert counts == ["read"] + ["read"] * max(0, 6 - after) + ["coded"] * min(6, 12 - after)
         assert not list(tmp_path.iterdir())
 
     def test_drop_a_block_that_was_not_written_completely(self, table, whole, tmp_path, monkeypatch):
@@ -350,6 +459,7 @@ class TestStoppedFits:
             same(TamisClassifier(**SMALL).fit(lambda: iter(cut), checkpoint=file), whole, X)
             file.write_bytes(checkpoint)
 
+    @pytest.mark.filterwarnings("ignore:TamisClassifier kept no feature")
     def test_of_other_rows_or_parameters_begin_again(self, table, tmp_path, monkeypatch):
         X, y = table
         file = tmp_path / "fit.tamis"
@@ -364,6 +474,14 @@ class TestStoppedFits:
         other = {**SMALL, "max_features": 2}
         found = TamisClassifier(**other).fit(lambda: iter([(X, y)]), checkpoint=file)
         same(found, TamisClassifier(**other).fit(X, y), X)
+        changed = y[::-1]
+        with monkeypatch.context() as patch:
+            patch.setattr(estimator, "fit_to_all", stop)
+            with pytest.raises(Stop):
+                TamisClassifier(**SMALL).fit(lambda: iter([(X, y)]), checkpoint=file)
+        with pytest.warns(UserWarning, match="is of other rows"):
+            found = TamisClassifier(**SMALL).fit(lambda: iter([(X, changed)]), checkpoint=file)
+        same(found, TamisClassifier(**SMALL).fit(X, changed), X)
         with pytest.raises(ValueError, match="is for rows in blocks"):
             TamisClassifier().fit(X[:100], y[:100], checkpoint=file)
         with pytest.raises(ValueError, match="leave it out with clusters and iterators"):

@@ -135,9 +135,12 @@ class TestSums:
         town = np.minimum(rng.zipf(1.3, 2000), 150)
         y = rng.normal(size=151)[town] + rng.normal(size=2000) > 0
         X = pd.DataFrame({"town": [f"t{k}" for k in town]})
-        found = TamisClassifier(max_instances=0).fit(X, y).explain(X)
-        assert np.any(found.by_feature == 0.0) and np.any(found.by_feature != 0.0)
+        model = TamisClassifier(max_instances=0).fit(X, y)
+        found = model.explain(X)
         np.testing.assert_allclose(found.by_feature.mean(axis=0), 0.0, atol=1e-12)
+        rare = ~X["town"].isin(model.model_.encoder.columns[0].levels)
+        assert rare.mean() > 0.0 and len(np.unique(found.by_feature[rare])) == 1
+        assert abs(model.predict_proba(X[rare])[:, 1].mean() - y[rare].mean()) < 0.2
 
     def test_a_case_pulls_towards_its_own_class(self, clf, several, table):
         for model, y in ((clf, table[1]), (several, three_classes()[1])):

@@ -19,8 +19,10 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from tamis.codec import digest
+from tamis.errors import warn
 from tamis.flagship.cells import Cells
 from tamis.flagship.coded import CodedRows, Layout, Sums, code_places, masses, select_columns, sum_block
 from tamis.flagship.design import resolution
@@ -37,6 +39,7 @@ from tamis.table.sources.source import Block, Kept, Source
 from tamis.table.table import block_names, read_block, with_empty_labels
 
 SAMPLE_ROWS = 50_000
+WORTH_A_WARNING = 1e-4  # log-likelihood per row that a fit which was ended would still gain
 CASE_ROWS = 20_000  # of the sample, among which cases are candidates and by which they are judged
 
 
@@ -121,12 +124,12 @@ class Coder:
             population.factor,
         )
 
-    def read(self, source: Source, n_rows: int, path: Path | None = None) -> Kept[CodedRows]:
-        """Read a source; the bytes stay where its rows are, and also in a file if one is named."""
-        names, what = [self.names[j] for j in self.columns], "reading rows again"
+    def read(self, source: Source, n_rows: int, path: Path | None, key: str) -> Kept[CodedRows]:
+        """Read a source; the bytes stay where its rows are, and also in a file if one is named, under a key."""
+        names, what = [self.names[j] for j in self.columns] or self.names[:1], "reading rows again"
         if path is None:
             return source.only(names).kept(self.code, what, n_rows=n_rows)
-        file = BlockFile(path, f"{source.fingerprint} {digest([self.encoder, self.cells, self.columns, self.factor])}")
+        file = BlockFile(path, f"{key} {digest([self.encoder, self.cells, self.columns, self.factor])}")
         earlier = file.found(CodedRows.of_arrays)
 
         def save(found: list[CodedRows]) -> None:
@@ -187,23 +190,28 @@ class Everything:
     total: float
 
     def minimise(self, chosen: Chosen, tables: Tables, *, judged: bool) -> Minimum:
-        """Fit to all rows, or to all but those that judge."""
+        """Fit to all rows, or to all but those that judge, if there are others."""
         layout, likelihood, penalty = tables.layout, chosen.likelihood, tables.penalty
+
+        assert self.held.weight is not None
+        held = float(self.held.weight.sum())
+        judged = judged and held < 0.99 * self.total
+        total = self.total - (held if judged else 0.0)
 
         def sums(theta: np.ndarray) -> Sums:
             found = self.kept.total(partial(sum_block, layout, likelihood, theta))
             return found - sum_block(layout, likelihood, theta, self.held) if judged else found
 
-        assert self.held.weight is not None
-        total = self.total - (float(self.held.weight.sum()) if judged else 0.0)
         sample = Sample.of(layout, likelihood, chosen.inside, total)
         what = "fitting, the rows that judge left out" if judged else "fitting to all rows"
         return minimise(sums, sample, penalty, tables.theta, MAX_PASSES, what)
 
-    def take(self, columns: np.ndarray) -> Everything:
-        """The same rows with some of the columns."""
-        fewer = self.kept.mapped(partial(select_columns, columns=columns))
-        return replace(self, kept=fewer, held=select_columns(self.held, columns))
+    def drop_others(self, columns: np.ndarray) -> Everything:
+        """Drop all columns but some, of the bytes in place."""
+        if len(columns) == self.held.cell.shape[1]:
+            return self
+        self.kept.change(partial(select_columns, columns=columns))
+        return replace(self, held=select_columns(self.held, columns))
 
     def mass(self, layout: Layout) -> np.ndarray:
         """Weight (size,) of the rows on each value of the tables."""
@@ -213,13 +221,14 @@ class Everything:
 def fit_to_all(
     selected: Selected, kept: Kept[CodedRows], population: Population, settings: Settings, seed: int
 ) -> Outcome:
-    """Fit curves, surfaces and cases to all rows, which are given as bytes."""
+    """Fit curves, surfaces and cases to all rows, which are given as bytes; columns that turn out idle are dropped."""
     given, chosen, columns = selected.given, selected.chosen, selected.columns
     _, coarse = resolution(population.n_rows)
     tables = choose_tables(chosen, settings.max_pairs, coarse)
     outside = chosen.outside
     assert outside.weight is not None
-    held = replace(outside, weight=outside.weight * population.unit)
+    codes = np.zeros(len(outside), dtype=int) if given.units is not None else outside.target
+    held = replace(outside, weight=outside.weight * population.unit[codes])
     everything = Everything(kept, held, population.weight)
     found = everything.minimise(chosen, tables, judged=True)
     tables = replace(tables, theta=found.theta)
@@ -227,8 +236,13 @@ def fit_to_all(
     bags, likelihood = given.bags, given.likelihood
     loss = float(bags.weight @ likelihood.losses(score.held, bags.targets)) / bags.weight.sum()
     some, pairs = Parts.of(chosen, score).useful()
-    chosen, everything, tables = chosen.take(some), everything.take(some), tables.take(some, pairs)
+    chosen, everything, tables = chosen.take(some), everything.drop_others(some), tables.take(some, pairs)
     found = everything.minimise(chosen, tables, judged=False)
+    if found.gain > WORTH_A_WARNING:
+        warn(
+            f"the fit to all rows ended after {found.passes} passes: another would still lower the loss",
+            ConvergenceWarning,
+        )
     tables = replace(tables, theta=found.theta)
     score = score_of(chosen, tables, everything.mass(tables.layout)).contrasted()
     few, rows = chosen.thinned(CASE_ROWS)

@@ -88,7 +88,7 @@ class Layout:
 
     A number has two values for each of its cells and for missing values, a category (or a number with few values, which
     is constant in each cell) one for each cell, for missing values and for unseen levels. A pair has one for each
-    product of coarse cells. Nothing is said about unseen levels: their entries of A are zero.
+    product of coarse cells. Unseen levels have no value: their entries of A are zero.
 
     Attributes
     ----------
@@ -279,9 +279,11 @@ def sum_block(layout: Layout, likelihood: Likelihood, theta: np.ndarray, rows: C
 
 
 def masses(layout: Layout, rows: CodedRows) -> np.ndarray:
-    """Return the weight (size,) of the rows on each value of theta."""
+    """Return the weight (size,) of the rows on each value of theta, those of unseen levels included."""
     out = np.zeros(layout.size)
     for start in range(0, len(rows), CHUNK_ROWS):
         some = rows.take(slice(start, start + CHUNK_ROWS))
-        out += layout.matrix(some).T @ (np.ones(len(some)) if some.weight is None else some.weight)
+        A = layout.matrix(some)
+        A.data.reshape(len(some), -1)[:, 2 * np.count_nonzero(~layout.flat) :] = 1.0
+        out += A.T @ (np.ones(len(some)) if some.weight is None else some.weight)
     return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -26,7 +27,7 @@ from tamis.flagship.all_rows import SAMPLE_ROWS, Coder, fit_to_all, select_on_sa
 from tamis.flagship.cases import MAX_POOL
 from tamis.flagship.coded import weight_of
 from tamis.flagship.design import MANY
-from tamis.flagship.fit import Outcome, Settings, fit_additive, fit_path
+from tamis.flagship.fit import MAX_AUTO, Outcome, Settings, fit_additive, fit_path
 from tamis.flagship.model import AdditiveModel
 from tamis.flagship.reading import Population, Reading, check_modulus
 from tamis.parallel import blas_threads
@@ -40,7 +41,7 @@ AUTO = "auto"
 # Numbers for each row that are in memory at a time: for each column, for pairs, for each output, for each candidate.
 BASIS_NUMBERS, PAIR_NUMBERS, SCORE_NUMBERS, SIMILARITY_ARRAYS = 15, 700, 80, 4
 # Of many rows: the same for the sample, bytes of each row besides those of columns, and blocks in memory at a time.
-SAMPLE_NUMBERS, ROW_BYTES, BLOCK_COPIES = 30, 10, 4
+SAMPLE_NUMBERS, ROW_BYTES, BLOCK_COPIES = 30, 16, 4
 
 
 class AdditiveEstimator(ReadableEstimator):
@@ -117,16 +118,18 @@ class AdditiveEstimator(ReadableEstimator):
             seed = draw_seed(self.random_state)
             fingerprint = source.fingerprint
             first = FirstBlocks(source) if source.once else source
-            reading = self._first_reading(first, path)
+            key = "" if path is None else self._key_of(source)
+            reading = self._first_reading(first, path, key)
             rows = reading.rows(self._weights_of_classes)
             self._expect(X, reading)
-            if reading.count <= MANY:
+            complete = not isinstance(first, FirstBlocks) or first.complete
+            if reading.count <= MANY and complete:
                 self._check_memory(rows, {})
                 fitted = self._fit_rows(rows, FitContext(seed, {}))
             else:
                 self._check_size(Size(reading.count, len(reading.low), 0, 0, _outputs_of(rows)))
                 again = first.everything() if isinstance(first, FirstBlocks) else first
-                fitted = self._fit_all(again, reading, rows, seed, path)
+                fitted = self._fit_all(again, reading, rows, seed, path, key)
                 check_unchanged(source, fingerprint)
             self._publish(reading.classes, fitted, reading.table_reader(), seed, fitted.model.measured(rows))
             self.instance_labels_ = self._labels_in(X) if source_kind(X) is None else self.instances_
@@ -158,16 +161,25 @@ class AdditiveEstimator(ReadableEstimator):
     def _is_numeric(self) -> bool:
         """Whether the targets are numbers."""
 
-    def _first_reading(self, source: Source, path: Path | None) -> Reading:
-        """Read all rows once; with a path, from where a stopped reading has saved itself there."""
+    def _reading_of(self, source: Source) -> Callable[[], Reading]:
+        """What makes an empty reading."""
         categorical = self.categorical_features
         if source.categorical is not None and isinstance(categorical, str):
             categorical = list(source.categorical)
-        empty = partial(Reading, categorical, self.missing, self._is_numeric, SAMPLE_ROWS)
-        keeper = None
-        if path is not None:
-            keeper = Checkpoint(path, Reading, f"{source.fingerprint} {digest([categorical, self.missing])}")
-        reading = source.total(empty, Reading.update, "reading rows", keeper=keeper)
+        return partial(Reading, categorical, self.missing, self._is_numeric, SAMPLE_ROWS)
+
+    def _key_of(self, source: Source) -> str:
+        """Text that is another one for other parameters, and for other rows as far as their first block tells."""
+        reading = self._reading_of(source)()
+        for block in source.blocks():
+            reading.update(block)
+            break
+        return f"{source.fingerprint} {digest(reading)}"
+
+    def _first_reading(self, source: Source, path: Path | None, key: str) -> Reading:
+        """Read all rows once; with a path, from where a stopped reading has saved itself there under the same key."""
+        keeper = None if path is None else Checkpoint(path, Reading, key)
+        reading = source.total(self._reading_of(source), Reading.update, "reading rows", keeper=keeper)
         if keeper is not None:
             keeper.save(reading, max(reading.lengths, default=-1) + 1)
         check_modulus(reading)
@@ -181,13 +193,13 @@ class AdditiveEstimator(ReadableEstimator):
         else:
             self._expect_columns(reading.reader.names, named=reading.reader.named)
 
-    def _fit_all(self, source: Source, reading: Reading, rows: Rows, seed: int, path: Path | None) -> Fitted:
+    def _fit_all(self, source: Source, reading: Reading, rows: Rows, seed: int, path: Path | None, key: str) -> Fitted:
         """Choose on the sample, and fit to all rows."""
         settings = self._settings()
         population = Population.of(reading, rows, self._weights_of_classes)
         selected = select_on_sample(rows, population, settings, seed)
         file = None if path is None else _rows_file(path)
-        kept = Coder.of(selected, population, reading).read(source, reading.n_rows, file)
+        kept = Coder.of(selected, population, reading).read(source, reading.n_rows, file, key)
         n_rows = kept.total(len)
         if n_rows != reading.count and not source.once:
             raise ValueError(
@@ -244,7 +256,7 @@ class AdditiveEstimator(ReadableEstimator):
     def _memory_of_many(self, size: Size) -> MemoryEstimate:
         """What a fit takes that chooses on a sample and keeps the bytes of all rows."""
         d, sample = size.columns, min(size.rows, SAMPLE_ROWS)
-        kept = d if self.max_features == AUTO else min(d, int(self.max_features))
+        kept = min(d, MAX_AUTO if self.max_features == AUTO else int(self.max_features))
         return {
             "two bytes of all rows for each chosen column": size.rows * (2.0 * kept + ROW_BYTES),
             "the sample": NUMBER * sample * (SAMPLE_NUMBERS * (d + size.outputs) + SIMILARITY_ARRAYS * MAX_POOL),
@@ -303,7 +315,7 @@ class AdditiveEstimator(ReadableEstimator):
             "features": f"{len(self.features_)} of {self.n_features_in_}",
             "pairs": ", ".join(f"{a} * {b}" for a, b in self.pairs_) or "none",
             "cases": str(len(self.instances_)),
-            "held-out loss": f"{self.loss_:.4g} in {self.n_splits_} folds",
+            "held-out loss": f"{self.loss_:.4g} in {self.n_splits_} fold{'' if self.n_splits_ == 1 else 's'}",
         }
 
     # ------------------------------------------------------------------ explanations

@@ -31,7 +31,9 @@ ENOUGH = 0.3  # of the residual of a step, in its own norm, at which conjugate g
 TOLERANCE = 1e-6  # units of log-likelihood per row that the next step would gain, below which none is made
 SHRINK, MIN_SIZE = 0.4, 0.01  # of steps that do not lower the objective
 PARTS = 4  # of the sample, multiplied in parallel
-FLOOR = 1e-9  # of the curvature of a row
+SMALLEST = 1e-14  # product of a step and what it changed of the gradient, relative to the objective, that is used
+FLOOR = 1e-9  # of the diagonal of a curvature
+DECREASE = 1e-4  # of what a step promises, that it must lower the objective by
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,11 @@ class Sample:
         """Return the curvature of the objective at theta, where all rows have `curvature` (size, c) on its values."""
         P = self.likelihood.mean(self.A @ theta)
         weight = self.weight[:, None]
-        bend = self.likelihood.curvature(P) * weight + FLOOR
+        bend = self.likelihood.curvature(P) * weight
         own = self.A.T @ bend
         short = np.maximum(curvature - own, 0.0)
         short[-1] = 0.0
-        diagonal = self._squares.T @ bend + short + penalty.diagonal()[:, None]
+        diagonal = self._squares.T @ bend + short + penalty.diagonal()[:, None] + FLOOR
         end = int(self.layout.starts[-1])
         beside = np.zeros((max(end - 1, 0), theta.shape[1]))
         shift = self._neighbours
@@ -172,12 +174,14 @@ class Minimum:
     sums : of the rows there
     passes : over the rows
     converged : whether a further step would gain next to nothing
+    gain : what it would gain, in units of log-likelihood per row
     """
 
     theta: np.ndarray
     sums: Sums
     passes: int
     converged: bool
+    gain: float
 
 
 def minimise(
@@ -193,7 +197,7 @@ def minimise(
     def objective(found: Sums, theta: np.ndarray) -> float:
         return found.loss + 0.5 * float((theta * (penalty @ theta)).sum())
 
-    found = sums(theta)
+    found, total = sums(theta), float(sample.weight.sum())
     value, passes = objective(found, theta), 1
     gradient = found.gradient - penalty @ theta
     moves: list[Move] = []
@@ -202,19 +206,21 @@ def minimise(
             report(what, passes, max_passes)
         step = _corrected(sample.quadratic(theta, penalty, found.curvature).solve, moves, gradient)
         gain, size = 0.5 * float((gradient * step).sum()), 1.0
-        if gain < TOLERANCE * sample.weight.sum():
-            return Minimum(theta, found, passes, True)
+        if gain < TOLERANCE * total:
+            return Minimum(theta, found, passes, True, gain / total)
         while True:
             if passes == max_passes or size < MIN_SIZE:
-                return Minimum(theta, found, passes, False)
+                return Minimum(theta, found, passes, False, gain / total)
             there = theta + size * step
             after, passes = sums(there), passes + 1
             lower = objective(after, there)
-            if lower <= value:
+            if lower <= value - DECREASE * size * 2.0 * gain:
                 break
             size *= SHRINK
         turned = after.gradient - penalty @ there
-        moves.append(Move(there - theta, gradient - turned))
+        move = Move(there - theta, gradient - turned)
+        if move.product > SMALLEST * value:
+            moves.append(move)
         theta, found, value, gradient = there, after, lower, turned
 
 

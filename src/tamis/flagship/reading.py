@@ -1,7 +1,7 @@
 """What a fit learns from a first reading of its rows: a sample to choose on, and how many rows there are.
 
-The sample takes the rows with the lowest keys of their values. It is the same whatever the order of the rows and
-however they are cut into blocks, but for copies of a row. Of few rows it has all.
+The sample takes the rows with the lowest keys of their values, and some of every class. It depends neither on the order
+of the rows nor on the blocks, unless rows are repeated: where many are, it is drawn by blocks. Of few rows it has all.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import numpy as np
 from tamis.codec import stored
 from tamis.flagship.design import MAX_MODULUS
 from tamis.statistics.blocks import BlockReader, CheckedRows, check_rows
-from tamis.statistics.survey import PLACE_BITS, Reservoir, SampledRows
+from tamis.statistics.survey import MIN_DISTINCT_SHARE, PLACE_BITS, SALT, Reservoir, SampledRows
 from tamis.table.encoding import Encoder, Number
-from tamis.table.keys import copies_before, row_keys, sampling_keys
+from tamis.table.keys import copies_before, mix, row_keys, sampling_keys
 from tamis.table.rows import Rows, check_numbers, class_factors
 from tamis.table.sources.source import Block
 from tamis.table.table import Table, TableReader
 
+MIN_CLASS_ROWS = 200  # of the sample, of every class
 KEY_SEED = 0  # the sample does not depend on `random_state`
 
 
@@ -51,7 +52,8 @@ class Reading:
         self.mass: dict[Any, float] = {}
         self.low, self.high = np.empty(0), np.empty(0)
         self.grouped: bool | None = None
-        self.sample = Reservoir(size, 0)
+        per_class = 0 if numeric else MIN_CLASS_ROWS
+        self.sample, self.by_block = Reservoir(size, per_class), Reservoir(size, per_class)
 
     @property
     def n_rows(self) -> int:
@@ -61,7 +63,8 @@ class Reading:
     def update(self, block: Block) -> Reading:
         """Add a block of rows, in place."""
         table, new = self.reader.read(block)
-        self.sample.make_nominal(new)
+        for reservoir in (self.sample, self.by_block):
+            reservoir.make_nominal(new)
         rows, target = read_targets(table, block, self.numeric)
         self._check_grouped(rows.groups is not None)
         self.lengths[block.number] = len(table)
@@ -87,7 +90,9 @@ class Reading:
             self.mass[label] = self.mass.get(label, 0.0) + float(own)
 
     def _add_range(self, table: Table) -> None:
-        low, high = np.fmin.reduce(table.numbers, axis=0), np.fmax.reduce(table.numbers, axis=0)
+        self._widen(np.fmin.reduce(table.numbers, axis=0), np.fmax.reduce(table.numbers, axis=0))
+
+    def _widen(self, low: np.ndarray, high: np.ndarray) -> None:
         if len(self.low):
             low, high = np.fmin(self.low, low), np.fmax(self.high, high)
         self.low, self.high = low.astype(float), high.astype(float)
@@ -106,6 +111,8 @@ class Reading:
             rank=sampling_keys(keys, [mass, target if self.numeric else rows.codes], salt=number),
         )
         self.sample.add(drawn)
+        salt = np.uint64((number + 1) * SALT % 2**64)
+        self.by_block.add(replace(drawn, rank=mix(drawn.rank + salt)))
 
     def __add__(self, other: Reading) -> Reading:
         if self.reader.names is None or other.reader.names is None:
@@ -113,19 +120,26 @@ class Reading:
         for reading, columns in zip((self, other), self.reader.agreeing(other.reader), strict=True):
             reading.reader.become_nominal(columns)
             reading.sample.make_nominal(columns)
+            reading.by_block.make_nominal(columns)
         self._check_grouped(bool(other.grouped))
         total = Reading(None, None, self.numeric, self.size)
         total.reader, total.grouped = self.reader.joined(other.reader), self.grouped
         total.lengths, total.count = self.lengths | other.lengths, self.count + other.count
         total.mass = {k: self.mass.get(k, 0.0) + other.mass.get(k, 0.0) for k in self.mass | other.mass}
-        total.low, total.high = np.fmin(self.low, other.low), np.fmax(self.high, other.high)
-        total.sample = self.sample + other.sample
+        for reading in (self, other):
+            if len(reading.low):
+                total._widen(reading.low, reading.high)
+        total.sample, total.by_block = self.sample + other.sample, self.by_block + other.by_block
         return total
 
     def to_stored(self) -> dict[str, Any]:
         """Return the parts of a file."""
         names = ("reader", "numeric", "size", "lengths", "count", "mass", "low", "high", "grouped")
-        return {**{name: getattr(self, name) for name in names}, "sample": self.sample.kept()}
+        return {
+            **{name: getattr(self, name) for name in names},
+            "sample": self.sample.kept(),
+            "by_block": self.by_block.kept(),
+        }
 
     @classmethod
     def from_stored(cls, parts: dict[str, Any]) -> Reading:
@@ -133,8 +147,9 @@ class Reading:
         out = cls(None, None, parts["numeric"], parts["size"])
         for name in ("reader", "lengths", "count", "mass", "low", "high", "grouped"):
             setattr(out, name, parts[name])
-        if parts["sample"] is not None:
-            out.sample.add(parts["sample"])
+        for name in ("sample", "by_block"):
+            if parts[name] is not None:
+                getattr(out, name).add(parts[name])
         return out
 
     # ------------------------------------------------------------------ what was read
@@ -166,12 +181,11 @@ class Reading:
         return class_factors(class_weight, mass, np.arange(len(classes)), classes)
 
     def rows(self, class_weight: Any) -> Rows:
-        """Return the sample as training rows, with positions among all rows."""
-        drawn = self.sample.kept()
-        if drawn is None:
-            raise ValueError("X has no rows of positive weight: give some")
-        factor, mass = self.class_factor(class_weight), drawn.mass / self.unit
+        """Return the sample as training rows, with positions among all rows; classes have their weights among all."""
+        drawn = self._drawn()
+        factor, ratio = self.class_factor(class_weight), self.class_ratio()
         codes = np.zeros(len(drawn), dtype=int) if self.numeric else np.searchsorted(self.classes, drawn.labels)
+        mass = drawn.mass / self.unit * ratio[codes]
         numbers = np.array(sorted(self.lengths))
         starts = np.cumsum([0, *(self.lengths[k] for k in numbers.tolist())])[:-1]
         block, place = drawn.position >> PLACE_BITS, drawn.position & ((1 << PLACE_BITS) - 1)
@@ -180,6 +194,23 @@ class Reading:
         order = np.argsort(position)
         rows = Rows(drawn.table, codes, self.classes, mass * factor[codes], mass, drawn.groups, position, self.unit)
         return replace(rows, response=response).take(order)
+
+    def _drawn(self) -> SampledRows:
+        """The sample by values, unless it has many copies: those in other blocks are drawn together there."""
+        by_value, by_block = self.sample.kept(), self.by_block.kept()
+        if by_value is None or by_block is None:
+            raise ValueError("X has no rows of positive weight: give some")
+        return by_value if len(np.unique(by_value.rank)) >= MIN_DISTINCT_SHARE * len(by_value) else by_block
+
+    def class_ratio(self) -> np.ndarray:
+        """Return the factor (q,) that gives the classes of the sample their shares in the weight of all rows."""
+        drawn = self._drawn()
+        if self.numeric or len(drawn) == self.count:
+            return np.ones(len(self.classes))
+        codes = np.searchsorted(self.classes, drawn.labels)
+        here = np.bincount(codes, drawn.mass, len(self.classes)) / drawn.mass.sum()
+        there = np.array([self.mass[label] for label in self.classes.tolist()]) / sum(self.mass.values())
+        return there / here
 
     def table_reader(self) -> TableReader:
         """Return how further rows are read."""
@@ -196,7 +227,8 @@ class Population:
     n_rows : rows of positive weight
     low, high : range (d,) of each column of numbers
     weight : of all rows, in a unit that is one on average
-    unit : weight among all rows that is one in the sample, once class weights leave its weight as it is
+    unit : (q,) weight among all rows that is one in the sample, once class weights leave its weight as it is: the
+        weight of a row of the sample times this is its sample weight times `factor`
     factor : (q,) by which sample weights are multiplied to give weights, for each class
     """
 
@@ -204,7 +236,7 @@ class Population:
     low: np.ndarray
     high: np.ndarray
     weight: float
-    unit: float
+    unit: np.ndarray
     factor: np.ndarray
 
     @classmethod
@@ -216,7 +248,14 @@ class Population:
         )
         even = float(reading.count / (factor @ mass / unit))  # class weights leave the weight of all rows as it is
         own = float(rows.mass.sum() / rows.weight.sum())
-        return cls(reading.count, reading.low, reading.high, float(reading.count), even / own, factor * even / unit)
+        return cls(
+            reading.count,
+            reading.low,
+            reading.high,
+            float(reading.count),
+            even / own / reading.class_ratio(),
+            factor * even / unit,
+        )
 
     def widened(self, encoder: Encoder) -> Encoder:
         """Return an encoder that does not clip what is not in the sample."""

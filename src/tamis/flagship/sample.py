@@ -195,13 +195,15 @@ def choose_pairs(chosen: Chosen, scores: np.ndarray, most: int) -> np.ndarray:
     grid, side = Grid.of(design), COARSE + 2
     columns = np.flatnonzero(design.sizes > 1)
     pairs = np.array([(a, b) for k, a in enumerate(columns) for b in columns[k + 1 :]], dtype=int).reshape(-1, 2)
+    luck = MIN_GAIN + float(np.log(max(len(pairs), 1)))
     weight = bags.inside[:, :1] + bags.outside[:, :1]
     slope, curvature = _derivatives(likelihood, scores, bags)
     if len(pairs) > SCREENED:
         pairs, _ = screen(grid, grid.bases(RANK), slope * weight, curvature * weight**2, SCREENED)
     if not len(pairs):
         return pairs
-    coarse = grid.rows.T.copy()
+    coarse, outputs = grid.rows.T.copy(), scores.shape[1]
+    step = 1.0 if outputs == 1 else (outputs - 1) / outputs  # scores of classes move against each other
 
     def table(k: int) -> tuple[float, np.ndarray]:
         """What a pair gains on rows left out, and its values (side^2, c)."""
@@ -214,12 +216,11 @@ def choose_pairs(chosen: Chosen, scores: np.ndarray, most: int) -> np.ndarray:
                 for part in (slope, curvature)
             )
             all_g, all_h = g.sum(axis=1), h.sum(axis=1)
-            others = (all_g[:, None] - g) / (all_h[:, None] - h + TABLE_RIDGE)
+            others = step * (all_g[:, None] - g) / (all_h[:, None] - h + TABLE_RIDGE)
             gain += float((others * g - 0.5 * others**2 * h).sum())
-            values[:, c] = all_g / (all_h + TABLE_RIDGE)
+            values[:, c] = step * all_g / (all_h + TABLE_RIDGE)
         return gain, values
 
-    luck = MIN_GAIN + float(np.log(len(pairs)))
     gains = np.array([gain for gain, _ in thread_map(table, range(len(pairs)))])
     left = np.argsort(-gains, kind="stable")[:TRIED].tolist()
     found: list[int] = []
@@ -332,11 +333,13 @@ def score_of(chosen: Chosen, tables: Tables, mass: np.ndarray) -> Score:
     for j, own in enumerate(layout.cells):
         weight = mass[layout.starts[j] : layout.starts[j + 1]]
         ends = (weight, np.zeros_like(weight)) if layout.flat[j] else (weight[0::2], weight[1::2])
-        known = own.size + bool(ends[0][own.size] > 0)
-        total = max(ends[0][:known].sum() + ends[1][:known].sum(), np.finfo(float).tiny)
-        mean = (ends[0][:known] @ left[j, :known] + ends[1][:known] @ right[j, :known]) / total
-        left[j, :known] -= mean
-        right[j, :known] -= mean
+        both = ends[0] + ends[1]
+        there = np.arange(design.width) < own.size
+        there[own.size : own.size + 2] = both[own.size :] > 0
+        size = own.size + 2
+        mean = (ends[0] @ left[j, :size] + ends[1] @ right[j, :size]) / max(both.sum(), np.finfo(float).tiny)
+        left[j, there] -= mean
+        right[j, there] -= mean
         base += mean
     scores = chosen.scores(layout, theta)
     start = chosen.likelihood.start(chosen.bags.targets, chosen.bags.inside)

@@ -101,11 +101,12 @@ class Score:
         for j in range(design.n_columns):
             left[j], right[j] = design.flat(j, left[j], right[j])
         for j, cells in enumerate(design.cells):
-            known = cells.size + (design.mass[j, cells.size] > 0)
-            mass = max(design.mass[j, :known].sum(), np.finfo(float).tiny)
-            mean = design.weight @ design.at(j, left[j], right[j]) / mass
-            left[j, :known] -= mean
-            right[j, :known] -= mean
+            there = np.arange(design.width) < cells.size
+            there[cells.size :] = design.mass[j, cells.size :] > 0
+            total = max(design.mass[j].sum(), np.finfo(float).tiny)
+            mean = design.weight @ design.at(j, left[j], right[j]) / total
+            left[j, there] -= mean
+            right[j, there] -= mean
             base += mean
         return replace(self, left=left, right=right, base=base)
 

@@ -89,15 +89,15 @@ class DaskSource(Source):
 class KeptOnWorkers(Kept[T]):
     """Lists of things that stay where they were made, as delayed values of Dask."""
 
-    def mapped(self, function: Callable[[T], T]) -> Kept[T]:
+    def change(self, function: Callable[[T], T]) -> None:
         each, shared = _dask().delayed(_each, pure=False), _dask().delayed(function, traverse=False)
-        return KeptOnWorkers(list(_dask().persist(*(each(shared, part) for part in self.items))))
+        self.items = list(_dask().persist(*(each(shared, part) for part in self.items)))
+        wait_for(list(self.items))
 
     def total(self, function: Callable[[T], M]) -> M:
         add, shared = _dask().delayed(_sum_items, pure=False), _dask().delayed(function, traverse=False)
-        found: M = _total_of([add(shared, part) for part in self.items])
-        assert found is not None
-        return found
+        found: M | None = _total_of([add(shared, part) for part in self.items])
+        return self.of_something(found)
 
 
 def _make_items(topic: str | None, function: Callable[[Block], list[T]], number: int, *parts: Any) -> list[T]:
@@ -130,8 +130,11 @@ def wait_for(parts: list[Any]) -> None:
         return
     cluster: Any = distributed
     futures = cluster.futures_of(parts) if _has_client(cluster) else []
-    for future in cluster.as_completed(futures) if futures else ():
-        future.result()
+    if futures:
+        cluster.wait(futures)
+    for future in futures:
+        if future.status == "error":
+            future.result()
 
 
 def _has_client(cluster: Any) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -18,7 +19,7 @@ import numpy as np
 from tamis.arrays import is_tensor, to_numpy
 from tamis.parallel import available_cores, thread_map
 from tamis.progress import report
-from tamis.table.table import NamedNumbers, source_kind
+from tamis.table.table import NamedNumbers, count_rows, source_kind
 
 BLOCK_CELLS = 1 << 23  # numbers in one block
 FIRST_ROWS = 1 << 17  # rows of an iterator that can be read twice
@@ -126,11 +127,19 @@ class Kept(Generic[T]):
     """Things that were made of blocks of rows and are kept in memory, to be summed over several times."""
 
     def __init__(self, items: Sequence[T]):
-        self.items = items
+        self.items = list(items)
 
-    def mapped(self, function: Callable[[T], T]) -> Kept[T]:
-        """Return what `function` makes of the items."""
-        return Kept([function(item) for item in self.items])
+    def change(self, function: Callable[[T], T]) -> None:
+        """Put what `function` makes of each item in its place."""
+        for k, item in enumerate(self.items):
+            self.items[k] = function(item)
+
+    @staticmethod
+    def of_something(total: M | None) -> M:
+        """Return a total of at least one item."""
+        if total is None:
+            raise ValueError("X gave no rows when it was read again: a function must return a new iterator each time")
+        return total
 
     def total(self, function: Callable[[T], M]) -> M:
         """Return the sum of `function` over all items; they are added up in their order."""
@@ -138,8 +147,7 @@ class Kept(Generic[T]):
         for start in range(0, len(self.items), step):
             for part in thread_map(function, self.items[start : start + step]):
                 total = part if total is None else total + part  # type: ignore[operator]
-        assert total is not None
-        return total
+        return self.of_something(total)
 
 
 def prefetched(items: Iterator[T]) -> Iterator[T]:
@@ -235,11 +243,13 @@ class FirstBlocks(Source):
     def __init__(self, source: Source):
         self.later = source.blocks()
         self.first: list[Block] = []
+        self.complete = True  # whether there are no others
         n_rows = 0
         for block in self.later:
             self.first.append(block)
             n_rows += len(block)
             if n_rows >= FIRST_ROWS:
+                self.complete = False
                 break
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
@@ -319,7 +329,29 @@ def table_source(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) 
     """Return a table in memory, or a tensor, as a source."""
     if is_tensor(X) or (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiu"):
         return ArraySource(X, y, sample_weight, groups)
-    return IterableSource([(X, y, sample_weight, groups)])
+    return IterableSource(partial(_slices, X, y, sample_weight, groups))
+
+
+def _slices(X: Any, *parts: Any) -> Iterator[tuple[Any, ...]]:
+    """Iterate over slices of a table in memory, with the same slices of what is as long as the table."""
+    n, cut = count_rows(X), _cut_of(X)
+    step = block_rows(X.shape[1]) if cut is not None else max(1, n)
+    columns = [None if part is None else np.asarray(part) for part in parts]
+    for name, part in zip(("y", "sample_weight", "groups"), columns, strict=True):
+        if part is not None and len(part) != n:
+            raise ValueError(f"{name} has length {len(part)}, but X has {n} rows: inconsistent numbers of samples")
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        yield (X if cut is None else cut(rows), *(None if part is None else part[rows] for part in columns))
+
+
+def _cut_of(X: Any) -> Callable[[slice], Any] | None:
+    """How some rows of a frame or of an Arrow table are taken; None for tables of other kinds."""
+    if hasattr(X, "iloc"):
+        return lambda rows: X.iloc[rows]
+    if hasattr(X, "slice") and hasattr(X, "shape"):
+        return lambda rows: X.slice(rows.start, rows.stop - rows.start)
+    return None
 
 
 def each_block(function: Callable[[Any], np.ndarray], X: Any, columns: Sequence[str]) -> Any:
