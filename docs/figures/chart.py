@@ -54,7 +54,7 @@ TURNS = (
         "weights of kernels, rows on the margin",
     ),
     Turn(
-        ("More rows than memory holds,", "or rows at sites that cannot share them?"),
+        ("Rows at sites that cannot", "share them, but can share sums?"),
         ("EM2NOLCClassifier", "EM2NOLCClassifierCV"),
         "at most k cases and m features, from sums over rows",
     ),

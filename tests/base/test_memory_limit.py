@@ -115,7 +115,7 @@ class TestRefusal:
         [
             (AverageMKLClassifier(landmarks=20), "use fewer than landmarks=20"),
             (EM2NOLCClassifier(), "use engine='statistics'"),
-            (IMKPLClassifier(), "use EM2NOLCClassifier or TamisClassifier, which are linear in the rows"),
+            (IMKPLClassifier(), "use TamisClassifier or EM2NOLCClassifier, which take any number of rows"),
             (ChannelBaselineClassifier("mean_filling"), "use method='fusion' or AbsentMKLClassifier with landmarks"),
             (L0MKLClassifierCV(), "use EM2NOLCClassifier"),
             (tamis.TamisClassifier(), "use a sample of the rows, or fewer columns"),

@@ -262,7 +262,7 @@ class ReadableEstimator(BaseEstimator):
 
     def _less_memory(self, size: Size, room: float) -> str:
         """What to do where a fit does not find its memory in the `room` that there is."""
-        return "use EM2NOLCClassifier or TamisClassifier, which are linear in the rows"
+        return "use TamisClassifier or EM2NOLCClassifier, which take any number of rows"
 
     # ------------------------------------------------------------------ reading
 

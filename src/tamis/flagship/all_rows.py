@@ -2,8 +2,9 @@
 
 The first reading draws a sample (`reading`), on which columns, pairs and ridges are chosen (`sample`). The second
 reading turns all rows into bytes (`coded`). Curves and surfaces minimise the penalised loss of all rows (`newton`):
-first without the rows of the sample that judge, which shows what parts are worth and gives an honest loss, then with
-them.
+first without the rows of the sample that judge, which shows what parts are worth and gives a held-out loss (slightly
+optimistic, since these rows also chose columns, penalties and pairs), then with them.
+
 How fine the tables are follows the number of rows:
 
     cells of a number         48 (n / 20 000)^(1/3), at most 128
@@ -64,17 +65,17 @@ class Selected:
 def select_on_sample(rows: Rows, population: Population, settings: Settings, seed: int) -> Selected:
     """Choose columns on a sample of a population."""
     given = Prepared.of(rows, settings, seed, population)
-    told, path = given.informative, None
-    most = len(told)
+    informative, path = given.informative, None
+    most = len(informative)
     if settings.max_features != AUTO:
         most = int(settings.max_features)
-    elif len(told) > 1:
+    elif len(informative) > 1:
         path = path_of(given, MAX_AUTO)
         most = smallest_within_error(path)
-    columns = told
-    if len(told) > most:
-        proposals = Proposals.of(given.design.take(told), given.likelihood, given.bags, most, everything=False)
-        columns = np.sort(told[proposals.best()[-1]])
+    columns = informative
+    if len(informative) > most:
+        proposals = Proposals.of(given.design.take(informative), given.likelihood, given.bags, most, everything=False)
+        columns = np.sort(informative[proposals.best()[-1]])
     targets = given.bags.targets
     coded = targets[:, 0] if given.units is not None else given.rows.codes
     design, groups = given.design.take(columns), given.rows.groups
@@ -175,7 +176,7 @@ class Coder:
 
 
 @dataclass(frozen=True)
-class Everything:
+class AllRows:
     """All rows as bytes.
 
     Attributes
@@ -206,7 +207,7 @@ class Everything:
         what = "fitting, the rows that judge left out" if judged else "fitting to all rows"
         return minimise(sums, sample, penalty, tables.theta, MAX_PASSES, what)
 
-    def drop_others(self, columns: np.ndarray) -> Everything:
+    def drop_others(self, columns: np.ndarray) -> AllRows:
         """Drop all columns but some, of the bytes in place."""
         if len(columns) == self.held.cell.shape[1]:
             return self
@@ -229,7 +230,7 @@ def fit_to_all(
     assert outside.weight is not None
     codes = np.zeros(len(outside), dtype=int) if given.units is not None else outside.target
     held = replace(outside, weight=outside.weight * population.unit[codes])
-    everything = Everything(kept, held, population.weight)
+    everything = AllRows(kept, held, population.weight)
     found = everything.minimise(chosen, tables, judged=True)
     tables = replace(tables, theta=found.theta)
     score = score_of(chosen, tables, everything.mass(tables.layout))

@@ -53,9 +53,10 @@ class TamisClassifier(AdditiveEstimator, ReadableClassifier):
         Seed of the folds and of everything else that is drawn at random. None is the same as 0.
     n_jobs : int or None, default=None
         Number of processes for the folds; None is one. Here they are threads, and the model does not depend on them.
+        With more than 20 000 rows all cores are used.
     memory_limit : int, float, str or None, default=None
         Largest memory of a fit in bytes, as a number or as text such as "2GB"; None: what is available. A fit that
-        would need more (see `memory_estimate`) is refused before it starts.
+        would need more (see `memory_estimate`) is refused before it starts; many rows are counted first.
     verbose : int, default=0
         Whether to log every round of the fit; 0 is silent. Here what the fit kept is logged.
 
@@ -90,7 +91,7 @@ class TamisClassifier(AdditiveEstimator, ReadableClassifier):
     on a sample of up to 50 000, and curves and surfaces are fitted to all rows. They are the finer, the more rows there
     are: see the page on large data. `n_splits_` is 1 then, because one part of the sample judges.
 
-    Only ratios of sample weights matter. Levels that are not in the training rows contribute nothing.
+    Only ratios of sample weights matter. Levels that are rare or not in the training rows all count as one level.
 
     Examples
     --------

@@ -79,7 +79,7 @@ class AdditiveEstimator(ReadableEstimator):
 
         More than 20 000 rows are read twice: first for a sample of at most 50 000 on which columns, pairs and cases are
         chosen, then to keep two bytes of each row for each chosen column. Curves and surfaces are fitted to all rows.
-        The model does not depend on the kind of X, nor on how rows are cut into blocks.
+        If no row is repeated, the model depends neither on the kind of X nor on how rows are cut into blocks.
 
         Parameters
         ----------
@@ -94,9 +94,9 @@ class AdditiveEstimator(ReadableEstimator):
             Folds do not depend on them, but rows of weight zero are left out first
         groups : labels of shape (n_samples,), or the name of a column; rows of one group never stand on both sides of
             a fold
-        checkpoint : a file for rows in blocks, in which the first reading keeps what it has learned twice a minute;
-            the second one keeps its bytes in a file beside it, called the same with `.rows`. A fit that was stopped
-            goes on from there, and removes both files when it is through
+        checkpoint : for rows in blocks, the file to which the first reading saves its state twice a minute; the second
+            reading appends its bytes to a file of the same name with `.rows`. A stopped fit continues from them, and
+            deletes both when it ends
 
         Returns
         -------

@@ -3,7 +3,7 @@
     score_q(x) = intercept_q + sum_j curve_jq(x_j) + sum_(a,b) surface_abq(x_a, x_b) + sum_i pull_iq k(case_i, x)
 
 Everything is a table over cells. A number has intervals as cells, a category its levels; each has one more cell for
-missing values and a last one for levels that are not in the training rows, where every table is zero. A curve holds
+missing values and a last one for levels that are rare or not in the training rows. A curve holds
 the contribution at the left and at the right end of each cell and is linear between them. A surface is constant on the
 products of some coarser cells. The similarity of a case is
 

@@ -2,10 +2,11 @@
 
     minimise  sum_i weight_i loss(A_i theta, y_i) + theta' Q theta / 2
 
-A pass over all rows gives the loss, its gradient and the diagonal of its curvature. What else the curvature holds is
-taken from a sample of rows, scaled up, and the step solves that quadratic by conjugate gradients (Byrd, Chin, Neveitt
-and Nocedal, 2011). Where the sample has fewer rows on a value than all rows let expect, the diagonal makes up for it,
-so that no value moves too far. The minimum is that of all rows; the sample only decides how many passes it takes.
+A pass over all rows gives the loss, its gradient and, for each value, the curvature of the rows times their shares. The
+curvature between values is that of a sample of rows, scaled up, and a step solves this quadratic by conjugate gradients
+[Byrd2011]. Where all rows have more curvature on a value than the sample, the difference is added to the diagonal, so
+that values with few sampled rows do not move too far. Earlier steps correct the curvature as in L-BFGS. The minimum is
+that of all rows; the sample only decides how many passes it takes.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from tamis.progress import report
 
 MAX_PASSES = 15
 MAX_PRODUCTS = 60  # of the curvature with a vector, for one step
-ENOUGH = 0.3  # of the residual of a step, in its own norm, at which conjugate gradients stop
+RESIDUAL_SHARE = 0.3  # of the residual of a step, in its own norm, at which conjugate gradients stop
 TOLERANCE = 1e-6  # units of log-likelihood per row that the next step would gain, below which none is made
 SHRINK, MIN_SIZE = 0.4, 0.01  # of steps that do not lower the objective
-PARTS = 4  # of the sample, multiplied in parallel
+N_PARTS = 4  # of the sample, multiplied in parallel
 SMALLEST = 1e-14  # product of a step and what it changed of the gradient, relative to the objective, that is used
 FLOOR = 1e-9  # of the diagonal of a curvature
 DECREASE = 1e-4  # of what a step promises, that it must lower the objective by
@@ -59,8 +60,8 @@ class Sample:
 
     @cached_property
     def parts(self) -> list[tuple[csr_matrix, csr_matrix, slice]]:
-        """Some rows of A, their transpose, and which they are, for each core."""
-        ends = np.linspace(0, self.A.shape[0], PARTS + 1).astype(int).tolist()
+        """A in slices of rows, each with its transpose; as many on every machine, so that sums are the same."""
+        ends = np.linspace(0, self.A.shape[0], N_PARTS + 1).astype(int).tolist()
         return [(self.A[a:b], self.A[a:b].T.tocsr(), slice(a, b)) for a, b in pairwise(ends)]
 
     def quadratic(self, theta: np.ndarray, penalty: sparray, curvature: np.ndarray) -> Quadratic:
@@ -69,15 +70,15 @@ class Sample:
         weight = self.weight[:, None]
         bend = self.likelihood.curvature(P) * weight
         own = self.A.T @ bend
-        short = np.maximum(curvature - own, 0.0)
-        short[-1] = 0.0
-        diagonal = self._squares.T @ bend + short + penalty.diagonal()[:, None] + FLOOR
+        missing = np.maximum(curvature - own, 0.0)
+        missing[-1] = 0.0
+        diagonal = self._squares.T @ bend + missing + penalty.diagonal()[:, None] + FLOOR
         end = int(self.layout.starts[-1])
-        beside = np.zeros((max(end - 1, 0), theta.shape[1]))
+        off_diagonal = np.zeros((max(end - 1, 0), theta.shape[1]))
         shift = self._neighbours
-        beside[shift[1]] = (shift[0].T @ bend) if len(shift[1]) else 0.0
-        beside += penalty.diagonal(1)[: max(end - 1, 0), None]
-        return Quadratic(self, P, penalty, short, diagonal, beside, end)
+        off_diagonal[shift[1]] = (shift[0].T @ bend) if len(shift[1]) else 0.0
+        off_diagonal += penalty.diagonal(1)[: max(end - 1, 0), None]
+        return Quadratic(self, P, penalty, missing, diagonal, off_diagonal, end)
 
     @cached_property
     def _squares(self) -> csr_matrix:
@@ -107,17 +108,17 @@ class Quadratic:
     Attributes
     ----------
     P : (n, c) expected targets of the sample
-    short : (size, c) what the sample lacks of the diagonal
+    missing : (size, c) added to the diagonal, see the module
     diagonal : (size, c)
-    beside : (end - 1, c) entries between neighbouring values of the curves, which are the first `end` values
+    off_diagonal : (end - 1, c) entries between neighbouring values of the curves, which are the first `end` values
     """
 
     sample: Sample
     P: np.ndarray
     penalty: sparray
-    short: np.ndarray
+    missing: np.ndarray
     diagonal: np.ndarray
-    beside: np.ndarray
+    off_diagonal: np.ndarray
     end: int
 
     def times(self, V: np.ndarray, pool: ThreadPoolExecutor) -> np.ndarray:
@@ -129,16 +130,16 @@ class Quadratic:
             bent = sample.likelihood.bend(self.P[rows], A @ V) * sample.weight[rows, None]
             return np.asarray(transposed @ bent)
 
-        return sum(pool.map(part, sample.parts)) + self.short * V + self.penalty @ V
+        return sum(pool.map(part, sample.parts)) + self.missing * V + self.penalty @ V
 
     @cached_property
     def _factors(self) -> list[np.ndarray]:
         """Cholesky factors of the tridiagonal part of curves, one for each output."""
-        bands = np.zeros((self.beside.shape[1], 2, self.end))
-        bands[:, 0, 1:], bands[:, 1] = self.beside.T, self.diagonal[: self.end].T
+        bands = np.zeros((self.off_diagonal.shape[1], 2, self.end))
+        bands[:, 0, 1:], bands[:, 1] = self.off_diagonal.T, self.diagonal[: self.end].T
         return [cholesky_banded(own, check_finite=False) for own in bands]
 
-    def relaxed(self, R: np.ndarray) -> np.ndarray:
+    def precondition(self, R: np.ndarray) -> np.ndarray:
         """Return the product of R (size, c) with the inverse of the tridiagonal part of curves, and of the diagonal."""
         out = R / self.diagonal
         for k, factor in enumerate(self._factors if self.end else []):
@@ -147,9 +148,9 @@ class Quadratic:
 
     def solve(self, R: np.ndarray) -> np.ndarray:
         """Return about the product of R (size, c) with the inverse, by conjugate gradients."""
-        X, Z = np.zeros_like(R), self.relaxed(R)
+        X, Z = np.zeros_like(R), self.precondition(R)
         D, worth = Z.copy(), float((R * Z).sum())
-        enough = ENOUGH * ENOUGH * worth
+        enough = RESIDUAL_SHARE * RESIDUAL_SHARE * worth
         with ThreadPoolExecutor(available_cores()) as pool:
             for _ in range(MAX_PRODUCTS):
                 if worth <= enough:
@@ -158,7 +159,7 @@ class Quadratic:
                 step = worth / float((D * H).sum())
                 X = X + step * D
                 R = R - step * H
-                Z = self.relaxed(R)
+                Z = self.precondition(R)
                 after = float((R * Z).sum())
                 D, worth = Z + (after / worth) * D, after
         return X

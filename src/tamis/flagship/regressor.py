@@ -38,9 +38,10 @@ class TamisRegressor(AdditiveEstimator, ReadableRegressor):
         Seed of the folds and of everything else that is drawn at random. None is the same as 0.
     n_jobs : int or None, default=None
         Number of processes for the folds; None is one. Here they are threads, and the model does not depend on them.
+        With more than 20 000 rows all cores are used.
     memory_limit : int, float, str or None, default=None
         Largest memory of a fit in bytes, as a number or as text such as "2GB"; None: what is available. A fit that
-        would need more (see `memory_estimate`) is refused before it starts.
+        would need more (see `memory_estimate`) is refused before it starts; many rows are counted first.
     verbose : int, default=0
         Whether to log every round of the fit; 0 is silent. Here what the fit kept is logged.
 

@@ -195,7 +195,7 @@ def choose_pairs(chosen: Chosen, scores: np.ndarray, most: int) -> np.ndarray:
     grid, side = Grid.of(design), COARSE + 2
     columns = np.flatnonzero(design.sizes > 1)
     pairs = np.array([(a, b) for k, a in enumerate(columns) for b in columns[k + 1 :]], dtype=int).reshape(-1, 2)
-    luck = MIN_GAIN + float(np.log(max(len(pairs), 1)))
+    chance = MIN_GAIN + float(np.log(max(len(pairs), 1)))
     weight = bags.inside[:, :1] + bags.outside[:, :1]
     slope, curvature = _derivatives(likelihood, scores, bags)
     if len(pairs) > SCREENED:
@@ -227,7 +227,7 @@ def choose_pairs(chosen: Chosen, scores: np.ndarray, most: int) -> np.ndarray:
     while left and len(found) < most:
         tables = thread_map(table, left)
         best = int(np.argmax([gain for gain, _ in tables]))
-        if tables[best][0] < luck:
+        if tables[best][0] < chance:
             break
         k = left.pop(best)
         scores = scores + tables[best][1][coarse[pairs[k, 0]] * side + coarse[pairs[k, 1]]]
@@ -280,9 +280,9 @@ class Parts:
         """Return the columns and the pairs that may gain something; first pairs are dropped, then columns in none."""
         live, scores = self.without_idle(self.surfaces, self.scores, IDLE, 2.0)
         paired = np.isin(np.arange(len(self.curves)), [j for k in live for j in self.score.surfaces[k].places])
-        alone = np.flatnonzero(~paired)
-        left, _ = self.without_idle(self.curves[alone], scores, IDLE, 2.0)
-        return np.sort(np.r_[np.flatnonzero(paired), alone[left]]), live
+        unpaired = np.flatnonzero(~paired)
+        left, _ = self.without_idle(self.curves[unpaired], scores, IDLE, 2.0)
+        return np.sort(np.r_[np.flatnonzero(paired), unpaired[left]]), live
 
     def without_idle(
         self, parts: np.ndarray, scores: np.ndarray, least: float, errors: float
@@ -296,10 +296,10 @@ class Parts:
             now = self.likelihood.losses(scores, bags.targets)
             gains = np.array([self.likelihood.losses(scores - parts[k], bags.targets) - now for k in live])
             error = np.sqrt((gains - gains.mean(axis=1, keepdims=True)) ** 2 @ bags.weight**2)
-            hope = gains @ bags.weight + errors * error
-            if hope.min() >= least:
+            upper = gains @ bags.weight + errors * error
+            if upper.min() >= least:
                 break
-            scores = scores - parts[live.pop(int(np.argmin(hope)))]
+            scores = scores - parts[live.pop(int(np.argmin(upper)))]
         return np.array(live, dtype=int), scores
 
 

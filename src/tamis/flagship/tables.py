@@ -33,7 +33,7 @@ def model_tables(estimator: ReadableEstimator) -> dict[str, Any]:
     cases        list of cases, see below
 
     Every feature has m + 2 cells: m intervals or levels, then cell m for missing values, then cell m + 1 for levels
-    that are not in the training rows, where all tables are zero. A feature is
+    that are rare or not in the training rows. A feature is
 
     name         of the column
     column       its position in the training table

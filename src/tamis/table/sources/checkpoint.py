@@ -34,7 +34,7 @@ class Checkpoint:
     ----------
     path : the file
     kind : the class of the total
-    source : text that is another one for other rows or parameters
+    source : text that identifies the rows and the parameters
     """
 
     def __init__(self, path: Path, kind: type, source: str):
@@ -78,7 +78,7 @@ class BlockFile:
     Parameters
     ----------
     path : the file
-    source : text that is another one for other rows or parameters; a file with another text begins anew
+    source : text that identifies the rows and the parameters; a file with another text begins anew
     """
 
     def __init__(self, path: Path, source: str):
