@@ -117,7 +117,7 @@ class TestRefusal:
             (EM2NOLCClassifier(), "use engine='statistics'"),
             (IMKPLClassifier(), "use TamisClassifier or EM2NOLCClassifier, which take any number of rows"),
             (ChannelBaselineClassifier("mean_filling"), "use method='fusion' or AbsentMKLClassifier with landmarks"),
-            (L0MKLClassifierCV(), "use EM2NOLCClassifier"),
+            (L0MKLClassifierCV(), "use TamisClassifier"),
             (tamis.TamisClassifier(), "use a sample of the rows, or fewer columns"),
         ],
     )
