@@ -18,9 +18,10 @@ from tamis import EM2NOLCClassifier, EM2NOLCClassifierCV, Plan, SimpleMKLClassif
 from tamis.progress import Remaining, listening
 from tamis.statistics import passes
 from tamis.statistics.profile import SAMPLE_ROWS
-from tamis.statistics.survey import Reservoir, SampledRows, Survey
+from tamis.statistics.survey import Survey
 from tamis.table.folds import block_folds, group_folds
 from tamis.table.keys import group_keys, row_keys
+from tamis.table.reservoir import Reservoir, SampledRows
 from tamis.table.sources import source as sources
 from tamis.table.sources.source import Block, prefetched, source_of
 from tamis.table.table import Table, read_table

@@ -14,10 +14,10 @@ import numpy as np
 
 from tamis.codec import stored
 from tamis.flagship.design import MAX_MODULUS
-from tamis.statistics.blocks import BlockReader, CheckedRows, check_rows
-from tamis.statistics.survey import MIN_DISTINCT_SHARE, PLACE_BITS, SALT, Reservoir, SampledRows
+from tamis.table.blocks import BlockReader, CheckedRows, check_rows
 from tamis.table.encoding import Encoder, Number
 from tamis.table.keys import copies_before, mix, row_keys, sampling_keys
+from tamis.table.reservoir import MIN_DISTINCT_SHARE, PLACE_BITS, SALT, Reservoir, SampledRows
 from tamis.table.rows import Rows, check_numbers, class_factors
 from tamis.table.sources.source import Block
 from tamis.table.table import Table, TableReader

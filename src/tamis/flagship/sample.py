@@ -278,10 +278,10 @@ class Parts:
 
     def useful(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns and the pairs that may gain something; first pairs are dropped, then columns in none."""
-        live, scores = self.without_idle(self.surfaces, self.scores, IDLE, 2.0)
+        live, scores = self.without_idle(self.surfaces, self.scores, IDLE, 1.0)
         paired = np.isin(np.arange(len(self.curves)), [j for k in live for j in self.score.surfaces[k].places])
         unpaired = np.flatnonzero(~paired)
-        left, _ = self.without_idle(self.curves[unpaired], scores, IDLE, 2.0)
+        left, _ = self.without_idle(self.curves[unpaired], scores, IDLE, 1.0)
         return np.sort(np.r_[np.flatnonzero(paired), unpaired[left]]), live
 
     def without_idle(

@@ -16,13 +16,13 @@ import numpy as np
 from tamis.arrays import Array, device_of, namespace, to_device, to_numpy
 from tamis.base.kernel_space import POOL
 from tamis.codec import digest
-from tamis.statistics.blocks import CheckedRows, check_tensor_rows, loss_weight
 from tamis.statistics.fit import FoldSums
 from tamis.statistics.plan import Plan, SumsRequest, make_plan
 from tamis.statistics.profile import MAX_NEW_VALUES, MIN_CLASS_ROWS, SAMPLE_ROWS, Profile, add_values
 from tamis.statistics.statistics import Statistics
 from tamis.statistics.sums import Functions, encoded_sums
 from tamis.statistics.survey import Survey
+from tamis.table.blocks import CheckedRows, check_tensor_rows, loss_weight
 from tamis.table.encoding import Encoder
 from tamis.table.folds import Earlier, group_folds, only_folds
 from tamis.table.keys import device_block_folds, device_row_keys, device_sampling_keys, ordered

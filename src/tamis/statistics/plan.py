@@ -21,7 +21,6 @@ from tamis.errors import check_choice, check_integer, check_length, check_number
 from tamis.kernels.bank import KernelBank
 from tamis.kernels.recipes import Bandwidth, Recipe, Sample, check_bandwidth, per_feature
 from tamis.kernels.stacks.chebyshev import Basis, Levels, chebyshev
-from tamis.statistics.blocks import CheckedRows, check_rows, check_tensor_rows
 from tamis.statistics.profile import (
     NotSummable,
     Profile,
@@ -36,6 +35,7 @@ from tamis.statistics.profile import (
     with_levels,
 )
 from tamis.statistics.sums import ColumnFunctions
+from tamis.table.blocks import CheckedRows, check_rows, check_tensor_rows
 from tamis.table.encoding import Encoder
 from tamis.table.folds import key_folds, summed_folds
 from tamis.table.keys import group_keys, row_keys

@@ -11,10 +11,10 @@ import numpy as np
 from tamis.arrays import Array, beside, is_tensor, namespace, to_numpy
 from tamis.codec import Unreadable, digest, read, stored, write
 from tamis.kernels.stacks.chebyshev import Levels
-from tamis.statistics.blocks import CheckedRows, class_keys, loss_weight
 from tamis.statistics.plan import Plan
 from tamis.statistics.profile import keeps_gaps
 from tamis.statistics.sums import encoded_sums
+from tamis.table.blocks import CheckedRows, class_keys, loss_weight
 from tamis.table.encoding import UNSEEN
 from tamis.table.folds import Earlier, block_folds, group_folds, units_of
 from tamis.table.keys import device_block_folds, device_row_keys, row_keys
