@@ -361,6 +361,49 @@ class TestRareClasses:
         assert np.std(found.decision_function(X)) > 1.0
 
 
+class TestOddWeightsAndLabels:
+    @pytest.mark.parametrize("weight", [np.full(N, 1e-310), np.full(N, 1e307), 2.0])
+    def test_equal_weights_are_none(self, table, whole, weight):
+        same(TamisClassifier(**SMALL).fit(*table, weight), whole, table[0])
+
+    def test_labels_keep_their_type(self, table):
+        X, y = table
+        days = np.where(y == "yes", np.datetime64("2020-01-02"), np.datetime64("2021-01-02"))
+        for labels in (days, (y == "yes").astype(np.int8), y == "yes"):
+            found = TamisClassifier(**SMALL).fit(X, labels)
+            assert found.classes_.dtype == np.unique(labels).dtype and found.predict(X[:9]).dtype == labels.dtype
+
+    @pytest.mark.filterwarnings("ignore:TamisClassifier kept no feature")
+    @pytest.mark.parametrize("rare", [5, 30, 100])
+    def test_a_rare_class_without_signal_is_the_prior(self, rare):
+        rng = np.random.default_rng(rare)
+        X, y = rng.normal(size=(20_000, 6)), np.zeros(20_000, dtype=int)
+        y[rng.permutation(20_000)[:rare]] = 1
+        found = TamisClassifier(class_weight="balanced").fit(X, y)
+        P = found.predict_proba(rng.normal(size=(20_000, 6)))[:, 1]
+        assert 0.3 * rare / 20_000 < P.mean() < 3.0 * rare / 20_000 and P.max() < 0.05
+
+    @pytest.mark.filterwarnings("ignore:TamisClassifier kept no feature")
+    def test_unequal_weights_without_signal_are_the_prior(self):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(12_000, 13)), rng.integers(0, 2, 12_000)
+        found = TamisClassifier().fit(X, y, np.exp(2.0 * rng.normal(size=12_000)))
+        X, y = rng.normal(size=(20_000, 13)), rng.integers(0, 2, 20_000)
+        assert log_loss(y, found.predict_proba(X)) < np.log(2) + 0.01
+
+    def test_two_groups_are_two_folds(self, table, whole):
+        for labels in ([0, 1], ["m", "f"], [1, 2]):
+            found = TamisClassifier(**SMALL).fit(*table, groups=np.array(labels)[np.arange(N) % 2])
+            assert found.pairs_[:1] == whole.pairs_[:1]
+
+    def test_pairs_of_few_levels_are_found(self):
+        rng = np.random.default_rng(0)
+        Z = rng.integers(0, 5, (8000, 4)).astype(float)
+        score = 2.0 * ((Z[:, 0] >= 2.5) != (Z[:, 1] >= 2.5)) - 1 + 0.3 * Z[:, 2] - 0.3
+        found = TamisClassifier(max_instances=0).fit(Z, (rng.random(8000) < expit(score)).astype(int))
+        assert found.pairs_[0] == ("x0", "x1")
+
+
 class TestOddRows:
     def test_a_few_values_in_many_blocks_are_all_sampled(self):
         rng = np.random.default_rng(0)
@@ -453,11 +496,17 @@ class TestStoppedFits:
         monkeypatch.setattr(estimator, "fit_to_all", chosen)
         rows = tmp_path / "fit.tamis.rows"
         whole_file = rows.read_bytes()
-        for damaged in (whole_file[:-100], whole_file + b"more", whole_file[:50], b"", b"\x93NUMPY" * 9, whole_file):
+        middle = len(whole_file) // 2
+        altered = whole_file[:middle] + bytes(90) + whole_file[middle + 90 :]
+        for damaged in (whole_file[:-100], whole_file + b"more", altered, b"", whole_file):
             rows.write_bytes(damaged)
             checkpoint = file.read_bytes()
             same(TamisClassifier(**SMALL).fit(lambda: iter(cut), checkpoint=file), whole, X)
             file.write_bytes(checkpoint)
+        rows.write_text("notes of somebody else")
+        with pytest.raises(ValueError, match="is not of a stopped fit"):
+            TamisClassifier(**SMALL).fit(lambda: iter(cut), checkpoint=file)
+        assert rows.read_text() == "notes of somebody else"
 
     @pytest.mark.filterwarnings("ignore:TamisClassifier kept no feature")
     def test_of_other_rows_or_parameters_begin_again(self, table, tmp_path, monkeypatch):
@@ -502,6 +551,25 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"4000 rows .* first read and 3500"):
             TamisClassifier(**SMALL).fit(blocks)
 
+    @pytest.mark.parametrize("what", ["labels", "cells", "weights", "order of the labels"])
+    def test_of_blocks_that_change(self, table, what):
+        X, y = table
+        times = []
+
+        def blocks():
+            times.append(1)
+            again = len(times) > 1
+            weight = np.where(np.arange(N) % 2, 1.0, 2.0)
+            other = np.where(y == "yes", "no", "yes") if what == "labels" else y[::-1]
+            yield (
+                X.assign(x0=X["x0"] + 1e-9) if again and what == "cells" else X,
+                other if again and "labels" in what else y,
+                weight[::-1] * 1.5 if again and what == "weights" else weight,
+            )
+
+        with pytest.raises(ValueError, match="other rows when it was read again"):
+            TamisClassifier(**SMALL).fit(blocks)
+
     def test_of_a_file_that_is_written_meanwhile(self, table, tmp_path, monkeypatch):
         X, y = table
         path = tmp_path / "rows.parquet"
@@ -541,6 +609,12 @@ class TestRefusals:
             TamisClassifier().fit(X, y, np.full(N, -1.0))
         with pytest.raises(ValueError, match=r"y holds nan|NaN"):
             TamisRegressor().fit(X, np.where(np.arange(N) == 7, np.nan, 1.0))
+        with pytest.raises(ValueError, match="y has masked values"):
+            TamisClassifier().fit(X, np.ma.masked_array(y, mask=np.arange(N) < 9))
+        with pytest.raises(ValueError, match="does not hold numbers"):
+            TamisClassifier().fit(X, y, np.array(["a"] * N))
+        with pytest.raises(ValueError, match=r"groups has shape"):
+            TamisClassifier().fit(X, y, groups=np.zeros((N, 1)))
         with pytest.raises(ValueError, match="nearly the largest float"):
             TamisClassifier().fit(X.assign(x4=np.where(np.arange(N) == 3900, 1e308, 0.0)), y)
 

@@ -29,7 +29,7 @@ from tamis.flagship.coded import CodedRows, Layout, Sums, code_places, masses, s
 from tamis.flagship.design import resolution
 from tamis.flagship.fit import AUTO, MAX_AUTO, Outcome, Prepared, Settings, additive_model, path_of
 from tamis.flagship.newton import MAX_PASSES, Minimum, Sample, minimise
-from tamis.flagship.reading import Population, Reading, read_targets
+from tamis.flagship.reading import Population, Reading, checks_of, read_targets
 from tamis.flagship.sample import PIECE_ROWS, Chosen, Parts, Tables, choose_tables, score_of
 from tamis.flagship.select import Proposals, smallest_within_error
 from tamis.parallel import thread_map
@@ -78,8 +78,9 @@ def select_on_sample(rows: Rows, population: Population, settings: Settings, see
         columns = np.sort(informative[proposals.best()[-1]])
     targets = given.bags.targets
     coded = targets[:, 0] if given.units is not None else given.rows.codes
-    design, groups = given.design.take(columns), given.rows.groups
-    return Selected(given, columns, Chosen.of(design, given.likelihood, given.bags, coded, groups), path)
+    design = given.design.take(columns)
+    chosen = Chosen.of(design, given.likelihood, given.bags, coded, given.folds, given.rows.counts)
+    return Selected(given, columns, chosen, path)
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ class Coder:
         table = with_empty_labels(table, {place[j] for j in self.nominal if j in place})
         table = table.select(np.array([place[j] for j in self.columns], dtype=int))
         rows, labels = read_targets(table, block, self.units is not None)
-        target, weight = self._targets(labels), rows.weight
+        target, weight, check = self._targets(labels), rows.weight, checks_of(rows.X, labels, rows.weight)
         if np.any(self.factor != 1.0) or weight is not None:
             codes = target if self.units is None else np.zeros(len(target), dtype=int)
             weight = self.factor[codes] * (1.0 if weight is None else weight)
@@ -157,7 +158,8 @@ class Coder:
             some = slice(start, start + PIECE_ROWS)
             Z = self.encoder.encode(rows.X.take(some))
             places = [own.place(Z[:, j]) for j, own in enumerate(self.cells)]
-            return code_places(places, target[some], None if weight is None else weight[some])
+            found = code_places(places, target[some], None if weight is None else weight[some])
+            return found if start else replace(found, check=check)
 
         return thread_map(piece, range(0, len(target), PIECE_ROWS))
 
@@ -234,9 +236,8 @@ def fit_to_all(
     found = everything.minimise(chosen, tables, judged=True)
     tables = replace(tables, theta=found.theta)
     score = score_of(chosen, tables, everything.mass(tables.layout))
-    bags, likelihood = given.bags, given.likelihood
-    loss = float(bags.weight @ likelihood.losses(score.held, bags.targets)) / bags.weight.sum()
-    some, pairs = Parts.of(chosen, score).useful()
+    some, pairs, loss = Parts.of(chosen, score).useful()
+    loss /= float(given.bags.weight.sum())
     chosen, everything, tables = chosen.take(some), everything.drop_others(some), tables.take(some, pairs)
     found = everything.minimise(chosen, tables, judged=False)
     if found.gain > WORTH_A_WARNING:
@@ -246,7 +247,7 @@ def fit_to_all(
         )
     tables = replace(tables, theta=found.theta)
     score = score_of(chosen, tables, everything.mass(tables.layout)).contrasted()
-    few, rows = chosen.thinned(CASE_ROWS)
+    few, rows = chosen.for_cases(CASE_ROWS)
     score = replace(score, bags=score.bags[rows], held=score.held[rows])
     given = replace(given, rows=given.rows.take(rows), bags=few.bags)
     model = additive_model(given, score, few.design, columns[some], settings.max_instances, seed)

@@ -10,7 +10,7 @@ pass over the rows returns the loss and its gradient ``A' (Y - P)``, block by bl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -34,12 +34,14 @@ class CodedRows:
     cell, share : (n, d) bytes, the cell of each column and the share of the way through it
     target : (n,) codes of classes, or numbers to predict
     weight : (n,) weights in the loss, or None where all are one
+    check : sums over the rows of a block, with the first of its pieces; empty with the others
     """
 
     cell: np.ndarray
     share: np.ndarray
     target: np.ndarray
     weight: np.ndarray | None
+    check: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
 
     def __len__(self) -> int:
         return len(self.target)
@@ -47,19 +49,36 @@ class CodedRows:
     @property
     def arrays(self) -> list[np.ndarray]:
         """What a file holds of them; see `of_arrays`."""
-        return [self.cell, self.share, self.target, *([] if self.weight is None else [self.weight])]
+        return [self.check, self.cell, self.share, self.target, *([] if self.weight is None else [self.weight])]
 
     @classmethod
     def of_arrays(cls, arrays: Sequence[np.ndarray]) -> CodedRows:
         """The rows of a file."""
-        cell, share, target, *weight = arrays
-        if len({len(part) for part in arrays}) > 1 or cell.shape != share.shape or len(weight) > 1:
+        check, cell, share, target, *weight = arrays
+        if len({len(part) for part in arrays[1:]}) > 1 or cell.shape != share.shape or len(weight) > 1:
             raise ValueError("these arrays are not of the same rows")
-        return cls(cell, share, target, weight[0] if weight else None)
+        return cls(cell, share, target, weight[0] if weight else None, check)
 
     def take(self, rows: np.ndarray | slice) -> CodedRows:
         weight = None if self.weight is None else self.weight[rows]
         return CodedRows(self.cell[rows], self.share[rows], self.target[rows], weight)
+
+
+def check_of(rows: CodedRows) -> Check:
+    """Return the sums over the rows of a block."""
+    return Check(rows.check)
+
+
+class Check:
+    """Sums that wrap around; empty ones count as zero."""
+
+    def __init__(self, values: np.ndarray):
+        self.values = values
+
+    def __add__(self, other: Check) -> Check:
+        if not len(self.values) or not len(other.values):
+            return other if len(other.values) else self
+        return Check(self.values + other.values)
 
 
 def weight_of(rows: CodedRows) -> float:

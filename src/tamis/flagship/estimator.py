@@ -25,7 +25,7 @@ from tamis.errors import check_integer
 from tamis.explain import AdditiveExplanation
 from tamis.flagship.all_rows import SAMPLE_ROWS, Coder, fit_to_all, select_on_sample
 from tamis.flagship.cases import MAX_POOL
-from tamis.flagship.coded import weight_of
+from tamis.flagship.coded import check_of, weight_of
 from tamis.flagship.design import MANY
 from tamis.flagship.fit import MAX_AUTO, Outcome, Settings, fit_additive, fit_path
 from tamis.flagship.model import AdditiveModel
@@ -79,7 +79,8 @@ class AdditiveEstimator(ReadableEstimator):
 
         More than 20 000 rows are read twice: first for a sample of at most 50 000 on which columns, pairs and cases are
         chosen, then to keep two bytes of each row for each chosen column. Curves and surfaces are fitted to all rows.
-        If no row is repeated, the model depends neither on the kind of X nor on how rows are cut into blocks.
+        If no row is repeated, the model depends neither on the kind of X nor on how rows are cut into blocks, but of an
+        iterator the first 131 072 rows decide.
 
         Parameters
         ----------
@@ -206,6 +207,10 @@ class AdditiveEstimator(ReadableEstimator):
                 f"X gave {reading.count} rows (of positive weight) when it was first read and {n_rows} when it was "
                 "read again: a function must return a new iterator over the same rows whenever it is called"
             )
+        if not source.once:
+            again, first = kept.total(check_of).values, reading.check[[*selected.columns.tolist(), -2, -1]]
+            if not np.array_equal(again, first if len(selected.columns) else again):
+                raise ValueError("X gave other rows when it was read again: it must give the same rows each time")
         population = replace(population, n_rows=n_rows, weight=kept.total(weight_of))
         return self._fitted(fit_to_all(selected, kept, population, settings, seed), rows)
 

@@ -33,6 +33,7 @@ from tamis.table.rows import Rows, merge_places, part_of
 
 AUTO = "auto"
 MAX_AUTO = 30  # columns that "auto" may keep
+MAX_SAMPLE_FOLDS = 10  # of a sample, the first of which judges
 REPEATS = ((400, 3), (1200, 2))  # times that the folds are drawn, where there are fewer rows; else once
 PILOT_RIDGES, PILOT_RANK = (30.0, 3.0), 6  # of the fit that measures the noise of numbers
 MIN_VARIANCE = 1e-4  # of the noise, relative to that of the numbers
@@ -92,6 +93,7 @@ class Prepared:
     units : centre and unit of numbers to predict, None for classes
     informative : columns that vary
     n_rows : number of rows before they were merged
+    folds : (n, B) weights of the rows in each fold, of which a bag of a sample leaves out the first
     """
 
     rows: Rows
@@ -102,14 +104,18 @@ class Prepared:
     units: tuple[float, float] | None
     informative: np.ndarray
     n_rows: int
+    folds: np.ndarray
 
     @classmethod
     def of(cls, rows: Rows, settings: Settings, seed: int, sampled_from: Population | None = None) -> Prepared:
         """Merge rows, place them in cells and deal the folds; of a sample the first fold is enough."""
-        splits, n_first = _splits(rows, settings.cv, seed)
-        cells = MAX_CELLS
+        cells, every = MAX_CELLS, settings.cv
         if sampled_from is not None:
-            splits, n_first, cells = splits[:1], 1, resolution(sampled_from.n_rows)[0]
+            cells, every = resolution(sampled_from.n_rows)[0], min(int(resolve_cv(settings.cv)), MAX_SAMPLE_FOLDS)
+        splits, n_first = _splits(rows, every, seed)
+        dealt = splits
+        if sampled_from is not None:
+            splits, n_first = splits[:1], 1
         rows = _even(rows)
         distinct, places = merge_places(rows)
         distinct = part_of(distinct, places, rows, np.arange(len(rows)))
@@ -122,7 +128,8 @@ class Prepared:
         design = Design.of(encoder, distinct.table, distinct.weight, cells, capped=sampled_from is not None)
         informative = np.flatnonzero(np.count_nonzero(design.mass, axis=1) > 1) if splits else np.empty(0, dtype=int)
         likelihood = _likelihood(distinct, design.take(informative), bags)
-        return cls(distinct, encoder, design, bags, likelihood, units, informative, len(rows))
+        folds = Bags.of(len(distinct), places, rows, dealt or [(everything, everything)], 1, targets).outside
+        return cls(distinct, encoder, design, bags, likelihood, units, informative, len(rows), folds)
 
     @property
     def unit_of_loss(self) -> float:

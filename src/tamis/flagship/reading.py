@@ -16,7 +16,7 @@ from tamis.codec import stored
 from tamis.flagship.design import MAX_MODULUS
 from tamis.table.blocks import BlockReader, CheckedRows, check_rows
 from tamis.table.encoding import Encoder, Number
-from tamis.table.keys import copies_before, mix, row_keys, sampling_keys
+from tamis.table.keys import copies_before, label_keys, mix, row_keys, sampling_keys
 from tamis.table.reservoir import MIN_DISTINCT_SHARE, PLACE_BITS, SALT, Reservoir, SampledRows
 from tamis.table.rows import Rows, check_numbers, class_factors
 from tamis.table.sources.source import Block
@@ -42,6 +42,8 @@ class Reading:
     count : rows of positive weight
     mass : weight of each class, or of all rows under None
     low, high : range (d,) of each column of numbers
+    kinds : types of the labels
+    check : sums that are other ones for other rows; see `checks_of`
     """
 
     def __init__(self, categorical_features: Any, missing: str | None, numeric: bool, size: int):
@@ -52,6 +54,8 @@ class Reading:
         self.mass: dict[Any, float] = {}
         self.low, self.high = np.empty(0), np.empty(0)
         self.grouped: bool | None = None
+        self.kinds: set[str] = set()
+        self.check = np.zeros(0, dtype=np.uint64)
         per_class = 0 if numeric else MIN_CLASS_ROWS
         self.sample, self.by_block = Reservoir(size, per_class), Reservoir(size, per_class)
 
@@ -71,6 +75,9 @@ class Reading:
         if len(rows):
             mass = np.ones(len(rows)) if rows.weight is None else rows.weight
             self.count += len(rows)
+            self.kinds.add(target.dtype.str)
+            checks = checks_of(rows.X, target, rows.weight)
+            self.check = self.check + checks if len(self.check) else checks
             self._add_masses(target, mass)
             self._add_range(rows.X)
             self._draw(block.number, rows, target, mass)
@@ -124,6 +131,11 @@ class Reading:
         self._check_grouped(bool(other.grouped))
         total = Reading(None, None, self.numeric, self.size)
         total.reader, total.grouped = self.reader.joined(other.reader), self.grouped
+        total.kinds = self.kinds | other.kinds
+        total.check = self.check + other.check if len(self.check) == len(other.check) else self.check
+        for reading in (self, other):
+            if not len(total.check):
+                total.check = reading.check
         total.lengths, total.count = self.lengths | other.lengths, self.count + other.count
         total.mass = {k: self.mass.get(k, 0.0) + other.mass.get(k, 0.0) for k in self.mass | other.mass}
         for reading in (self, other):
@@ -134,8 +146,9 @@ class Reading:
 
     def to_stored(self) -> dict[str, Any]:
         """Return the parts of a file."""
-        names = ("reader", "numeric", "size", "lengths", "count", "mass", "low", "high", "grouped")
+        names = ("reader", "numeric", "size", "lengths", "count", "mass", "low", "high", "grouped", "check")
         return {
+            "kinds": sorted(self.kinds),
             **{name: getattr(self, name) for name in names},
             "sample": self.sample.kept(),
             "by_block": self.by_block.kept(),
@@ -145,8 +158,9 @@ class Reading:
     def from_stored(cls, parts: dict[str, Any]) -> Reading:
         """Return the reading of a file."""
         out = cls(None, None, parts["numeric"], parts["size"])
-        for name in ("reader", "lengths", "count", "mass", "low", "high", "grouped"):
+        for name in ("reader", "lengths", "count", "mass", "low", "high", "grouped", "check"):
             setattr(out, name, parts[name])
+        out.kinds = set(parts["kinds"])
         for name in ("sample", "by_block"):
             if parts[name] is not None:
                 getattr(out, name).add(parts[name])
@@ -162,7 +176,9 @@ class Reading:
         kinds = {isinstance(label, str) for label in self.mass}
         if len(kinds) > 1:
             raise ValueError("y holds text in some blocks and numbers in others: give labels of one kind")
-        return np.unique(np.array(list(self.mass)))
+        types = [np.dtype(kind) for kind in self.kinds]
+        same = len({own.kind for own in types}) == 1 and types[0].kind in "biufM"
+        return np.unique(np.array(list(self.mass), dtype=np.result_type(*types) if same else None))
 
     @property
     def unit(self) -> float:
@@ -264,6 +280,28 @@ class Population:
             if isinstance(own, Number) and own.low < own.high:
                 columns[j] = replace(own, low=min(own.low, float(self.low[j])), high=max(own.high, float(self.high[j])))
         return replace(encoder, columns=tuple(columns))
+
+
+def checks_of(table: Table, target: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Return sums (d + 2,) over rows in any order: of each column with the targets, of the targets, of the weights.
+
+    They are sums of bits, which wrap around. Of categories only the missing cells count.
+    """
+    numbers = table.numbers.astype(np.float64) + 0.0
+    numbers[np.isnan(numbers)] = np.nan
+    if target.dtype.kind == "f":
+        keys = (target.astype(np.float64) + 0.0).view(np.uint64)
+    else:
+        labels, codes = np.unique(target, return_inverse=True)
+        keys = label_keys(labels.tolist(), 0)[codes]
+    odd = (keys | np.uint64(1))[:, None]
+    out = np.zeros(numbers.shape[1] + 2, dtype=np.uint64)
+    out[:-2] = np.add.reduce(np.ascontiguousarray(numbers).view(np.uint64) * odd, axis=0)
+    for j, values in table.labels.items():
+        out[j] = np.uint64(sum(value is None for value in values.tolist()))
+    out[-2] = np.add.reduce(keys)
+    out[-1] = len(target) if weight is None else np.add.reduce(np.asarray(weight, dtype=np.float64).view(np.uint64))
+    return out
 
 
 def read_targets(table: Table, block: Block, numeric: bool) -> tuple[CheckedRows, np.ndarray]:

@@ -31,9 +31,10 @@ PIECE_ROWS = 1 << 16  # rows that one thread sums at a time
 CURVE_RIDGES = (1.0, 0.1, 0.01)
 SURFACE_RIDGES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 SCREENED, TRIED = 2000, 60  # pairs whose tables are compared, and among which pairs are chosen one by one
-TABLE_RIDGE, PAIR_FOLDS = 10.0, 5  # of these tables, and parts of the sample that judge them
+TABLE_RIDGE = 10.0  # of these tables
 MIN_GAIN = 1.0  # held-out log-likelihood, beyond chance, of a pair that is chosen
 IDLE = 3.0  # held-out log-likelihood of a part that is not worth keeping
+JUDGE_SHARE = 0.2  # of the rows that have copies on both sides, which judge cases
 SAMPLE_PASSES = 6  # over the sample, for each ridge
 
 
@@ -44,7 +45,8 @@ class Chosen:
     Attributes
     ----------
     rows : all of them, without weights
-    folds : (n,) parts of them, 0 to 4
+    folds : (n, B) their weights in each fold
+    counts : (n,) rows of the input that were merged into each
     """
 
     design: Design
@@ -52,21 +54,33 @@ class Chosen:
     bags: Bags
     rows: CodedRows
     folds: np.ndarray
+    counts: np.ndarray
 
     @classmethod
     def of(
-        cls, design: Design, likelihood: Likelihood, bags: Bags, target: np.ndarray, groups: np.ndarray | None
+        cls,
+        design: Design,
+        likelihood: Likelihood,
+        bags: Bags,
+        target: np.ndarray,
+        folds: np.ndarray,
+        counts: np.ndarray,
     ) -> Chosen:
-        """Code rows, which are sorted by their values, with their targets and groups (n,)."""
+        """Code rows with their targets (n,)."""
         places = [design.places(j) for j in range(design.n_columns)]
-        parts = np.arange(len(target)) if groups is None else groups
-        folds = (parts % PAIR_FOLDS).astype(np.int64)
-        return cls(design, likelihood, bags, code_places(places, target, None), folds)
+        return cls(design, likelihood, bags, code_places(places, target, None), folds, counts)
 
     def take(self, columns: np.ndarray) -> Chosen:
         """The same rows with some of the columns."""
         rows = select_columns(self.rows, columns)
         return replace(self, design=self.design.take(columns), rows=rows)
+
+    @cached_property
+    def effective(self) -> float:
+        """The number of rows that unequal weights are worth, per unit of weight; at most one."""
+        weight = self.bags.inside[:, 0] + self.bags.outside[:, 0]
+        counts = np.maximum(self.counts, 1)
+        return min(1.0, float(weight.sum() / ((weight / counts) ** 2 @ counts)))
 
     @cached_property
     def flat(self) -> np.ndarray:
@@ -99,13 +113,17 @@ class Chosen:
         theta[-1] = self.likelihood.start(self.bags.targets, self.bags.inside)[0]
         return theta
 
-    def thinned(self, most: int) -> tuple[Chosen, np.ndarray]:
-        """At most so many of the rows, and which they are."""
+    def for_cases(self, most: int) -> tuple[Chosen, np.ndarray]:
+        """At most so many of the rows, copies of a row on one side only, and which rows they are."""
         some = spread(len(self.rows), most)
         design = replace(self.design, cell=self.design.cell[some], share=self.design.share[some])
         design = replace(design, weight=self.design.weight[some])
-        bags = Bags(self.bags.inside[some], self.bags.outside[some], self.bags.targets[some], self.bags.n_first)
-        return replace(self, design=design, bags=bags, rows=self.rows.take(some), folds=self.folds[some]), some
+        inside, outside = self.bags.inside[some], self.bags.outside[some]
+        weight, judges = inside + outside, outside > 0
+        both = np.flatnonzero((inside[:, 0] > 0) & judges[:, 0])
+        judges[both, 0] = np.random.default_rng(0).random(len(both)) < JUDGE_SHARE
+        bags = Bags(np.where(judges, 0.0, weight), np.where(judges, weight, 0.0), self.bags.targets[some], 1)
+        return replace(self, design=design, bags=bags, rows=self.rows.take(some)), some
 
     def scores(self, layout: Layout, theta: np.ndarray) -> np.ndarray:
         """Scores (n, c) of the sample."""
@@ -188,8 +206,7 @@ def _best_ridge(
 def choose_pairs(chosen: Chosen, scores: np.ndarray, most: int) -> np.ndarray:
     """Choose pairs (M, 2) one by one: the one whose table gains most on rows left out, added to the scores (n, c).
 
-    The table of a pair has one Newton step for each product of coarse cells. Every fifth of the sample judges the table
-    of the other rows.
+    The table of a pair has one Newton step for each product of coarse cells. Every fold judges the table of the others.
     """
     design, bags, likelihood = chosen.design, chosen.bags, chosen.likelihood
     grid, side = Grid.of(design), COARSE + 2
@@ -208,11 +225,11 @@ def choose_pairs(chosen: Chosen, scores: np.ndarray, most: int) -> np.ndarray:
     def table(k: int) -> tuple[float, np.ndarray]:
         """What a pair gains on rows left out, and its values (side^2, c)."""
         a, b = pairs[k]
-        place = (coarse[a] * side + coarse[b]) * PAIR_FOLDS + chosen.folds
+        place = coarse[a] * side + coarse[b]
         gain, values = 0.0, np.empty((side * side, scores.shape[1]))
         for c in range(scores.shape[1]):
             g, h = (
-                np.bincount(place, part[:, c] * weight[:, 0], side * side * PAIR_FOLDS).reshape(-1, PAIR_FOLDS)
+                np.column_stack([np.bincount(place, part[:, c] * own, side * side) for own in chosen.folds.T])
                 for part in (slope, curvature)
             )
             all_g, all_h = g.sum(axis=1), h.sum(axis=1)
@@ -227,7 +244,7 @@ def choose_pairs(chosen: Chosen, scores: np.ndarray, most: int) -> np.ndarray:
     while left and len(found) < most:
         tables = thread_map(table, left)
         best = int(np.argmax([gain for gain, _ in tables]))
-        if tables[best][0] < chance:
+        if chosen.effective * tables[best][0] < chance:
             break
         k = left.pop(best)
         scores = scores + tables[best][1][coarse[pairs[k, 0]] * side + coarse[pairs[k, 1]]]
@@ -261,6 +278,7 @@ class Parts:
     score: Score
     curves: np.ndarray
     surfaces: np.ndarray
+    effective: float
 
     @classmethod
     def of(cls, chosen: Chosen, score: Score) -> Parts:
@@ -269,20 +287,29 @@ class Parts:
         places = [Places(own.cell[used], own.share[used]) for own in map(chosen.design.places, range(len(score.left)))]
         curves = [Curve(*ends).at(own) for *ends, own in zip(score.left, score.right, places, strict=True)]
         surfaces = [s.at(*(places[j] for j in s.places)) for s in score.surfaces]
-        both = (np.array(parts).reshape(-1, *bags.targets.shape) for parts in (curves, surfaces))
-        return cls(chosen.likelihood, bags, score, *both)
+        values = [np.array(parts).reshape(-1, *bags.targets.shape) for parts in (curves, surfaces)]
+        return cls(chosen.likelihood, bags, score, values[0], values[1], chosen.effective)
 
     @property
     def scores(self) -> np.ndarray:
         return self.score.base + self.curves.sum(axis=0) + self.surfaces.sum(axis=0)
 
-    def useful(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the columns and the pairs that may gain something; first pairs are dropped, then columns in none."""
+    def useful(self) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return the columns and pairs that may gain something, and the loss of the rows that judge with these alone.
+
+        Pairs are dropped first, then columns that are in none. If all together gain next to nothing, none is left.
+        """
         live, scores = self.without_idle(self.surfaces, self.scores, IDLE, 1.0)
         paired = np.isin(np.arange(len(self.curves)), [j for k in live for j in self.score.surfaces[k].places])
         unpaired = np.flatnonzero(~paired)
-        left, _ = self.without_idle(self.curves[unpaired], scores, IDLE, 1.0)
-        return np.sort(np.r_[np.flatnonzero(paired), unpaired[left]]), live
+        left, scores = self.without_idle(self.curves[unpaired], scores, IDLE, 1.0)
+        start = np.broadcast_to(self.score.start.mean(axis=0), scores.shape)
+        before, after = (
+            float(self.bags.weight @ self.likelihood.losses(F, self.bags.targets)) for F in (start, scores)
+        )
+        if self.effective * (before - after) < MIN_GAIN:
+            return np.empty(0, dtype=int), np.empty(0, dtype=int), before
+        return np.sort(np.r_[np.flatnonzero(paired), unpaired[left]]), live, after
 
     def without_idle(
         self, parts: np.ndarray, scores: np.ndarray, least: float, errors: float
@@ -296,7 +323,7 @@ class Parts:
             now = self.likelihood.losses(scores, bags.targets)
             gains = np.array([self.likelihood.losses(scores - parts[k], bags.targets) - now for k in live])
             error = np.sqrt((gains - gains.mean(axis=1, keepdims=True)) ** 2 @ bags.weight**2)
-            upper = gains @ bags.weight + errors * error
+            upper = self.effective * (gains @ bags.weight + errors * error)
             if upper.min() >= least:
                 break
             scores = scores - parts[live.pop(int(np.argmin(upper)))]

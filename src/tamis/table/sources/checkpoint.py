@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import IO, Any
 
 import numpy as np
 
-from tamis.codec import read, stored, write
+from tamis.codec import read, replacing, stored, write
 from tamis.errors import warn
 
 SAVE_SECONDS = 30.0  # between two savings of a total
 MAX_ARRAYS = 1 << 20  # of one block
+MAGIC = "bytes of rows of a stopped fit of tamis: "
 
 
 @stored
@@ -88,29 +90,39 @@ class BlockFile:
         """Return what `make` makes of the arrays of each item so far, and the number of complete blocks."""
         items: list[Any] = []
         blocks, end = 0, 0
-        if self.path.exists():
+        if self.path.exists() and self.path.stat().st_size:
             with self.path.open("rb") as file:
-                try:
-                    if bytes(_array(file)).decode() == self.source:
-                        end = file.tell()
+                if self._head(file) == MAGIC + self.source:
+                    end = file.tell()
+                    try:
                         while True:
                             items += [make(arrays) for arrays in _block(file)]
                             blocks, end = blocks + 1, file.tell()
-                except (ValueError, EOFError, OSError):  # the end, or a block that is not complete
-                    pass
-        if not end:
-            self.path.write_bytes(b"")
-            with self.path.open("wb") as file:
-                _write(file, np.frombuffer(self.source.encode(), dtype=np.uint8))
-        else:
+                    except (ValueError, EOFError, OSError):  # the end, or a block that is not as it was written
+                        pass
+        if end:
             with self.path.open("r+b") as file:
                 file.truncate(end)
-        return items, blocks
+            return items, blocks
+        with replacing(self.path) as path, path.open("wb") as file:
+            _write(file, np.frombuffer((MAGIC + self.source).encode(), dtype=np.uint8))
+        return [], 0
+
+    def _head(self, file: IO[bytes]) -> str:
+        """The text with which the file begins; refuse files of others."""
+        try:
+            head = bytes(_array(file)).decode()
+        except (ValueError, EOFError, OSError):
+            head = ""
+        if not head.startswith(MAGIC):
+            raise ValueError(f"{str(self.path)!r} is not of a stopped fit: move it, or name another checkpoint")
+        return head
 
     def add(self, items: Sequence[Sequence[np.ndarray]]) -> None:
         """Append the items of one block, each of which is some arrays."""
         with self.path.open("ab") as file:
-            _write(file, np.array([len(items), *(len(item) for item in items)], dtype=np.int64))
+            check = _checksum([array for item in items for array in item])
+            _write(file, np.array([check, len(items), *(len(item) for item in items)], dtype=np.int64))
             for item in items:
                 for array in item:
                     _write(file, array)
@@ -119,9 +131,19 @@ class BlockFile:
 def _block(file: IO[bytes]) -> list[list[np.ndarray]]:
     """The items of the next block."""
     head = _array(file)
-    if head.dtype != np.int64 or not len(head) or head[0] != len(head) - 1 or not 0 <= head.sum() < MAX_ARRAYS:
+    if head.dtype != np.int64 or len(head) < 2 or head[1] != len(head) - 2 or not 0 <= head[1:].sum() < MAX_ARRAYS:
         raise ValueError("this is not the head of a block")
-    return [[_array(file) for _ in range(int(count))] for count in head[1:]]
+    items = [[_array(file) for _ in range(int(count))] for count in head[2:]]
+    if _checksum([array for item in items for array in item]) != head[0]:
+        raise ValueError("this block is not as it was written")
+    return items
+
+
+def _checksum(arrays: Sequence[np.ndarray]) -> int:
+    total = 0
+    for array in arrays:
+        total = zlib.crc32(np.ascontiguousarray(array).tobytes(), total)
+    return total
 
 
 def _array(file: IO[bytes]) -> np.ndarray:

@@ -188,11 +188,7 @@ class ArraySource(Source):
 
     def __init__(self, X: Any, y: Any, weight: Any = None, groups: Any = None):
         self.X, self.n_rows = X, len(X)
-        parts = (to_numpy(part) if is_tensor(part) else part for part in (y, weight, groups))
-        self.columns = [None if part is None else np.asarray(part) for part in parts]
-        for name, part in zip(("y", "sample_weight", "groups"), self.columns, strict=True):
-            if part is not None and len(part) != len(X):
-                raise ValueError(f"{name} has length {len(part)}, but X has {len(X)} rows: give one for each row")
+        self.columns = checked_columns(len(X), y, weight, groups)
 
     @property
     def fingerprint(self) -> str:
@@ -327,6 +323,8 @@ def source_of(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> 
 
 def table_source(X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Source:
     """Return a table in memory, or a tensor, as a source."""
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(float), np.nan)
     if is_tensor(X) or (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiu"):
         return ArraySource(X, y, sample_weight, groups)
     return IterableSource(partial(_slices, X, y, sample_weight, groups))
@@ -336,13 +334,44 @@ def _slices(X: Any, *parts: Any) -> Iterator[tuple[Any, ...]]:
     """Iterate over slices of a table in memory, with the same slices of what is as long as the table."""
     n, cut = count_rows(X), _cut_of(X)
     step = block_rows(X.shape[1]) if cut is not None else max(1, n)
-    columns = [None if part is None else np.asarray(part) for part in parts]
-    for name, part in zip(("y", "sample_weight", "groups"), columns, strict=True):
-        if part is not None and len(part) != n:
-            raise ValueError(f"{name} has length {len(part)}, but X has {n} rows: inconsistent numbers of samples")
+    columns = checked_columns(n, *parts)
     for start in range(0, n, step):
         rows = slice(start, start + step)
         yield (X if cut is None else cut(rows), *(None if part is None else part[rows] for part in columns))
+
+
+def checked_columns(n: int, y: Any, weight: Any, groups: Any) -> list[np.ndarray | None]:
+    """Return what is as long as n rows as arrays (n,) or None; weights are at most one."""
+    out: list[np.ndarray | None] = []
+    for name, part in (("y", y), ("sample_weight", weight), ("groups", groups)):
+        if part is None:
+            out.append(None)
+            continue
+        if np.ma.is_masked(part):
+            raise ValueError(f"{name} has masked values: drop these rows")
+        found = np.asarray(to_numpy(part) if is_tensor(part) else part)
+        if name == "sample_weight":
+            found = _plain_weights(found, n)
+        if found.ndim == 0 or len(found) != n:
+            length = len(found) if found.ndim else "none"
+            raise ValueError(f"{name} has length {length}, but X has {n} rows: inconsistent numbers of samples")
+        if found.ndim > 1 and (name == "groups" or found.shape[1:] != (1,)):
+            raise ValueError(f"{name} has shape {found.shape}, expected ({n},): give one for each row")
+        out.append(found)
+    return out
+
+
+def _plain_weights(weight: np.ndarray, n: int) -> np.ndarray:
+    """Weights (n,) as numbers of which the largest is one, since only their ratios matter."""
+    try:
+        found = weight.astype(float)
+    except (TypeError, ValueError):
+        raise ValueError(f"sample_weight={weight!r:.60} does not hold numbers: give one weight per row") from None
+    found = np.full(n, float(found)) if found.ndim == 0 else found
+    if not np.all(np.isfinite(found)) or np.any(found < 0):
+        raise ValueError("sample_weight holds negative or non-finite values: weights must be finite and at least 0")
+    largest = found.max(initial=0.0)
+    return found / largest if largest > 0 else found
 
 
 def _cut_of(X: Any) -> Callable[[slice], Any] | None:
