@@ -250,5 +250,5 @@ def fit_to_all(
     few, rows = chosen.for_cases(CASE_ROWS)
     score = replace(score, bags=score.bags[rows], held=score.held[rows])
     given = replace(given, rows=given.rows.take(rows), bags=few.bags)
-    model = additive_model(given, score, few.design, columns[some], settings.max_instances, seed)
+    model = additive_model(given, score, few.design, columns[some], settings.max_instances, seed, surely=True)
     return Outcome(model, selected.path, loss * given.unit_of_loss, 1, population.n_rows)

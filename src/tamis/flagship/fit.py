@@ -19,6 +19,7 @@ import numpy as np
 
 from tamis.errors import warn
 from tamis.flagship.cases import keep_cases
+from tamis.flagship.cells import Cases
 from tamis.flagship.design import MAX_CELLS, Bags, Design, raw_encoder, resolution
 from tamis.flagship.likelihood import Binary, Likelihood, Multinomial, Normal
 from tamis.flagship.model import AdditiveModel
@@ -164,11 +165,20 @@ def fit_additive(rows: Rows, settings: Settings, seed: int) -> Outcome:
 
 
 def additive_model(
-    given: Prepared, score: Score, design: Design, columns: np.ndarray, max_instances: int, seed: int
+    given: Prepared,
+    score: Score,
+    design: Design,
+    columns: np.ndarray,
+    max_instances: int,
+    seed: int,
+    *,
+    surely: bool = False,
 ) -> AdditiveModel:
-    """Add cases to a score, and return the model in the units of the targets."""
+    """Add cases to a score, perhaps only if they `_surely_pay`, and return the model in the units of the targets."""
     Z = given.encoder.encode(given.rows.table)[:, columns]
     cases, chosen = keep_cases(score, design, given.likelihood, given.bags, given.rows, Z, max_instances, seed)
+    if surely and not _surely_pay(cases, score, design, given):
+        cases, chosen = keep_cases(score, design, given.likelihood, given.bags, given.rows, Z, 0, seed)
     model = AdditiveModel(
         given.encoder.select(columns),
         columns,
@@ -184,6 +194,18 @@ def additive_model(
         model = model.scaled(unit)
         model = replace(model, intercept=model.intercept + centre)
     return model
+
+
+def _surely_pay(cases: Cases, score: Score, design: Design, given: Prepared) -> bool:
+    """Whether cases gain more than two standard errors on the rows left out by one bag."""
+    if not len(cases):
+        return True
+    places = [design.places(j) for j in range(design.n_columns)]
+    moved = score.held + cases.similarity(design.cells, places) @ cases.pull
+    before, after = (given.likelihood.losses(F, given.bags.targets) for F in (score.held, moved))
+    weight, gain = given.bags.weight, before - after
+    mean = float(weight @ gain) / float(weight.sum())
+    return float(weight @ gain) > 2.0 * float(np.sqrt(weight**2 @ (gain - mean) ** 2))
 
 
 def fit_path(rows: Rows, settings: Settings, seed: int) -> dict[str, np.ndarray]:
