@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss, r2_score
 from sklearn.model_selection import KFold
 
 from tamis import TamisClassifier, TamisRegressor, io
-from tamis.flagship import all_rows, estimator
+from tamis.flagship import all_rows, estimator, sample
 from tamis.flagship.cells import Curve
 from tamis.flagship.design import resolution
 from tamis.flagship.reading import Reading
@@ -125,6 +125,13 @@ class TestSources:
         assert found.n_rows_used_ == N
         assert log_loss(y, found.predict_proba(X)) < 1.15 * log_loss(y, whole.predict_proba(X))
 
+    def test_may_lack_a_category_in_a_block(self, table):
+        X, y = table
+        X = X.assign(kind=X["kind"].where(np.arange(N) >= 1000))
+        blocks = [(X[k : k + 500], y[k : k + 500]) for k in range(0, N, 500)]
+        same(TamisClassifier(**SMALL).fit(lambda: iter(blocks)), TamisClassifier(**SMALL).fit(X, y), X)
+        same(TamisClassifier(**SMALL).fit(lambda: iter(blocks[::-1])), TamisClassifier(**SMALL).fit(X, y), X)
+
     def test_are_read_twice_and_the_second_time_the_kept_columns(self, table, tmp_path, monkeypatch):
         from tamis.table.sources.parquet import ParquetSource
 
@@ -186,6 +193,25 @@ class TestModel:
         best = np.mean((score > 0) == y_test)
         assert found.score(X_test, y_test) > best - 0.012
         assert log_loss(y_test, found.predict_proba(X_test)) < log_loss(y_test, expit(score)) + 0.02
+
+    def test_proposes_no_pair_where_columns_act_alone(self, monkeypatch):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(6000, 6))
+        y = (rng.random(6000) < expit(2.0 * np.sin(X[:, 0]) + X[:, 1])).astype(int)
+        found = []
+        choose = sample.choose_pairs
+        monkeypatch.setattr(sample, "choose_pairs", lambda *given: found.append(choose(*given)) or found[-1])
+        TamisClassifier().fit(X, y)
+        assert [len(pairs) for pairs in found] == [0]
+
+    def test_a_row_has_the_same_bits_alone(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(3000, 14))
+        y = (rng.random(3000) < expit(X @ rng.normal(size=14))).astype(int)
+        found = TamisClassifier(max_instances=5).fit(X, y)
+        assert len(found.features_) > 9
+        whole = found.decision_function(X)
+        np.testing.assert_array_equal([found.decision_function(X[k : k + 1])[0] for k in range(200)], whole[:200])
 
     def test_does_better_with_more_rows(self):
         X, score, rng = made(16_000)

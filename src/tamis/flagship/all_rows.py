@@ -242,7 +242,8 @@ def fit_to_all(
     found = everything.minimise(chosen, tables, judged=False)
     if found.gain > WORTH_A_WARNING:
         warn(
-            f"the fit to all rows ended after {found.passes} passes: another would still lower the loss",
+            f"the fit to all rows ended after {found.passes} passes, and further ones would still lower the loss: "
+            "probabilities may be less extreme than they should be",
             ConvergenceWarning,
         )
     tables = replace(tables, theta=found.theta)

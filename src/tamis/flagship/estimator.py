@@ -210,7 +210,10 @@ class AdditiveEstimator(ReadableEstimator):
         if not source.once:
             again, first = kept.total(check_of).values, reading.check[[*selected.columns.tolist(), -2, -1]]
             if not np.array_equal(again, first if len(selected.columns) else again):
-                raise ValueError("X gave other rows when it was read again: it must give the same rows each time")
+                raise ValueError(
+                    "X gave other rows when it was read again: give the same rows each time, and delete the "
+                    "checkpoint of an earlier fit if there is one"
+                )
         population = replace(population, n_rows=n_rows, weight=kept.total(weight_of))
         return self._fitted(fit_to_all(selected, kept, population, settings, seed), rows)
 

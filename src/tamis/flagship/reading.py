@@ -288,7 +288,7 @@ def checks_of(table: Table, target: np.ndarray, weight: np.ndarray | None) -> np
     They are sums of bits, which wrap around. Of categories only the missing cells count.
     """
     numbers = table.numbers.astype(np.float64) + 0.0
-    numbers[np.isnan(numbers)] = np.nan
+    gaps = np.isnan(numbers)
     if target.dtype.kind == "f":
         keys = (target.astype(np.float64) + 0.0).view(np.uint64)
     else:
@@ -296,7 +296,9 @@ def checks_of(table: Table, target: np.ndarray, weight: np.ndarray | None) -> np
         keys = label_keys(labels.tolist(), 0)[codes]
     odd = (keys | np.uint64(1))[:, None]
     out = np.zeros(numbers.shape[1] + 2, dtype=np.uint64)
-    out[:-2] = np.add.reduce(np.ascontiguousarray(numbers).view(np.uint64) * odd, axis=0)
+    bits = np.ascontiguousarray(numbers).view(np.uint64) * odd
+    bits[gaps] = 1  # as in a category, which a column without a cell may turn out to be
+    out[:-2] = np.add.reduce(bits, axis=0)
     for j, values in table.labels.items():
         out[j] = np.uint64(sum(value is None for value in values.tolist()))
     out[-2] = np.add.reduce(keys)
